@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/lease"
-	"github.com/rotahq/rota/task"
 )
 
 // Why a claim ends: causes of the context of whoever looks after it, and of Claim.Held. Find them
@@ -70,8 +70,8 @@ func (n *Node) Claim(
 		return fmt.Errorf("claim %q: the node runs already", kind)
 	case keys == nil || look == nil:
 		return fmt.Errorf("claim %q: it needs keys and somebody who looks after them", kind)
-	case !task.ValidName(kind):
-		return fmt.Errorf("claim %q: a kind %s", kind, task.NameRule)
+	case !limits.ValidName(kind):
+		return fmt.Errorf("claim %q: a kind %s", kind, limits.NameRule)
 	case slices.Contains(ownKinds, kind):
 		return fmt.Errorf("claim %q: this kind is rota's own", kind)
 	}
@@ -94,7 +94,7 @@ func (n *Node) Claim(
 func validKeys(all []string) ([]string, error) {
 	var wrong []error
 	for i, key := range all {
-		if key == "" || !task.ValidText(key, maxKey) {
+		if key == "" || !limits.ValidText(key, maxKey) {
 			wrong = append(wrong,
 				fmt.Errorf("key %d, %.40q, must be 1 to %d bytes of printable text", i, key,
 					maxKey))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -137,8 +138,8 @@ func (c Config) withDefaults() (Config, error) {
 	if err := checkAdvertise(c.Advertise); err != nil {
 		wrong = append(wrong, err)
 	}
-	if !task.ValidName(c.Name) {
-		wrong = append(wrong, fmt.Errorf("name %q %s", c.Name, task.NameRule))
+	if !limits.ValidName(c.Name) {
+		wrong = append(wrong, fmt.Errorf("name %q %s", c.Name, limits.NameRule))
 	}
 	if c.Capacity < 0 {
 		wrong = append(wrong, fmt.Errorf("capacity %d is below 0", c.Capacity))
@@ -201,7 +202,7 @@ func hostName() string {
 		}
 		return '-'
 	}, strings.ToLower(host))
-	if host = strings.TrimLeft(host, ".-_"); !task.ValidName(host) {
+	if host = strings.TrimLeft(host, ".-_"); !limits.ValidName(host) {
 		return "node"
 	}
 	return host

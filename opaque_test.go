@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
 )
@@ -117,7 +118,7 @@ func TestReportThatIsNoJSONFailsAlone(t *testing.T) {
 			var held []task.Handout
 			for len(held) < 2 {
 				answer, err := c.Hold(t.Context(), task.HoldRequest{
-					Worker: "w", Queues: []string{"q"}, Limit: 2, Wait: task.MaxWait,
+					Worker: "w", Queues: []string{"q"}, Limit: 2, Wait: limits.MaxWait,
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -170,7 +171,7 @@ func TestStoredContextThatIsNoJSONFailsAlone(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	for i, r := range receipts {
-		v, err := c.Task(t.Context(), r.ID, task.MaxWait)
+		v, err := c.Task(t.Context(), r.ID, limits.MaxWait)
 		switch {
 		case err != nil:
 			t.Errorf("task %d: %v", i, err)

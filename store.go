@@ -17,11 +17,11 @@ import (
 	"github.com/rotahq/rota/internal/firing"
 	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store/blob"
 	"github.com/rotahq/rota/internal/store/postgres"
 	"github.com/rotahq/rota/internal/store/sqlite"
 	"github.com/rotahq/rota/internal/supervise"
-	"github.com/rotahq/rota/task"
 )
 
 // backend is what a node needs of a database, whichever it is.
@@ -36,7 +36,7 @@ type backend interface {
 	firing.Store
 	groups
 	// the same for all nodes of the store, and unknown to others: it seals tokens
-	Secret() task.Secret
+	Secret() seal.Secret
 	PeerKey() []byte                                // the same; what nodes know each other by
 	Durability(ctx context.Context) (string, error) // what an answered commit survives
 	// listen tells what other nodes did, until ctx ends: the dispatcher of tasks, jobs of what it

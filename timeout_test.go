@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
 )
@@ -44,7 +45,7 @@ func TestEachAttemptPastItsTimeIsATimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := c.Task(t.Context(), receipts[0].ID, task.MaxWait)
+	v, err := c.Task(t.Context(), receipts[0].ID, limits.MaxWait)
 	if err != nil || v.State != task.Dead || len(v.Steps) != attempts {
 		t.Errorf("the task is %s after %d steps, %v", v.State, len(v.Steps), err)
 	}

@@ -68,7 +68,7 @@ type Backfill struct {
 }
 
 // BackfillSchedule submits the tasks of due times that were missed or skipped, at most
-// task.MaxBackfill. After ErrOutcomeUnknown it can be done again: what was fired stays as it is.
+// 10,000. After ErrOutcomeUnknown it can be done again: what was fired stays as it is.
 func (c *Client) BackfillSchedule(
 	ctx context.Context, name string, b Backfill,
 ) (Backfilled, error) {

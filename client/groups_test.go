@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -80,7 +81,7 @@ var aMoment = time.Date(2026, 10, 1, 12, 0, 0, 123e6, time.UTC)
 func TestGroupsAreReadAsTheAPIWritesThem(t *testing.T) {
 	c := told(t)
 	groups, err := c.Groups(t.Context())
-	crawl, tails := task.DefaultGroup("crawl"), task.DefaultGroup("tails")
+	crawl, tails := limits.DefaultGroup("crawl"), limits.DefaultGroup("tails")
 	crawl.Selector = map[string]string{}
 	crawl.Source.Kind = task.SourceURL
 	crawl.Source.URL = "https://bot:xxxxx@example.com/jobs"

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -150,7 +151,7 @@ func (c *Client) reportsOf(worker string) *gather[task.Report, task.Answer] {
 	g := c.reports[worker]
 	if g == nil {
 		g = &gather[task.Report, task.Answer]{
-			flights: reportFlights, running: &c.flights, limit: task.MaxReports, size: reportSize,
+			flights: reportFlights, running: &c.flights, limit: limits.MaxReports, size: reportSize,
 			safe: func([]task.Report) bool { return true },
 			fly: func(ctx context.Context, reports []task.Report, _ bool) ([]task.Answer, error) {
 				return c.report(ctx, worker, reports)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -167,7 +168,7 @@ func list[T any](ctx context.Context, c *Client, path string) (all []T, err erro
 	for cursor := ""; ; {
 		var p page[T]
 		if err := c.get(
-			ctx, request{path: path, query: paged(url.Values{}, cursor, task.MaxHold)}, &p,
+			ctx, request{path: path, query: paged(url.Values{}, cursor, limits.MaxHold)}, &p,
 		); err != nil {
 			return nil, err
 		}

@@ -271,7 +271,7 @@ type NamedChange struct {
 // ScheduleReceipt answers a NamedChange, as package view has it.
 type ScheduleReceipt = view.ScheduleReceipt
 
-// PutSchedules creates or changes schedules, at most task.MaxSchedules, all or none; the receipts
+// PutSchedules creates or changes schedules, at most 10,000, all or none; the receipts
 // are in the same order. Others stay as they are.
 func (c *Client) PutSchedules(
 	ctx context.Context, changes []NamedChange,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
 )
@@ -20,8 +21,8 @@ func nightlyAndMail(t *testing.T) (mail, nightly Schedule) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mail = Schedule{Schedule: task.DefaultSchedule("mail"), Version: 1, Created: aMoment}
-	nightly = Schedule{Schedule: task.DefaultSchedule("nightly")}
+	mail = Schedule{Schedule: limits.DefaultSchedule("mail"), Version: 1, Created: aMoment}
+	nightly = Schedule{Schedule: limits.DefaultSchedule("nightly")}
 	mail.After, mail.Queue, mail.Zone = "nightly", "mail", "UTC"
 	nightly.Cron = "30 2 * * *"
 	nightly.Zone = "Europe/Berlin"

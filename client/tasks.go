@@ -55,7 +55,7 @@ func moment(t time.Time) string {
 func taskPath(id task.ID) string { return "/v1/tasks/" + id.String() }
 
 // Task reads one task with its steps. With wait > 0 it answers when the task is final, at latest
-// after wait (at most task.MaxWait) with what there is.
+// after wait (at most a minute) with what there is.
 func (c *Client) Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error) {
 	query := url.Values{}
 	if wait > 0 {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -26,7 +27,8 @@ func (c *Client) Workers(
 			Missing []string `json:"missing"`
 		}
 		if err := c.get(
-			ctx, request{path: "/v1/workers", query: paged(url.Values{}, cursor, task.MaxHold)}, &p,
+			ctx,
+			request{path: "/v1/workers", query: paged(url.Values{}, cursor, limits.MaxHold)}, &p,
 		); err != nil {
 			return nil, nil, fmt.Errorf("list workers: %w", err)
 		}

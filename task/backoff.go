@@ -5,19 +5,6 @@ import (
 	"time"
 )
 
-// Defaults of a queue.
-const (
-	DefaultTimeout      = 10 * time.Minute
-	DefaultSilence      = 15 * time.Second
-	DefaultMaxAttempts  = 5
-	DefaultHoldLimit    = 100
-	DefaultPollInterval = 10 * time.Second
-	DefaultContextLimit = 16 << 20
-	DefaultRetention    = 7 * 24 * time.Hour
-	DefaultDeadKept     = 30 * 24 * time.Hour
-	DefaultKeyFor       = 7 * 24 * time.Hour
-)
-
 // Backoff is how long a queue waits between attempts. The zero value waits nothing.
 type Backoff struct {
 	Initial time.Duration // before the second attempt
@@ -25,9 +12,6 @@ type Backoff struct {
 	Factor  float64       // from one delay to the next; 1 = a fixed interval
 	Jitter  float64       // share of the delay, 0 to 1, by which it may be longer or shorter
 }
-
-// DefaultBackoff waits 1, 2, 4, 8, 10, 10 … seconds, each up to a tenth longer or shorter.
-var DefaultBackoff = Backoff{Initial: time.Second, Max: 10 * time.Second, Factor: 2, Jitter: 0.1}
 
 // Delay is the wait after the failed attempt number attempt (from 1). Jitter is spread by seed, a
 // hash of stored identities (see [ID.Seed]), so the same history always waits the same times.

@@ -1,6 +1,10 @@
 package task
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // What the refusal of a call means, whoever refuses it: a node in this process, or a server by way
 // of a client. Find it with errors.Is. Unless it is ErrOutcomeUnknown nothing was changed.
@@ -20,6 +24,39 @@ var (
 	// repeated safely if its tasks have keys, most other calls as they are.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
+
+// FieldError says what is wrong with one place of the input.
+type FieldError struct {
+	Location string // as in body.tasks[3].queue
+	Message  string // what is wrong and what would be right
+}
+
+// InvalidError is input that was understood and refused; nothing was changed.
+type InvalidError struct {
+	TooLarge bool // it is only too large: 413 instead of 422
+	Fields   []FieldError
+}
+
+func (e *InvalidError) Error() string {
+	parts := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		parts[i] = f.Location + ": " + f.Message
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Add notes one more thing that is wrong.
+func (e *InvalidError) Add(location, format string, args ...any) {
+	e.Fields = append(e.Fields, FieldError{location, fmt.Sprintf(format, args...)})
+}
+
+// Err is e when something is wrong, else nil.
+func (e *InvalidError) Err() error {
+	if len(e.Fields) == 0 {
+		return nil
+	}
+	return e
+}
 
 // Is tells whether the refusal means target: ErrInvalid, or ErrTooLarge.
 func (e *InvalidError) Is(target error) bool {

@@ -9,16 +9,11 @@ import (
 	"time"
 )
 
-// Limits on what comes from outside about groups and their jobs.
-const (
-	MaxJobs       = 1_000_000 // of one group
-	MaxJobChange  = 100_000   // in one call
-	MaxReplicas   = 1_000
-	MaxSpec       = 64 << 10 // bytes
-	MaxLabels     = 64
-	MaxLoad       = Units(1e6 * 1000)
-	MaxSourceSize = 64 << 20 // bytes that a source may say
-)
+// MaxLoad is the largest load of a job, and the largest capacity of a worker.
+const MaxLoad = Units(1e6 * 1000)
+
+// MaxJobChange is how many jobs one call may give.
+const MaxJobChange = 100_000
 
 // Units are an amount of load or capacity in thousandths of a unit: exact, so that sums never
 // drift.
@@ -98,7 +93,7 @@ type Source struct {
 	Path    string        // of a file, on the nodes' machines
 	URL     string        // answers {"jobs": […]}
 	Command []string      // prints {"jobs": […]}; only where the operator's flag allows it
-	Every   time.Duration // between two readings; default DefaultSourceEvery
+	Every   time.Duration // between two readings; default 30 minutes
 }
 
 // The kinds of source.
@@ -133,19 +128,6 @@ const (
 	SpreadZone   = "zone"   // zones where workers say theirs, else workers
 	SpreadWorker = "worker" // workers only
 )
-
-// DefaultSourceEvery is how often a source is read unless its group says otherwise.
-const DefaultSourceEvery = 30 * time.Minute
-
-// DefaultGroup is what a group is before anybody configures it.
-func DefaultGroup(name string) Group {
-	return Group{
-		Name: name, Replicas: 1, Spread: SpreadZone, Source: Source{
-			Kind: SourceAPI, Every: DefaultSourceEvery,
-		},
-		Policy: JobPolicy{Moves: 10, New: 4, Penalty: time.Minute, Warmup: 30 * time.Second},
-	}
-}
 
 // JobToken is the right to run one assignment, and the fencing number of its side effects: of two
 // assignments of one group the later has the greater Number.

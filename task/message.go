@@ -14,7 +14,7 @@ type Submission struct {
 	Due         time.Time       // zero = now; not together with Delay
 	Delay       time.Duration   // due so long after the submission
 	Key         string          // makes the submission idempotent inside its queue; empty = none
-	KeyFor      time.Duration   // how long the key is remembered; 0 = DefaultKeyFor
+	KeyFor      time.Duration   // how long the key is remembered; 0 = 7 days
 	GroupKey    string          // kept for limits per key; not read yet
 	MaxAttempts int             // 0 = the queue's
 	Timeout     time.Duration   // of one attempt; 0 = the queue's
@@ -22,6 +22,9 @@ type Submission struct {
 	// Err says why Type.New could not write Context: the task is refused when it is submitted.
 	Err error
 }
+
+// MaxSubmissions is how many tasks one call may submit.
+const MaxSubmissions = 10_000
 
 // Receipt answers one Submission: its id, or that of the first task with the same key.
 type Receipt struct {
@@ -34,7 +37,7 @@ type HoldRequest struct {
 	Worker string
 	Queues []string      // served in this order of preference only among equal ranks
 	Limit  int           // at most so many; 0 = the queue's hold limit
-	Wait   time.Duration // for the first task; at most MaxWait
+	Wait   time.Duration // for the first task; at most a minute
 
 	// Ahead is how many of the tasks may wait at the worker until something that it runs has ended:
 	// its capacity limits what runs, and with this what it holds. They are only given while no
@@ -90,14 +93,6 @@ type Report struct {
 	// in the database of the store: the answer is Repeated if it has. If it has not, what it wrote
 	// is not there either: the task is tried again, as after a retry, and the answer is Stale.
 	Committed bool
-}
-
-// Check says the first thing that is wrong with what a report says; "" = nothing.
-func (r *Report) Check() string {
-	if r.Committed && r.Kind != KindDone && r.Kind != KindNext {
-		return "committed: a transaction records done or next only"
-	}
-	return r.Outcome.Check()
 }
 
 // Status answers one Report.
@@ -197,17 +192,6 @@ type Queue struct {
 	// dies.
 	FinalQueue string
 	Paused     bool
-}
-
-// DefaultQueue is what a queue is before anybody configures it.
-func DefaultQueue(name string) Queue {
-	return Queue{
-		Name: name, Timeout: DefaultTimeout, Silence: DefaultSilence,
-		MaxAttempts: DefaultMaxAttempts, Retry: DefaultBackoff,
-		HoldLimit: DefaultHoldLimit, PollInterval: DefaultPollInterval,
-		ContextLimit: DefaultContextLimit,
-		Retention:    DefaultRetention, DeadKept: DefaultDeadKept,
-	}
 }
 
 // Counts are the tasks of a queue by state. Done, Dead and Cancelled count what retention still

@@ -132,7 +132,7 @@ type Outcome struct {
 	Context json.RawMessage // what is passed on from here; nil keeps the present context
 	Result  json.RawMessage // of KindDone and KindFail: kept for whoever asks
 	Delay   time.Duration   // of KindRetry (0 = by the queue's back-off) and KindSnooze
-	Error   string          // for people; cut at MaxError bytes
+	Error   string          // for people; cut at 4,096 bytes
 }
 
 // Finish says that the task ended well. result may be nil, a json.RawMessage (kept byte for byte)

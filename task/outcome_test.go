@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -66,8 +67,8 @@ func TestOutcomesSayWhatTheirNamesSay(t *testing.T) {
 		if diff := cmp.Diff(test.want, test.got); diff != "" {
 			t.Error(diff)
 		}
-		if test.got.Check() != "" {
-			t.Errorf("%+v: %s", test.got, test.got.Check())
+		if problem := limits.CheckOutcome(&test.got); problem != "" {
+			t.Errorf("%+v: %s", test.got, problem)
 		}
 	}
 }
@@ -125,37 +126,6 @@ func TestOnlyThreeStatesAreFinal(t *testing.T) {
 	}
 	if task.State("").Valid() || task.State("Done").Valid() || len(task.States) != 6 {
 		t.Errorf("states that are none are valid, or there are not six: %v", task.States)
-	}
-}
-
-func TestOutcomeCheck(t *testing.T) {
-	raw := json.RawMessage(`1`)
-	for _, test := range []struct {
-		outcome task.Outcome
-		want    string
-	}{
-		{task.Outcome{}, "outcome: must be done, next, retry, snooze, fail or release"},
-		{task.Outcome{Kind: task.KindLost},
-			"outcome: must be done, next, retry, snooze, fail or release"},
-		{task.Outcome{Kind: task.KindNext}, "stage: next needs the stage that follows"},
-		{task.Outcome{Kind: task.KindDone, Stage: "s"}, "stage: only next names a stage"},
-		{task.Outcome{Kind: task.KindNext, Stage: strings.Repeat("s", task.MaxStage)}, ""},
-		{task.Outcome{Kind: task.KindNext, Stage: strings.Repeat("s", task.MaxStage+1)},
-			"stage: must be at most 128 bytes of printable UTF-8"},
-		{task.Outcome{Kind: task.KindNext, Stage: "a\nb"},
-			"stage: must be at most 128 bytes of printable UTF-8"},
-		{task.Outcome{Kind: task.KindRetry, Delay: -1}, "delay: must be 0 to 100 years"},
-		{task.Outcome{Kind: task.KindRetry, Delay: task.MaxDuration}, ""},
-		{task.Outcome{Kind: task.KindSnooze, Delay: task.MaxDuration + 1},
-			"delay: must be 0 to 100 years"},
-		{task.Outcome{Kind: task.KindFail, Delay: 1}, "delay: only retry and snooze take a delay"},
-		{task.Outcome{Kind: task.KindNext, Stage: "s", Result: raw},
-			"result: only done and fail keep a result"},
-		{task.Outcome{Kind: task.KindFail, Result: raw, Context: raw}, ""},
-	} {
-		if got := test.outcome.Check(); got != test.want {
-			t.Errorf("%+v: %q, want %q", test.outcome, got, test.want)
-		}
 	}
 }
 

@@ -49,28 +49,13 @@ const (
 // cut off.
 type Misfire string
 
-// What becomes of misfires: due times handled more than OnTime late.
+// What becomes of misfires: due times handled more than a minute late.
 const (
 	MisfireSkip Misfire = "skip" // missed
 	// the newest is fired, unless a due time that is on time is fired with it; the others are
 	// missed
 	MisfireOnce Misfire = "once"
-	MisfireAll  Misfire = "all" // the newest MaxCatchUp are fired, in order; the others are missed
-)
-
-// Limits of schedules.
-const (
-	// a due time handled within it after its time fires whatever Misfire says
-	OnTime               = time.Minute
-	DefaultMisfireWindow = 24 * time.Hour //
-	MaxCatchUp           = 100            // misfires that MisfireAll fires at once
-	// due times of one schedule that wait for earlier tasks; more are skipped
-	MaxQueued          = 1_000
-	MaxBackfill        = 10_000   // due times in one backfill
-	MaxSchedules       = 10_000   // in one call
-	MaxScheduleContext = 64 << 10 // bytes
-	MaxJitter          = 24 * time.Hour
-	MaxCalendar        = 50_000 // days
+	MisfireAll  Misfire = "all" // the newest 100 are fired, in order; the others are missed
 )
 
 // Jitter spreads the tasks of due times: over Max, or over Share of the time until the next due
@@ -131,12 +116,4 @@ type Calendar struct {
 	Name string
 	Skip []string // as in 2026-12-25
 	Keep []string
-}
-
-// DefaultSchedule is what a schedule is before anybody configures it. It lacks Cron and Queue.
-func DefaultSchedule(name string) Schedule {
-	return Schedule{
-		Name: name, Overlap: OverlapAllow, Misfire: MisfireOnce,
-		MisfireWindow: DefaultMisfireWindow,
-	}
 }

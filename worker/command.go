@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -281,7 +282,7 @@ func parseOutput(b []byte, said task.Outcome) (task.Outcome, error) {
 		}
 		o.Delay = d
 	}
-	if problem := o.Check(); problem != "" {
+	if problem := limits.CheckOutcome(&o); problem != "" {
 		return said, errors.New(problem)
 	}
 	return o, nil

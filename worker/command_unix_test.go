@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -319,7 +320,7 @@ func FuzzParseOutput(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if problem := o.Check(); problem != "" || sound(o).Kind != o.Kind {
+		if problem := limits.CheckOutcome(&o); problem != "" || sound(o).Kind != o.Kind {
 			t.Errorf("accepted %q as %+v: %s", b, o, problem)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/task"
 )
@@ -80,7 +81,7 @@ func (q *fakeQueue) submit(queue, stage, context string) task.ID {
 	id := task.ID{Batch: 1 << 40, N: q.n}
 	t := &fakeTask{
 		Standing: progress.Standing{Stage: stage}, queue: queue, state: task.Ready,
-		timeout: task.DefaultTimeout,
+		timeout: limits.DefaultTimeout,
 	}
 	if context != "" {
 		t.context = []byte(context)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
@@ -20,7 +22,7 @@ import (
 	"github.com/rotahq/rota/worker"
 )
 
-var secret = task.Secret{Key: [32]byte{47, 11}}
+var secret = seal.Secret{Key: [32]byte{47, 11}}
 
 // house is a node on the reference model with the group g, whose jobs are j0, j1, …, and workers
 // that really run them.
@@ -82,7 +84,7 @@ func (h *house) open(jobs, moves int) {
 	h.must(err)
 	claim, err := h.store.Acquire(ctx, "claim/group/g", "n", forever, nil)
 	h.must(err)
-	group := task.DefaultGroup("g")
+	group := limits.DefaultGroup("g")
 	group.Policy.Moves = moves
 	_, err = h.store.ChangeGroup(ctx, group.Name, store.Whole(group))
 	h.must(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -42,8 +43,8 @@ type JobLogs interface {
 // ended. With jobs the worker holds no tasks ahead.
 func (w *Worker) HandleJob(group string, h JobHandler) {
 	switch {
-	case !task.ValidName(group):
-		w.problems = append(w.problems, fmt.Errorf("group %.40q: %s", group, task.NameRule))
+	case !limits.ValidName(group):
+		w.problems = append(w.problems, fmt.Errorf("group %.40q: %s", group, limits.NameRule))
 	case h == nil:
 		w.problems = append(w.problems, fmt.Errorf("group %q: no handler", group))
 	case w.jobs[group] != nil:

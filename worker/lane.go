@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -166,7 +167,7 @@ const maxOutcome = 31 << 20
 // sound makes an outcome that the server would refuse a failure that says why: one refused report
 // must not be sent for ever.
 func sound(o task.Outcome) task.Outcome {
-	problem := o.Check()
+	problem := limits.CheckOutcome(&o)
 	switch {
 	case problem != "":
 	case o.Context != nil && wire.CheckValue(o.Context) != "":
@@ -179,8 +180,8 @@ func sound(o task.Outcome) task.Outcome {
 			len(o.Context)+len(o.Result), maxOutcome,
 		)
 	default:
-		if len(o.Error) > task.MaxError {
-			o.Error = strings.ToValidUTF8(o.Error[:task.MaxError], "")
+		if len(o.Error) > limits.MaxError {
+			o.Error = strings.ToValidUTF8(o.Error[:limits.MaxError], "")
 		}
 		return o
 	}

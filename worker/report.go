@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -54,7 +55,7 @@ func (w *Worker) reports(ctx context.Context) {
 func (w *Worker) board(lingered bool) ([]*hand, []task.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	left, limit := len(w.unreported), task.MaxReports
+	left, limit := len(w.unreported), limits.MaxReports
 	if w.failures > 0 {
 		limit = w.reduced
 	}

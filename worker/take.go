@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -103,7 +104,7 @@ func (w *Worker) hold(ctx context.Context, limit int) (task.HoldAnswer, error) {
 	ahead := w.ahead
 	w.mu.Unlock()
 	return w.config.Queue.Hold(ctx, task.HoldRequest{
-		Worker: w.config.Name, Queues: w.queues, Limit: min(limit, task.MaxHold), Ahead: ahead,
+		Worker: w.config.Name, Queues: w.queues, Limit: min(limit, limits.MaxHold), Ahead: ahead,
 		Wait:        w.config.HoldWait,
 		Incarnation: w.incarnation,
 	})

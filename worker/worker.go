@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -37,7 +38,7 @@ type Config struct {
 	// else they go nowhere.
 	JobLogs JobLogs
 
-	// Name is the worker's name, of the form task.NameRule, needed. Two workers at a time must not
+	// Name is the worker's name, as rota names things, needed. Two workers at a time must not
 	// have the same: the server would take them for one that holds and forgets tasks. Host name and
 	// process id make a good one. With access tokens it is the name that the token is good for.
 	Name     string
@@ -58,7 +59,7 @@ type Config struct {
 	// after the sending of the last answered beat all handlers are stopped; default 12s, at least
 	// 2 × Beat
 	SelfStop time.Duration
-	HoldWait time.Duration // of one long poll; at most task.MaxWait; default 30s
+	HoldWait time.Duration // of one long poll; at most a minute; default 30s
 	// a busy worker waits so long for more before it asks for tasks or reports; default 1ms
 	Linger time.Duration
 	// outcomes not yet answered beyond which nothing new is taken; default 1,000 + 2 × Capacity
@@ -92,7 +93,7 @@ func (c Config) withDefaults() Config {
 
 const (
 	// keeps a beat, which names every task, below the server's limits
-	maxTasks    = task.MaxReports / 2
+	maxTasks    = limits.MaxReports / 2
 	maxCapacity = int(task.MaxLoad / task.Unit)
 )
 
@@ -103,21 +104,21 @@ func (c Config) validate() error {
 	if c.Queue == nil {
 		wrong("queue: needed")
 	}
-	if !task.ValidName(c.Name) {
-		wrong("name %.40q: %s", c.Name, task.NameRule)
+	if !limits.ValidName(c.Name) {
+		wrong("name %.40q: %s", c.Name, limits.NameRule)
 	}
 	if c.Capacity < 1 || c.Capacity > maxCapacity {
 		wrong("capacity %d: must be 1 to %d", c.Capacity, maxCapacity)
 	}
-	if c.Ahead > task.MaxHold {
-		wrong("ahead %d: must be at most %d", c.Ahead, task.MaxHold)
+	if c.Ahead > limits.MaxHold {
+		wrong("ahead %d: must be at most %d", c.Ahead, limits.MaxHold)
 	}
 	if c.Beat <= 0 || c.SelfStop < 2*c.Beat {
 		wrong("beat %v, self-stop %v: must be positive, and self-stop at least two beats", c.Beat,
 			c.SelfStop)
 	}
-	if c.HoldWait < 0 || c.HoldWait > task.MaxWait {
-		wrong("hold wait %v: must be at most %v", c.HoldWait, task.MaxWait)
+	if c.HoldWait < 0 || c.HoldWait > limits.MaxWait {
+		wrong("hold wait %v: must be at most %v", c.HoldWait, limits.MaxWait)
 	}
 	if c.Linger < 0 || c.JobSettle < 0 || c.StopGrace < 0 || c.SendGrace < 0 {
 		wrong("linger, job settle, stop grace, send grace: must not be negative")
@@ -212,8 +213,8 @@ func New(c Config) (*Worker, error) {
 // Handle lets h do the tasks of a queue, whatever their stage. Call it before Run, once per queue.
 func (w *Worker) Handle(queue string, h Handler) {
 	switch {
-	case !task.ValidName(queue):
-		w.problems = append(w.problems, fmt.Errorf("queue %.40q: %s", queue, task.NameRule))
+	case !limits.ValidName(queue):
+		w.problems = append(w.problems, fmt.Errorf("queue %.40q: %s", queue, limits.NameRule))
 	case h == nil:
 		w.problems = append(w.problems, fmt.Errorf("queue %q: no handler", queue))
 	case w.handlers[queue] != nil:
@@ -352,8 +353,8 @@ func (w *Worker) Check() error {
 	if len(w.handlers) == 0 && len(w.jobs) == 0 {
 		wrong = append(wrong, errors.New("no handlers"))
 	}
-	if n := len(w.handlers); n > task.MaxQueues {
-		wrong = append(wrong, fmt.Errorf("%d queues: at most %d", n, task.MaxQueues))
+	if n := len(w.handlers); n > limits.MaxQueues {
+		wrong = append(wrong, fmt.Errorf("%d queues: at most %d", n, limits.MaxQueues))
 	}
 	if n := len(w.jobs); n > maxGroups {
 		wrong = append(wrong, fmt.Errorf("%d groups: at most %d", n, maxGroups))

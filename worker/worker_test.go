@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -304,8 +305,8 @@ func TestOutcomeThatMakesNoSenseBecomesAFailure(t *testing.T) {
 			}
 		})
 	}
-	long := sound(task.Retry(errors.New(strings.Repeat("é", task.MaxError))))
-	if len(long.Error) > task.MaxError || strings.Contains(long.Error, "\uFFFD") {
+	long := sound(task.Retry(errors.New(strings.Repeat("é", limits.MaxError))))
+	if len(long.Error) > limits.MaxError || strings.Contains(long.Error, "\uFFFD") {
 		t.Errorf("error text of %d bytes ends in %q", len(long.Error),
 			long.Error[len(long.Error)-3:])
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -73,7 +74,7 @@ func TestWorkerThatIsTheFirstProcessLeavesNoZombies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := c.Task(t.Context(), receipts[0].ID, task.MaxWait)
+	v, err := c.Task(t.Context(), receipts[0].ID, limits.MaxWait)
 	if err != nil || v.State != task.Dead || v.Steps[0].Error != "exit status 65" {
 		t.Errorf("the task is %s: %+v, %v\n%s", v.State, v.Steps, err, log.String())
 	}

@@ -22,6 +22,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
@@ -121,7 +122,7 @@ func TestKilledServerLosesNothingAndAcceptsNothingTwice(t *testing.T) {
 // configureKillQueue lets nothing die of its many attempts, and finds silent workers soon.
 func configureKillQueue(t *testing.T, c *client.Client) {
 	t.Helper()
-	silence, attempts := 2*time.Second, task.MaxAttempts
+	silence, attempts := 2*time.Second, limits.MaxAttempts
 	pause, longest := 10*time.Millisecond, 50*time.Millisecond
 	change := client.QueueChange{
 		Silence: &silence, MaxAttempts: &attempts, Retry: &client.RetryChange{

@@ -12,8 +12,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pass"
-	"github.com/rotahq/rota/task"
 )
 
 // role says what the holder of a token may do.
@@ -218,8 +218,8 @@ func (t *Tokens) add(words []string) error {
 	default:
 		return errors.New("the second word must be admin, operator, submitter, worker or viewer")
 	}
-	if !task.ValidName(p.Name) && (p.Name != "*" || p.Role != roleWorker) {
-		return fmt.Errorf("the first word %s, or, for a worker, be *", task.NameRule)
+	if !limits.ValidName(p.Name) && (p.Name != "*" || p.Role != roleWorker) {
+		return fmt.Errorf("the first word %s, or, for a worker, be *", limits.NameRule)
 	}
 	var err error
 	if p.scope, err = parseScope(words[3:]); err != nil {

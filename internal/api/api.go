@@ -19,9 +19,10 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/logshare"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/task"
 )
 
 // Config of the API.
@@ -52,7 +53,7 @@ type Config struct {
 	Peer func(*http.Request) (node string, ok bool)
 	// Secret is the store's, by which tokens of hand-outs are told from made-up ones, and one
 	// worker's from another's.
-	Secret task.Secret
+	Secret seal.Secret
 	// AnyHost lets calls without tokens name any host, for a node that is meant to be open. Pages
 	// of other sites are refused all the same.
 	AnyHost bool
@@ -220,7 +221,7 @@ type API struct {
 	follows    follows // streams of server-sent events
 	audits     budget  // of schedules: each may go over millions of due times
 	gate       gate    // of submissions
-	sealer     *task.Sealer
+	sealer     *seal.Sealer
 	guesses    throttle   // of wrong access tokens
 	seals      throttle   // of tokens of hand-outs that were never given out
 	makers     *queueGate // of queues, by submitting
@@ -260,7 +261,7 @@ func New(conf Config) (*API, error) {
 	a.auditor, a.refusalLog = newAuditor(a.told), newRefusals(conf.Log)
 	a.tokens.Store(&conf.Tokens)
 	a.epoch.Store(newEpoch())
-	a.sealer = task.NewSealer(conf.Secret)
+	a.sealer = seal.NewSealer(conf.Secret)
 	a.buffers.New = func() any { return new([]byte) }
 	if a.metrics, err = newMetrics(conf, a); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -529,11 +530,11 @@ func checkQuery(u *url.URL) error {
 	}
 	for name, values := range query {
 		switch {
-		case !task.ValidText(name, maxParameter):
+		case !limits.ValidText(name, maxParameter):
 			return wrong("query", "has a name that is not printable UTF-8")
 		case len(values) > 1:
 			return wrong("query."+name, "comes twice")
-		case !task.ValidText(values[0], maxParameter):
+		case !limits.ValidText(values[0], maxParameter):
 			return wrong("query."+name, "must be at most %d bytes of printable UTF-8", maxParameter)
 		}
 	}

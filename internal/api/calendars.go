@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -131,8 +132,8 @@ func (a *API) preview(w *answer, r *http.Request) error {
 
 func (a *API) putCalendar(w *answer, r *http.Request) error {
 	name := r.PathValue("calendar")
-	if !task.ValidName(name) {
-		return wrong("path.calendar", "%.40q %s", name, task.NameRule)
+	if !limits.ValidName(name) {
+		return wrong("path.calendar", "%.40q %s", name, limits.NameRule)
 	}
 	var in calendarIn
 	if err := a.strict(w, r, &in); err != nil {

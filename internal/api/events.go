@@ -10,8 +10,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
 )
 
@@ -170,7 +170,7 @@ func (a *API) stream(ctx context.Context, in *streamIn) (*huma.StreamResponse, e
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer a.follows.end(in.key())
 		_, w := humago.Unwrap(c)
-		a.tail(ctx, w.(*answer), in.query(after, task.MaxHold))
+		a.tail(ctx, w.(*answer), in.query(after, limits.MaxHold))
 	}}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -68,8 +69,8 @@ func (f *fake) PutNotifier(
 	_ context.Context, n store.Notifier,
 ) (store.Changed[store.Notifier], error) {
 	var e task.InvalidError
-	if !task.ValidName(n.Name) {
-		e.Add("path.name", "%s", task.NameRule)
+	if !limits.ValidName(n.Name) {
+		e.Add("path.name", "%s", limits.NameRule)
 	}
 	if n.Kind != "email" && n.Kind != "webhook" {
 		e.Add("body.kind", "must be email or webhook")

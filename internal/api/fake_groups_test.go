@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -29,7 +30,7 @@ func overseerOf(e Engine) overseer {
 // workers, in trouble.
 
 func (f *fake) Groups(context.Context) ([]store.GroupView, error) {
-	crawl, tails := task.DefaultGroup("crawl"), task.DefaultGroup("tails")
+	crawl, tails := limits.DefaultGroup("crawl"), limits.DefaultGroup("tails")
 	crawl.Source.Kind = task.SourceURL
 	crawl.Source.URL = "https://bot:secret@example.com/jobs"
 	crawl.Paused = true
@@ -81,7 +82,7 @@ func (f *fake) named(group string) error {
 func (f *fake) ChangeGroup(
 	ctx context.Context, name string, change store.Change[task.Group],
 ) (store.Changed[task.Group], error) {
-	got := store.Changed[task.Group]{Is: task.DefaultGroup(name), Created: true}
+	got := store.Changed[task.Group]{Is: limits.DefaultGroup(name), Created: true}
 	if f.named(name) == nil {
 		v, err := f.Group(ctx, name)
 		if err != nil {

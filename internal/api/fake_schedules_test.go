@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -29,7 +30,7 @@ func clockworkOf(e Engine) clockwork {
 
 func (c clockwork) list() []store.ScheduleView {
 	at := moment.UnixMicro()
-	mail, nightly := task.DefaultSchedule("mail"), task.DefaultSchedule("nightly")
+	mail, nightly := limits.DefaultSchedule("mail"), limits.DefaultSchedule("nightly")
 	mail.After, mail.Queue = "nightly", "mail"
 	nightly.Cron = "30 2 * * *"
 	nightly.Zone = "Europe/Berlin"
@@ -82,7 +83,7 @@ func (c clockwork) Put(_ context.Context, edits ...store.ScheduleEdit) ([]store.
 		if len(edits) > 1 {
 			at = fmt.Sprintf("body.schedules[%d]", i)
 		}
-		edits[i].Check(&e, at)
+		limits.CheckSchedule(&edits[i].Schedule, &e, at)
 		if edits[i].Cron == "never" {
 			e.Add(at+".cron", "is no expression")
 		}
@@ -231,7 +232,7 @@ func (c clockwork) PutCalendar(
 	_ context.Context, calendar task.Calendar,
 ) (created bool, err error) {
 	var e task.InvalidError
-	if calendar.Check(&e, "body"); e.Err() != nil {
+	if limits.CheckCalendar(&calendar, &e, "body"); e.Err() != nil {
 		return false, &e
 	}
 	return calendar.Name != "de", c.now().change("put calendar %+v", calendar)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -67,7 +68,7 @@ func newFake() *fake {
 			{ID: idOf(3), Queue: "scan", State: task.Running, Attempt: 1, Due: moment,
 				Created: moment, Worker: "w1"},
 		},
-		queues: []task.Queue{task.DefaultQueue("mail"), task.DefaultQueue("scan")},
+		queues: []task.Queue{limits.DefaultQueue("mail"), limits.DefaultQueue("scan")},
 		workers: []task.Worker{
 			{Name: "w1", Node: "n1", Active: true, Capacity: 8,
 				Load: task.Load{CPU: .5, Memory: .25}, Labels: map[string]string{"gpu": "yes"},
@@ -103,7 +104,7 @@ func (f *fake) Submit(_ context.Context, tasks []task.Submission) ([]task.Receip
 	var e task.InvalidError
 	for i := range tasks {
 		at := fmt.Sprintf("body.tasks[%d]", i)
-		tasks[i].Check(&e, at)
+		limits.CheckSubmission(&tasks[i], &e, at)
 		if len(tasks[i].Context) > 64 {
 			e.TooLarge = len(e.Fields) == 0
 			e.Add(at+".context", "is larger than 64 bytes")
@@ -121,15 +122,15 @@ func (f *fake) Submit(_ context.Context, tasks []task.Submission) ([]task.Receip
 
 func (f *fake) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
 	var e task.InvalidError
-	if !task.ValidName(r.Worker) {
-		e.Add("body.worker", "%s", task.NameRule)
+	if !limits.ValidName(r.Worker) {
+		e.Add("body.worker", "%s", limits.NameRule)
 	}
 	if len(r.Queues) == 0 {
 		e.Add("body.queues", "must name 1 to 100 queues")
 	}
 	for i, q := range r.Queues {
-		if !task.ValidName(q) {
-			e.Add(fmt.Sprintf("body.queues[%d]", i), "%s", task.NameRule)
+		if !limits.ValidName(q) {
+			e.Add(fmt.Sprintf("body.queues[%d]", i), "%s", limits.NameRule)
 		}
 	}
 	if err := e.Err(); err != nil {
@@ -338,7 +339,7 @@ func (f *fake) Counts(_ context.Context, queues ...string) ([]store.QueueCounts,
 func (f *fake) ChangeQueue(
 	_ context.Context, name string, change store.Change[task.Queue],
 ) (store.Changed[task.Queue], error) {
-	got := store.Changed[task.Queue]{Is: task.DefaultQueue(name), Created: true}
+	got := store.Changed[task.Queue]{Is: limits.DefaultQueue(name), Created: true}
 	for _, known := range f.queues {
 		if known.Name == name {
 			got = store.Changed[task.Queue]{Is: known}
@@ -347,7 +348,7 @@ func (f *fake) ChangeQueue(
 	err := change(&got.Is, !got.Created)
 	if err == nil {
 		var e task.InvalidError
-		got.Is.Check(&e, "body")
+		limits.CheckQueue(&got.Is, &e, "body")
 		err = e.Err()
 	}
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -194,7 +195,7 @@ func (in *groupIn) change(g *task.Group, _ bool) error {
 		setSpan(&g.Policy.Warmup, p.Warmup)
 	}
 	var e task.InvalidError
-	g.Check(&e, "body")
+	limits.CheckGroup(g, &e, "body")
 	return e.Err()
 }
 
@@ -251,8 +252,8 @@ func (a *API) registerGroups() {
 
 func (a *API) putGroup(w *answer, r *http.Request) error {
 	name := r.PathValue("group")
-	if !task.ValidName(name) {
-		return wrong("path.group", "%.40q %s", name, task.NameRule)
+	if !limits.ValidName(name) {
+		return wrong("path.group", "%.40q %s", name, limits.NameRule)
 	}
 	var in groupIn
 	if err := a.strict(w, r, &in); err != nil {
@@ -297,7 +298,7 @@ func (a *API) pausingGroup(name, summary string, paused bool) {
 		Tags: []string{"Groups"}, Summary: summary,
 	}, func(ctx context.Context, in *GroupPath) (*pausedOut, error) {
 		err := error(store.ErrNotFound) // no store is asked for what can't be a name
-		if task.ValidName(in.Group) {
+		if limits.ValidName(in.Group) {
 			_, err = a.conf.Groups.ChangeGroup(ctx, in.Group,
 				func(g *task.Group, stands bool) error {
 					g.Paused = paused

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -175,7 +176,7 @@ func TestManyJobsInOneCallAreTakenUpToTheLimit(t *testing.T) {
 
 func TestSpecOfTheLargestSizeIsTakenAndNoLargerOne(t *testing.T) {
 	a := newAPI(t, newFake(), nil)
-	for size, want := range map[int]int{task.MaxSpec: 200, task.MaxSpec + 1: 422} {
+	for size, want := range map[int]int{limits.MaxSpec: 200, limits.MaxSpec + 1: 422} {
 		spec := `"` + strings.Repeat("x", size-2) + `"`
 		if response, text := ask(
 			t, a, "POST /v1/groups/tails/jobs", `{"jobs":[{"job":"a","spec":`+spec+`}]}`,
@@ -282,7 +283,7 @@ func (a *alone) Group(_ context.Context, name string) (store.GroupView, error) {
 func (a *alone) ChangeGroup(
 	_ context.Context, name string, change store.Change[task.Group],
 ) (store.Changed[task.Group], error) {
-	got := store.Changed[task.Group]{Is: task.DefaultGroup(name), Created: name != a.view.Name}
+	got := store.Changed[task.Group]{Is: limits.DefaultGroup(name), Created: name != a.view.Name}
 	if !got.Created {
 		got.Is = a.view.Group.Group
 	}
@@ -290,7 +291,7 @@ func (a *alone) ChangeGroup(
 }
 
 func TestCallsAboutOneGroupReadNoOther(t *testing.T) {
-	g := &alone{newFake(), store.GroupView{Group: store.Group{Group: task.DefaultGroup("tails")}}}
+	g := &alone{newFake(), store.GroupView{Group: store.Group{Group: limits.DefaultGroup("tails")}}}
 	g.view.Replicas = 3
 	a := newAPI(t, g.fake, func(c *Config) { c.Groups = g })
 	for _, c := range []struct {
@@ -318,7 +319,7 @@ func TestOnlyASourceIsWaitedFor(t *testing.T) {
 		task.SourceURL: true, task.SourceCommand: true} {
 		v := store.GroupView{
 			Group: store.Group{
-				Group: task.DefaultGroup("tails"), Refresh: 3, Read: store.SourceRead{Refresh: 2},
+				Group: limits.DefaultGroup("tails"), Refresh: 3, Read: store.SourceRead{Refresh: 2},
 			},
 		}
 		v.Source.Kind = kind

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -138,8 +139,8 @@ func (a *API) report(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !task.ValidName(worker) {
-		return wrong("body.worker", "%.40q %s", worker, task.NameRule)
+	if !limits.ValidName(worker) {
+		return wrong("body.worker", "%.40q %s", worker, limits.NameRule)
 	}
 	if err := w.who.as(worker); err != nil {
 		return err
@@ -196,8 +197,8 @@ func (a *API) beat(w *answer, r *http.Request) error {
 		return err
 	}
 	worker := r.PathValue("worker")
-	if !task.ValidName(worker) {
-		return wrong("path.worker", "%.40q %s", worker, task.NameRule)
+	if !limits.ValidName(worker) {
+		return wrong("path.worker", "%.40q %s", worker, limits.NameRule)
 	}
 	if err := w.who.as(worker); err != nil {
 		return err
@@ -239,8 +240,8 @@ func parseWait(text string) (time.Duration, error) {
 }
 
 func checkWait(d time.Duration) error {
-	if d < 0 || d > task.MaxWait {
-		return wrong("query.wait", "must be 0s to %v", task.MaxWait)
+	if d < 0 || d > limits.MaxWait {
+		return wrong("query.wait", "must be 0s to %v", limits.MaxWait)
 	}
 	return nil
 }

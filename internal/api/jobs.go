@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -118,7 +119,7 @@ func (a *API) changeJobs(whole bool) func(*answer, *http.Request) error {
 			return err
 		}
 		var e task.InvalidError
-		if task.CheckJobs(&e, "body.jobs", jobs); e.Err() != nil {
+		if limits.CheckJobs(&e, "body.jobs", jobs); e.Err() != nil {
 			return &e
 		}
 		change := store.JobChange{Group: r.PathValue("group"), Whole: whole, Put: jobs}

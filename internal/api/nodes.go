@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -281,7 +282,7 @@ func (a *API) release(w *answer, r *http.Request) error {
 	if err := a.strict(w, r, &in); err != nil {
 		return err
 	}
-	if !task.ValidText(in.Key, maxParameter) || in.Key == "" {
+	if !limits.ValidText(in.Key, maxParameter) || in.Key == "" {
 		return wrong("body.key", "must be 1 to %d bytes of printable UTF-8", maxParameter)
 	}
 	if err := a.conf.Cluster.ReleaseClaim(r.Context(), in.Key); err != nil {

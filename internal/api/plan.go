@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -77,8 +78,8 @@ func (in *planIn) whatIf() (store.WhatIf, error) {
 	checkWorkers(&e, "body.drain_workers", in.Drain)
 	what.Add = in.joining(&e)
 	if in.Replicas != nil {
-		if what.Replicas = *in.Replicas; what.Replicas < 1 || what.Replicas > task.MaxReplicas {
-			e.Add("body.replicas", "must be 1 to %d", task.MaxReplicas)
+		if what.Replicas = *in.Replicas; what.Replicas < 1 || what.Replicas > limits.MaxReplicas {
+			e.Add("body.replicas", "must be 1 to %d", limits.MaxReplicas)
 		}
 	}
 	if in.Jobs != nil {
@@ -94,8 +95,8 @@ func checkWorkers(e *task.InvalidError, location string, names []string) {
 		return
 	}
 	for i, name := range names {
-		if !task.ValidName(name) {
-			e.Add(fmt.Sprintf("%s[%d]", location, i), "%.40q %s", name, task.NameRule)
+		if !limits.ValidName(name) {
+			e.Add(fmt.Sprintf("%s[%d]", location, i), "%.40q %s", name, limits.NameRule)
 		}
 	}
 }
@@ -115,9 +116,9 @@ func (in *planIn) joining(e *task.InvalidError) []store.NewSeats {
 		if err != nil {
 			e.Add(at+".capacity", "%v", err)
 		}
-		task.CheckLabels(e, at+".labels", add.Labels)
-		if !task.ValidText(add.Zone, task.MaxKey) {
-			e.Add(at+".zone", "must be at most %d bytes of printable UTF-8", task.MaxKey)
+		limits.CheckLabels(e, at+".labels", add.Labels)
+		if !limits.ValidText(add.Zone, limits.MaxKey) {
+			e.Add(at+".zone", "must be at most %d bytes of printable UTF-8", limits.MaxKey)
 		}
 		n := 1
 		if set(&n, add.Count); n < 1 || n > maxMadeUp {
@@ -142,7 +143,7 @@ func (in *planIn) jobs(e *task.InvalidError) []task.Job {
 	jobs := make([]task.Job, len(*in.Jobs))
 	for i, j := range *in.Jobs {
 		jobs[i] = task.Job{Name: j.Job, Load: task.Unit, Spec: j.Spec}
-		if j.Load == nil || len(e.Fields) >= task.MaxFaults {
+		if j.Load == nil || len(e.Fields) >= limits.MaxFaults {
 			continue
 		}
 		load, err := task.ParseUnits(*j.Load)
@@ -151,7 +152,7 @@ func (in *planIn) jobs(e *task.InvalidError) []task.Job {
 		}
 		jobs[i].Load = load
 	}
-	task.CheckJobs(e, "body.jobs", jobs)
+	limits.CheckJobs(e, "body.jobs", jobs)
 	return jobs
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/bucket"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/observe"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -109,7 +110,7 @@ func (g *queueGate) unknown(tasks []task.Submission) (fresh []int) {
 			// most submissions are to one queue: they cost one look
 			continue
 		}
-		if g.known[name] || met[name] || !task.ValidName(name) {
+		if g.known[name] || met[name] || !limits.ValidName(name) {
 			// the engine says what is wrong with it
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/bucket"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -133,7 +134,7 @@ func TestManyQueuesAndGroupsShareTheirSeries(t *testing.T) {
 	if len(show) != maxSeries+1 || all != 50_000 || sum(show) != sum(counts) {
 		t.Errorf("%d series of %d queues, %+v of %+v", len(show), all, sum(show), sum(counts))
 	}
-	if rest := show[maxSeries]; rest.Queue != others || task.ValidName(rest.Queue) ||
+	if rest := show[maxSeries]; rest.Queue != others || limits.ValidName(rest.Queue) ||
 		rest.OldestReady == 0 {
 		t.Errorf("the others are %+v", rest)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -138,8 +139,8 @@ func (a *API) registerQueues() {
 
 func (a *API) putQueue(w *answer, r *http.Request) error {
 	name := r.PathValue("queue")
-	if !task.ValidName(name) {
-		return wrong("path.queue", "%.40q %s", name, task.NameRule)
+	if !limits.ValidName(name) {
+		return wrong("path.queue", "%.40q %s", name, limits.NameRule)
 	}
 	var in queueIn
 	if err := a.strict(w, r, &in); err != nil {
@@ -249,7 +250,7 @@ func (a *API) pausing(name, summary string, paused bool) {
 		Tags: []string{"Queues"}, Summary: summary,
 	}, func(ctx context.Context, in *QueuePath) (*pausedOut, error) {
 		err := error(store.ErrNotFound) // no store is asked for what can't be a name
-		if task.ValidName(in.Queue) {
+		if limits.ValidName(in.Queue) {
 			err = a.conf.Engine.PauseQueue(ctx, in.Queue, paused)
 		}
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -116,7 +117,7 @@ func (a *API) backfill(w *answer, r *http.Request) error {
 		return err
 	}
 	const item = 300 // about so many bytes is one in the answer
-	if !a.keep(r.Context(), w, item*task.MaxBackfill, a.large.limit/4, patience) {
+	if !a.keep(r.Context(), w, item*limits.MaxBackfill, a.large.limit/4, patience) {
 		return busy("too many large answers are under way")
 	}
 	asked := store.BackfillRequest{

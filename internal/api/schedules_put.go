@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -109,8 +110,8 @@ var putScheduleDoc = described{
 
 func (a *API) putSchedule(w *answer, r *http.Request) error {
 	name := r.PathValue("name")
-	if !task.ValidName(name) {
-		return wrong("path.name", "%.40q %s", name, task.NameRule)
+	if !limits.ValidName(name) {
+		return wrong("path.name", "%.40q %s", name, limits.NameRule)
 	}
 	var in ScheduleIn
 	if err := a.strict(w, r, &in); err != nil {
@@ -238,8 +239,9 @@ func (a *API) putSchedules(w *answer, r *http.Request) error {
 
 // check refuses what can't be looked up.
 func (in *schedulesIn) check() error {
-	if len(in.Schedules) > task.MaxSchedules {
-		return wrong("body.schedules", "%d are more than %d", len(in.Schedules), task.MaxSchedules)
+	if len(in.Schedules) > limits.MaxSchedules {
+		return wrong("body.schedules", "%d are more than %d", len(in.Schedules),
+			limits.MaxSchedules)
 	}
 	var e task.InvalidError
 	first := make(map[string]int, len(in.Schedules))
@@ -247,12 +249,12 @@ func (in *schedulesIn) check() error {
 		name := in.Schedules[i].Name
 		before, twice := first[name]
 		first[name] = i
-		if len(e.Fields) == task.MaxFaults {
+		if len(e.Fields) == limits.MaxFaults {
 			break
 		}
 		switch {
-		case !task.ValidName(name):
-			e.Add(fmt.Sprintf("body.schedules[%d].name", i), "%.40q %s", name, task.NameRule)
+		case !limits.ValidName(name):
+			e.Add(fmt.Sprintf("body.schedules[%d].name", i), "%.40q %s", name, limits.NameRule)
 		case twice:
 			e.Add(fmt.Sprintf("body.schedules[%d].name", i), "%q is the name of [%d] already", name,
 				before)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -75,7 +76,7 @@ func TestChangeThatOthersSpoilIsMadeAgain(t *testing.T) {
 func TestChosenTimeStaysUntilItHasComeOrOthersAreWanted(t *testing.T) {
 	at := moment.UnixMicro()
 	was := store.ScheduleView{
-		Schedule: store.Schedule{Schedule: task.DefaultSchedule("a"), First: at, Next: at},
+		Schedule: store.Schedule{Schedule: limits.DefaultSchedule("a"), First: at, Next: at},
 	}
 	was.Cron = "@daily"
 	over := was
@@ -133,12 +134,12 @@ func TestManySchedulesInOneCallAreTakenUpToTheLimit(t *testing.T) {
 		status int
 		says   string
 	}{
-		{list(task.MaxSchedules, each), 200,
+		{list(limits.MaxSchedules, each), 200,
 			`{"name":"s9999","created":true,"version":1,"next":"1970-01-01T00:00:00.000Z"}]}`},
-		{list(task.MaxSchedules+1, each), 422, "10001 are more than 10000"},
-		{list(task.MaxSchedules, func(int) string {
+		{list(limits.MaxSchedules+1, each), 422, "10001 are more than 10000"},
+		{list(limits.MaxSchedules, func(int) string {
 			return "one"
-		}), 422, fmt.Sprintf("%d values are wrong", task.MaxFaults)},
+		}), 422, fmt.Sprintf("%d values are wrong", limits.MaxFaults)},
 	} {
 		if response, text := ask(
 			t, a, "PUT /v1/schedules", c.body,
@@ -160,7 +161,7 @@ func (b *barn) Schedules(
 	b.reads++
 	for i := 0; len(list) < q.Limit && i < b.schedules; i++ {
 		v := store.ScheduleView{
-			Schedule: store.Schedule{Schedule: task.DefaultSchedule(fmt.Sprintf("s%04d", i))},
+			Schedule: store.Schedule{Schedule: limits.DefaultSchedule(fmt.Sprintf("s%04d", i))},
 		}
 		if v.Context = json.RawMessage(
 			`"` + strings.Repeat("x", b.contexts) + `"`,

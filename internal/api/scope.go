@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -86,7 +88,7 @@ func (s *scope) set(key, list string) error {
 	switch key {
 	case "queues", "groups":
 		for _, item := range items {
-			if head, open := strings.CutSuffix(item, "*"); !task.ValidName(head) &&
+			if head, open := strings.CutSuffix(item, "*"); !limits.ValidName(head) &&
 				(!open || head != "") {
 				return fmt.Errorf(
 					"%s= must list names, or beginnings of names with a * behind them", key,
@@ -397,15 +399,15 @@ func (a *API) screen(
 		if err != nil {
 			continue // the engine says so
 		}
-		seal := a.sealer.Check(token, g.ID)
+		worth := a.sealer.Check(token, g.ID)
 		switch {
-		case seal == task.Forged:
+		case worth == seal.Forged:
 			forged++
 			if !a.seals.mayErr(r.RemoteAddr) {
 				answers[i].Status, answers[i].Detail = task.Stale, notYours
 				continue
 			}
-		case seal == task.Sealed && who.Role == roleWorker && who.Name != "*" &&
+		case worth == seal.Good && who.Role == roleWorker && who.Name != "*" &&
 			!a.sealer.Owned(token, g.ID, worker):
 			answers[i].Status, answers[i].Detail = task.Stale, notYours
 			continue

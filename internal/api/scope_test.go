@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -330,7 +331,7 @@ func TestWorkerDeclaresOnlyWhatItsTokenSays(t *testing.T) {
 // scope; "*" settles for any.
 func TestWorkerSettlesOnlyItsOwn(t *testing.T) {
 	f := newFake()
-	secret := task.Secret{Key: [32]byte{1}}
+	secret := seal.Secret{Key: [32]byte{1}}
 	tokens, err := ParseTokens(
 		strings.NewReader(
 			"w1 worker one\n* worker any\n* worker mail queues=mail\nops operator ops\nsome operator some queues=mail",
@@ -352,7 +353,7 @@ func TestWorkerSettlesOnlyItsOwn(t *testing.T) {
 		{"ops", "w1", "w2", 3, "recorded"}, {"some", "w1", "w2", 1, "recorded"},
 		{"some", "w1", "w2", 3, "stale"},
 	} {
-		token := task.Token{Span: 5, SpanToken: 1}.Sealed(task.NewSealer(secret), idOf(c.task),
+		token := seal.NewSealer(secret).Seal(task.Token{Span: 5, SpanToken: 1}, idOf(c.task),
 			c.to)
 		before := len(f.changed())
 		body := fmt.Sprintf(
@@ -368,8 +369,8 @@ func TestWorkerSettlesOnlyItsOwn(t *testing.T) {
 			t.Errorf("%+v: the engine was asked: %v", c, asked)
 		}
 	}
-	good := task.Token{Span: 5, SpanToken: 1}.Sealed(task.NewSealer(secret), idOf(1), "w1")
-	alien := task.Token{Span: 5, SpanToken: 1}.Sealed(task.NewSealer(secret), idOf(2), "w2")
+	good := seal.NewSealer(secret).Seal(task.Token{Span: 5, SpanToken: 1}, idOf(1), "w1")
+	alien := seal.NewSealer(secret).Seal(task.Token{Span: 5, SpanToken: 1}, idOf(2), "w2")
 	body := fmt.Sprintf(`{"worker":"w1","reports":[{"id":%q,"token":%q,"outcome":"done"},{"id":"?","token":"1","outcome":"done"},{"id":%q,"token":%q,"outcome":"done"}]}`,
 		idOf(2), alien, idOf(1), good)
 	_, text := ask(t, a, "POST /v1/tasks/report", body, "Authorization: Bearer one")
@@ -382,7 +383,7 @@ func TestWorkerSettlesOnlyItsOwn(t *testing.T) {
 func TestWrongSealsAreThrottledAndLogged(t *testing.T) {
 	f := newFake()
 	var log bytes.Buffer
-	secret := task.Secret{Key: [32]byte{1}}
+	secret := seal.Secret{Key: [32]byte{1}}
 	a := newAPI(t, f, func(c *Config) {
 		c.Tokens, c.Secret, c.Log = testTokens(t), secret, slog.New(slog.NewTextHandler(&log, nil))
 	})
@@ -405,7 +406,7 @@ func TestWrongSealsAreThrottledAndLogged(t *testing.T) {
 		t.Errorf("%d lines in the log: %s", n, &log)
 	}
 	if text := report(
-		task.Token{Span: 5, SpanToken: 1}.Sealed(task.NewSealer(secret), idOf(1), "w1"),
+		seal.NewSealer(secret).Seal(task.Token{Span: 5, SpanToken: 1}, idOf(1), "w1"),
 	); !strings.Contains(text, "recorded") {
 		t.Errorf("a good one is answered %s", text)
 	}

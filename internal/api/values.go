@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
 )
@@ -52,7 +53,7 @@ func (t *instant) UnmarshalText(b []byte) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("must be a time by RFC 3339, like %q", instantForm)
-	case v.Before(task.MinTime) || !v.Before(task.MaxTime):
+	case v.Before(limits.MinTime) || !v.Before(limits.MaxTime):
 		return fmt.Errorf("must lie in the years 2000 to 2199")
 	}
 	*t = instant(v.UTC())

@@ -11,6 +11,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/cron"
 	"github.com/rotahq/rota/internal/child"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/measure"
 	"github.com/rotahq/rota/internal/pause"
 	"github.com/rotahq/rota/internal/store"
@@ -105,9 +106,9 @@ func (r *rig) share(ctx context.Context, d time.Duration) (float64, error) {
 // many seconds it fires.
 func (r *rig) loaded(ctx context.Context) (seconds float64, err error) {
 	db, n := filepath.Join(r.folder, "loaded.db"), 10*r.Schedules
-	for from := 1; from < n; from += task.MaxSchedules {
+	for from := 1; from < n; from += limits.MaxSchedules {
 		if err := r.write(
-			ctx, db, time.Now(), from, min(task.MaxSchedules, n-from), "0 0 1 1 *",
+			ctx, db, time.Now(), from, min(limits.MaxSchedules, n-from), "0 0 1 1 *",
 		); err != nil {
 			return 0, err
 		}
@@ -195,7 +196,7 @@ func (r *rig) write(
 	change := store.ScheduleChange{Puts: make([]store.SchedulePut, n)}
 	for i := range change.Puts {
 		p := &change.Puts[i]
-		p.Schedule = task.DefaultSchedule(scheduleName(from + i))
+		p.Schedule = limits.DefaultSchedule(scheduleName(from + i))
 		p.Cron, p.Queue, p.Misfire = expression, Queue, misfires[i%len(misfires)]
 		p.Since, p.Then = since.UnixMicro(), due.Next(since).UnixMicro()
 	}

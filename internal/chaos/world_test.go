@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
-	"github.com/rotahq/rota/task"
 )
 
 // Limits are drawn small, so that much happens in two minutes.
@@ -233,7 +233,8 @@ func (w *world) newWorker(folder, binary string, i int) *daemon {
 // configure makes the queues: silent workers are found soon, and nothing dies of its many attempts.
 func (w *world) configure(queues ...string) {
 	w.t.Helper()
-	quiet, attempts, pause, longest := silence, task.MaxAttempts, 100*time.Millisecond, time.Second
+	quiet, attempts := silence, limits.MaxAttempts
+	pause, longest := 100*time.Millisecond, time.Second
 	for _, q := range queues {
 		_, err := w.client.PutQueue(w.t.Context(), q, client.QueueChange{
 			Silence: &quiet, MaxAttempts: &attempts, Retry: &client.RetryChange{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -52,7 +53,7 @@ word of each line; empty lines and those that begin with # are skipped.`,
 			calendar.Skip = append(calendar.Skip, days...)
 		}
 		var e task.InvalidError
-		if calendar.Check(&e, "calendar"); e.Err() != nil {
+		if limits.CheckCalendar(&calendar, &e, "calendar"); e.Err() != nil {
 			return usage.Errorf("%v", &e)
 		}
 		return c.PutCalendar(ctx, calendar)

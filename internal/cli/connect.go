@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
@@ -65,8 +66,8 @@ func taskIDs(args []string) ([]task.ID, error) {
 // checkNames refuses what can name no queue or worker before it is sent anywhere.
 func checkNames(what string, names ...string) error {
 	for _, name := range names {
-		if !task.ValidName(name) {
-			return usage.Errorf("%s %q %s", what, name, task.NameRule)
+		if !limits.ValidName(name) {
+			return usage.Errorf("%s %q %s", what, name, limits.NameRule)
 		}
 	}
 	return nil

@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rotahq/rota/cron"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
-	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
 )
 
@@ -130,7 +130,7 @@ func (r *crontabReader) set(n int, name, value string) (err error) {
 	case "RANDOM_DELAY":
 		minutes, err := strconv.Atoi(value)
 		if r.spread = time.Duration(minutes) * time.Minute; err != nil || minutes < 0 ||
-			minutes > int(task.MaxJitter/time.Minute) {
+			minutes > int(limits.MaxJitter/time.Minute) {
 			return fmt.Errorf("RANDOM_DELAY: %.40q is no number of minutes up to a day", value)
 		}
 	case "MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING":
@@ -222,13 +222,13 @@ func (e *cronEntry) check() error {
 			fields[2], fields[4],
 		)
 	}
-	if len(e.context()) > task.MaxScheduleContext {
+	if len(e.context()) > limits.MaxScheduleContext {
 		return fmt.Errorf("the command and its variables are longer than %s",
-			term.Bytes(task.MaxScheduleContext))
+			term.Bytes(limits.MaxScheduleContext))
 	}
-	if e.user != "" && !task.ValidName(e.user) {
+	if e.user != "" && !limits.ValidName(e.user) {
 		return fmt.Errorf("user %.40q can't be part of a queue's name, which %s", e.user,
-			task.NameRule)
+			limits.NameRule)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/cron"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
@@ -110,7 +111,7 @@ just words
 	for text, want := range map[string]string{
 		"# nothing\n": "no line in it has a command", "* * * * * \xff\n": "UTF-8",
 		"* * * * * a\x00b\n": "UTF-8", "": "no line",
-		"* * * * * " + strings.Repeat("x", task.MaxScheduleContext): "longer than",
+		"* * * * * " + strings.Repeat("x", limits.MaxScheduleContext): "longer than",
 	} {
 		if _, err := parseCrontab(text, "UTC", false); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -142,7 +143,8 @@ func TestSchedulesOfACrontabKeepTheirNamesWhenItsTimesChange(t *testing.T) {
 		}
 		list := make([]string, len(changes))
 		for i, n := range changes {
-			if list[i] = n.Name; !strings.HasPrefix(n.Name, "crontab-") || !task.ValidName(n.Name) {
+			if list[i] = n.Name; !strings.HasPrefix(n.Name, "crontab-") ||
+				!limits.ValidName(n.Name) {
 				t.Errorf("schedule %q", n.Name)
 			}
 		}
@@ -230,7 +232,7 @@ func FuzzParseCrontab(f *testing.F) {
 		}
 		seen := map[string]bool{}
 		for i, n := range changes {
-			s := task.DefaultSchedule(n.Name)
+			s := limits.DefaultSchedule(n.Name)
 			s.Cron = *n.Cron
 			s.Zone = *n.Zone
 			s.Queue = *n.Queue
@@ -238,7 +240,7 @@ func FuzzParseCrontab(f *testing.F) {
 			s.MaxAttempts = *n.MaxAttempts
 			s.Jitter = *n.Jitter
 			var e task.InvalidError
-			if s.Check(&e, "schedule"); e.Err() != nil || seen[n.Name] {
+			if limits.CheckSchedule(&s, &e, "schedule"); e.Err() != nil || seen[n.Name] {
 				t.Errorf("line %d: %+v: %v, seen %v", table.entries[i].line, n, &e, seen[n.Name])
 			}
 			seen[n.Name] = true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/cron"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -128,9 +129,9 @@ func (f *importFlags) schedules(table *crontab) ([]client.NamedChange, error) {
 				MaxAttempts: &f.attempts, Jitter: &task.Jitter{Max: e.spread},
 			}})
 	}
-	if len(changes) > task.MaxSchedules {
+	if len(changes) > limits.MaxSchedules {
 		return nil, usage.Errorf("%s commands are more than the %s that can be imported at once",
-			term.Count(len(changes)), term.Count(task.MaxSchedules))
+			term.Count(len(changes)), term.Count(limits.MaxSchedules))
 	}
 	return changes, nil
 }

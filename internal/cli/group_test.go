@@ -14,6 +14,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -144,7 +145,7 @@ func TestJobsTravelInPiecesThatAServerTakes(t *testing.T) {
 	}
 	large := make([]task.Job, 1000)
 	for i := range large {
-		large[i].Spec = make([]byte, task.MaxSpec)
+		large[i].Spec = make([]byte, limits.MaxSpec)
 	}
 	if n := addable(large); n < 250 || n > 256 {
 		t.Errorf("%d large jobs in one call", n)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/internal/wire"
@@ -123,7 +124,7 @@ func (a groupCommands) readJobs(f jobsFlags, names []string) ([]task.Job, error)
 		if err != nil {
 			return nil, err
 		}
-		if jobs, err = wire.ParseJobText(text, task.MaxJobs); err != nil {
+		if jobs, err = wire.ParseJobText(text, limits.MaxJobs); err != nil {
 			return nil, fmt.Errorf("%s: %w", sourceName(f.from), err)
 		}
 		if text = bytes.TrimSpace(text); len(jobs) == 0 && !bytes.HasSuffix(text, []byte("]")) &&
@@ -136,7 +137,7 @@ func (a groupCommands) readJobs(f jobsFlags, names []string) ([]task.Job, error)
 		jobs = append(jobs, task.Job{Name: name, Load: task.Unit})
 	}
 	var e task.InvalidError
-	if task.CheckJobs(&e, "jobs", jobs); e.Err() != nil {
+	if limits.CheckJobs(&e, "jobs", jobs); e.Err() != nil {
 		return nil, usage.Errorf("%v", &e)
 	}
 	return jobs, nil

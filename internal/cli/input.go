@@ -5,8 +5,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
-	"github.com/rotahq/rota/task"
 )
 
 // readFrom reads a whole file, or stdin.
@@ -20,9 +20,9 @@ func (a *App) readFrom(name string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, task.MaxSourceSize+1))
-	if err == nil && len(text) > task.MaxSourceSize {
-		err = fmt.Errorf("longer than %s", term.Bytes(task.MaxSourceSize))
+	text, err := io.ReadAll(io.LimitReader(in, limits.MaxSourceSize+1))
+	if err == nil && len(text) > limits.MaxSourceSize {
+		err = fmt.Errorf("longer than %s", term.Bytes(limits.MaxSourceSize))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", sourceName(name), err)

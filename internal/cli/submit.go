@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -114,7 +115,7 @@ func (s *submission) check(now time.Time) error {
 		s.Due = due
 	}
 	var invalid task.InvalidError
-	s.Check(&invalid, "task")
+	limits.CheckSubmission(&s.Submission, &invalid, "task")
 	if err := invalid.Err(); err != nil {
 		return usage.Errorf("%s", strings.ReplaceAll(err.Error(), "task.", ""))
 	}

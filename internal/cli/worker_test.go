@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/internal/limits"
 )
 
 func TestWorkersDefaultNameKeepsTheRule(t *testing.T) {
@@ -18,7 +18,7 @@ func TestWorkersDefaultNameKeepsTheRule(t *testing.T) {
 		strings.Repeat("a", 500): strings.Repeat("a", 100) + "-7",
 	} {
 		got := nameHere(host, 7)
-		if got != want || !task.ValidName(got) {
+		if got != want || !limits.ValidName(got) {
 			t.Errorf("nameHere(%q) = %q, want %q", host, got, want)
 		}
 	}

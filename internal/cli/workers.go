@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pause"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
@@ -109,7 +110,7 @@ func jobsOf(ctx context.Context, c *client.Client, worker string) ([]workerJob, 
 		for p, err := range client.All(
 			func(cursor string) ([]client.Placement, string, error) {
 				here := client.PlacementFilter{Worker: worker}
-				return c.Assignments(ctx, g.Name, here, cursor, task.MaxHold)
+				return c.Assignments(ctx, g.Name, here, cursor, limits.MaxHold)
 			}) {
 			if errors.Is(err, client.ErrNotFound) { // deleted meanwhile
 				continue

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -140,7 +141,7 @@ func TestContextsOfLargerFilesGoToTheBlobFolderAndFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(text) > store.InlineLimit != c.blob || len(text) > task.DefaultContextLimit {
+		if len(text) > store.InlineLimit != c.blob || len(text) > limits.DefaultContextLimit {
 			t.Errorf("a file of %d bytes has %d chunks and a context of %d bytes", c.size, chunks,
 				len(text))
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
@@ -25,7 +26,7 @@ func TestNodeDoesNotVouchForWhomItOnlyHeardOf(t *testing.T) {
 		two := b.one("w")
 		a.beat("w", "1", 4, one, two)
 		b.beat("w", "1", 4, one, two)
-		time.Sleep(task.DefaultSilence + 5*time.Second)
+		time.Sleep(limits.DefaultSilence + 5*time.Second)
 		a.lost(one.ID)
 		b.lost(two.ID)
 	}, "a", "b")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -63,12 +65,12 @@ func (w *worker) versionName() string { return w.memory.origin + "." + strconv.I
 
 func checkBeat(b task.Beat) error {
 	var e task.InvalidError
-	if !task.ValidName(b.Worker) {
-		e.Add("path.worker", "%.40q %s", b.Worker, task.NameRule)
+	if !limits.ValidName(b.Worker) {
+		e.Add("path.worker", "%.40q %s", b.Worker, limits.NameRule)
 	}
-	if !task.ValidText(b.Incarnation, task.MaxName) || b.Incarnation == "" {
+	if !limits.ValidText(b.Incarnation, limits.MaxName) || b.Incarnation == "" {
 		e.Add("body.incarnation", "must be 1 to %d bytes of printable UTF-8, new with every start",
-			task.MaxName)
+			limits.MaxName)
 	}
 	if _, err := task.ParseUnits(b.Capacity); err != nil {
 		e.Add("body.capacity", "%v", err)
@@ -76,25 +78,25 @@ func checkBeat(b task.Beat) error {
 	if !(b.Load.CPU >= 0 && b.Load.CPU <= 1) || !(b.Load.Memory >= 0 && b.Load.Memory <= 1) {
 		e.Add("body.load", "cpu and memory are shares, 0 to 1")
 	}
-	task.CheckLabels(&e, "body.labels", b.Labels)
-	if !task.ValidText(b.Zone, task.MaxName) {
-		e.Add("body.zone", "must be at most %d bytes of printable UTF-8", task.MaxName)
+	limits.CheckLabels(&e, "body.labels", b.Labels)
+	if !limits.ValidText(b.Zone, limits.MaxName) {
+		e.Add("body.zone", "must be at most %d bytes of printable UTF-8", limits.MaxName)
 	}
 	groups := map[string]bool{}
 	for i, group := range b.Groups {
 		switch location := fmt.Sprintf("body.groups[%d]", i); {
-		case !task.ValidName(group):
-			e.Add(location, "%.40q %s", group, task.NameRule)
+		case !limits.ValidName(group):
+			e.Add(location, "%.40q %s", group, limits.NameRule)
 		case groups[group]:
 			e.Add(location, "%q is there already", group)
 		}
 		groups[group] = true
 	}
-	if len(b.Tasks) > task.MaxReports {
-		e.Add("body.tasks", "at most %d", task.MaxReports)
+	if len(b.Tasks) > limits.MaxReports {
+		e.Add("body.tasks", "at most %d", limits.MaxReports)
 	}
-	if b.Wait < 0 || b.Wait > task.MaxWait {
-		e.Add("query.wait", "must be 0s to %v", task.MaxWait)
+	if b.Wait < 0 || b.Wait > limits.MaxWait {
+		e.Add("query.wait", "must be 0s to %v", limits.MaxWait)
 	}
 	return e.Err()
 }
@@ -138,7 +140,7 @@ func (m *memory) hear(b task.Beat, now time.Time) (w *worker, late bool) {
 // the task.
 func (m *memory) key(h task.Held) (handKey, bool) {
 	t, err := task.ParseToken(h.Token)
-	if err != nil || m.seals.Check(t, h.ID) == task.Forged {
+	if err != nil || m.seals.Check(t, h.ID) == seal.Forged {
 		return handKey{}, false
 	}
 	return keyOf(h.ID, t), true

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -111,7 +112,7 @@ func TestActionsAndHandOutsAreStampedByTheStoresClock(t *testing.T) {
 			t.Fatalf("%+v, %v", stood, err)
 		}
 		about(t, "started", time.UnixMicro(stood[0].Running.Started), at)
-		about(t, "until", time.UnixMicro(stood[0].Running.Until), at.Add(task.DefaultTimeout))
+		about(t, "until", time.UnixMicro(stood[0].Running.Until), at.Add(limits.DefaultTimeout))
 		b.report("v", begun, task.Finish(nil), task.Recorded)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -21,7 +22,7 @@ func (m *memory) confOf(name string) task.Queue {
 	if q := m.queues[name]; q != nil {
 		return q.conf
 	}
-	return task.DefaultQueue(name)
+	return limits.DefaultQueue(name)
 }
 
 // reloadQueues reads all configurations again, unless one is changed here meanwhile: then it is up
@@ -54,7 +55,7 @@ func (m *memory) configureAll(list []task.Queue, now time.Time) {
 	}
 	for name, q := range m.queues {
 		if !q.stored { // it was deleted, at any node
-			q.conf = task.DefaultQueue(name)
+			q.conf = limits.DefaultQueue(name)
 		}
 	}
 }
@@ -121,7 +122,7 @@ func (d *Dispatcher) ChangeQueue(
 			return err
 		}
 		var e task.InvalidError
-		q.Check(&e, "body")
+		limits.CheckQueue(q, &e, "body")
 		return e.Err()
 	})
 	if err != nil {
@@ -194,7 +195,7 @@ func (m *memory) forgetQueue(name string) {
 			m.watchers.tell(it.id, &m.do)
 		}
 	}
-	q.conf = task.DefaultQueue(name)
+	q.conf = limits.DefaultQueue(name)
 	q.stored = false
 	q.backlog = false
 	q.look = false

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
@@ -20,7 +21,7 @@ type Config struct {
 	Store  Store
 	Holder store.Holder // this node under its membership lease
 	Clock  *tick.Clock  // carries every deadline; run by the caller
-	Secret task.Secret  // the store's: seals tokens; the same at every node
+	Secret seal.Secret  // the store's: seals tokens; the same at every node
 	Log    *slog.Logger
 	// Working says whether this node takes tasks; asked at each round. While it says no, what the
 	// node holds goes back to the store, what its workers run is settled, and holds are refused
@@ -165,7 +166,7 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 			GiveAfter: conf.GiveAfter, OfferFor: conf.OfferFor, Ahead: conf.Ahead,
 			AheadBytes: conf.AheadBytes,
 			Alone:      conf.Announce == nil, Serving: conf.Jobs != nil,
-		}, task.NewSealer(conf.Secret)),
+		}, seal.NewSealer(conf.Secret)),
 		stop: make(chan struct{}), broken: make(chan error, 1), changing: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))

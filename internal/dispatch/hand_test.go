@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -143,7 +144,7 @@ func TestTasksAheadAreGivenOnlyWhenNobodyHasFreeCapacity(t *testing.T) {
 }
 
 func TestIdlePollsEndTogetherAndNeverLate(t *testing.T) {
-	for wait := time.Nanosecond; wait <= task.MaxWait; wait = wait*5/4 + 1 {
+	for wait := time.Nanosecond; wait <= limits.MaxWait; wait = wait*5/4 + 1 {
 		ends := map[time.Duration]bool{}
 		for now := time.Duration(0); now < wait/2; now += wait/100 + 1 {
 			d := together(now, wait)

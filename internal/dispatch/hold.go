@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/balance"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -54,28 +55,28 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 
 func checkHold(r task.HoldRequest) error {
 	var e task.InvalidError
-	if !task.ValidName(r.Worker) {
-		e.Add("body.worker", "%.40q %s", r.Worker, task.NameRule)
+	if !limits.ValidName(r.Worker) {
+		e.Add("body.worker", "%.40q %s", r.Worker, limits.NameRule)
 	}
-	if len(r.Queues) == 0 || len(r.Queues) > task.MaxQueues {
-		e.Add("body.queues", "must name 1 to %d queues", task.MaxQueues)
+	if len(r.Queues) == 0 || len(r.Queues) > limits.MaxQueues {
+		e.Add("body.queues", "must name 1 to %d queues", limits.MaxQueues)
 	}
 	for i, name := range r.Queues {
-		if !task.ValidName(name) {
-			e.Add(fmt.Sprintf("body.queues[%d]", i), "%.40q %s", name, task.NameRule)
+		if !limits.ValidName(name) {
+			e.Add(fmt.Sprintf("body.queues[%d]", i), "%.40q %s", name, limits.NameRule)
 		}
 	}
-	if !task.ValidText(r.Incarnation, task.MaxName) {
-		e.Add("body.incarnation", "must be at most %d bytes of printable UTF-8", task.MaxName)
+	if !limits.ValidText(r.Incarnation, limits.MaxName) {
+		e.Add("body.incarnation", "must be at most %d bytes of printable UTF-8", limits.MaxName)
 	}
-	if r.Ahead < 0 || r.Ahead > task.MaxHold {
-		e.Add("body.ahead", "must be 0 to %d", task.MaxHold)
+	if r.Ahead < 0 || r.Ahead > limits.MaxHold {
+		e.Add("body.ahead", "must be 0 to %d", limits.MaxHold)
 	}
-	if r.Limit < 0 || r.Limit > task.MaxHold {
-		e.Add("body.limit", "must be 0 to %d", task.MaxHold)
+	if r.Limit < 0 || r.Limit > limits.MaxHold {
+		e.Add("body.limit", "must be 0 to %d", limits.MaxHold)
 	}
-	if r.Wait < 0 || r.Wait > task.MaxWait {
-		e.Add("body.wait", "must be 0s to %v", task.MaxWait)
+	if r.Wait < 0 || r.Wait > limits.MaxWait {
+		e.Add("body.wait", "must be 0s to %v", limits.MaxWait)
 	}
 	return e.Err()
 }

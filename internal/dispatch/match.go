@@ -87,7 +87,7 @@ func (it *item) hand(wt *waiter, now time.Time) {
 	m, w := it.queue.memory, wt.worker
 	it.place, it.worker, it.incarnation = out, w, w.incarnation
 	token := task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}
-	it.token = token.Sealed(m.seals, it.id, w.name)
+	it.token = m.seals.Seal(token, it.id, w.name)
 	it.started, it.written, it.missed, it.row = now, false, 0, false
 	it.span.idle--
 	limit := it.queue.conf.Timeout

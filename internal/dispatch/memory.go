@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/internal/balance"
 	"github.com/rotahq/rota/internal/progress"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
@@ -20,7 +21,7 @@ import (
 type memory struct {
 	// What stands from the start, and may be read without the lock.
 	conf  policy
-	seals *task.Sealer
+	seals *seal.Sealer
 	node  uint32 // hash of the node's name, in batch ids
 	// origin marks this process: its batches, so that they are told apart should the clock go back
 	// and an id be made twice, and the versions of its answers to beats.
@@ -81,7 +82,7 @@ type policy struct {
 	Serving    bool // workers run jobs, too
 }
 
-func newMemory(p policy, seals *task.Sealer) *memory {
+func newMemory(p policy, seals *seal.Sealer) *memory {
 	return &memory{
 		conf: p, seals: seals, node: store.NodeHash(p.Holder.Node),
 		origin: fmt.Sprintf("%s/%d", p.Holder.Node, p.Holder.Token),

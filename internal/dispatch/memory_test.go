@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -106,7 +108,7 @@ func newTeller(t *testing.T) *teller {
 			Holder: holder, Beat: time.Second, BeatEvery: 5 * time.Second, Look: 5 * time.Second,
 			OfferFor:  20 * time.Millisecond,
 			GiveAfter: 2 * time.Second, Ahead: 100, AheadBytes: 1 << 20,
-		}, task.NewSealer(task.Secret{})),
+		}, seal.NewSealer(seal.Secret{})),
 	}
 	s.m.clock.hear(start, start, start.UnixMicro())
 	return s
@@ -171,7 +173,7 @@ func (s *teller) id(name string) task.ID {
 
 // queue NAME [paused] [attempts=N] [timeout=D] [backoff=D]
 func (s *teller) queue(args []string) {
-	conf := task.DefaultQueue(args[0])
+	conf := limits.DefaultQueue(args[0])
 	conf.Retry.Jitter = 0
 	for _, arg := range args[1:] {
 		key, value, _ := strings.Cut(arg, "=")

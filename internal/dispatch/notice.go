@@ -3,6 +3,7 @@ package dispatch
 import (
 	"strings"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -34,7 +35,7 @@ func (r *reporting) giveNotice(m *memory, queue string, present store.Value, at 
 	}
 	r.row.Notice = &store.Batch{
 		ID: m.nextBatch(at), Queue: queue, Rank: at, Due: at, Created: at, Origin: m.origin,
-		Tasks: []store.Task{{Context: text, MaxAttempts: task.MaxAttempts}},
+		Tasks: []store.Task{{Context: text, MaxAttempts: limits.MaxAttempts}},
 		Spans: []store.NewSpan{{}},
 	}
 }

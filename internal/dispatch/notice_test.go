@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -114,7 +115,7 @@ func TestNoticeLeavesOutWhatIsLarge(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.submit(task.Submission{Queue: "q", Context: large})
-		why := make([]byte, task.MaxError)
+		why := make([]byte, limits.MaxError)
 		for i := range why {
 			why[i] = '<'
 		}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
@@ -62,7 +63,7 @@ func TestHeadStartOvertakesWhatIsHeldAhead(t *testing.T) {
 // retried is a task with a head start whose first attempt has failed, and is due again in a second.
 func (h *house) retried(o task.Outcome) task.ID {
 	h.t.Helper()
-	conf := task.DefaultQueue("q")
+	conf := limits.DefaultQueue("q")
 	conf.Retry.Jitter = 0
 	_, err := h.d.ChangeQueue(h.ctx, "q", func(q *task.Queue, _ bool) error {
 		*q = conf

@@ -148,7 +148,7 @@ func (m *memory) leftToHolder(u *store.Running, owner *store.Span, storeNow int6
 // timeOut makes the report of a hand-out that is past its limit.
 func (r *reporting) timeOut(m *memory, u *store.Running, st *store.Stood, now time.Time) {
 	r.row.ID, r.row.Queue = u.ID, st.Queue
-	r.row.Token = task.Token{Span: u.Span, SpanToken: u.Token, Seq: u.Seq}.Sealed(m.seals, u.ID,
+	r.row.Token = m.seals.Seal(task.Token{Span: u.Span, SpanToken: u.Token, Seq: u.Seq}, u.ID,
 		u.Worker)
 	limit := time.Duration(u.Until-u.Started) * time.Microsecond
 	conf, at := m.queue(st.Queue).conf, m.clock.read(now)

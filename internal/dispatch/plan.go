@@ -3,6 +3,7 @@ package dispatch
 import (
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -117,7 +118,7 @@ func rowOf(t *task.Submission, n int32, context store.Value, at int64) store.Tas
 
 func keyFor(d time.Duration) time.Duration {
 	if d == 0 {
-		return task.DefaultKeyFor
+		return limits.DefaultKeyFor
 	}
 	return d
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -147,7 +148,7 @@ func TestWorkThatSurvivedItsNodeIsNotJudgedByWhatWasHeardBefore(t *testing.T) {
 func TestWorkThatSurvivedItsNodeIsLostWithItsWorker(t *testing.T) {
 	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
 		begun := orphan(t, houses)
-		time.Sleep(task.DefaultSilence + 2*time.Second)
+		time.Sleep(limits.DefaultSilence + 2*time.Second)
 		v := houses["b"].view(begun.ID)
 		if len(v.Steps) != 1 || v.Steps[0].Kind != task.KindLost {
 			t.Errorf("steps %+v, want one that says it was lost", v.Steps)

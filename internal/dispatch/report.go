@@ -7,7 +7,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/progress"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -55,18 +57,18 @@ func (s *settlement) size() int { return len(s.reports) + s.bytes>>10 }
 func (d *Dispatcher) Report(
 	ctx context.Context, name string, reports []task.Report,
 ) ([]task.Answer, error) {
-	if !task.ValidName(name) {
+	if !limits.ValidName(name) {
 		return nil, &task.InvalidError{
 			Fields: []task.FieldError{
-				{Location: "body.worker", Message: fmt.Sprintf("%.40q %s", name, task.NameRule)},
+				{Location: "body.worker", Message: fmt.Sprintf("%.40q %s", name, limits.NameRule)},
 			},
 		}
 	}
-	if len(reports) > task.MaxReports {
+	if len(reports) > limits.MaxReports {
 		return nil, &task.InvalidError{
 			Fields: []task.FieldError{
 				{Location: "body.reports",
-					Message: fmt.Sprintf("at most %d in one call", task.MaxReports)},
+					Message: fmt.Sprintf("at most %d in one call", limits.MaxReports)},
 			},
 		}
 	}
@@ -130,8 +132,8 @@ func (r *reporting) answer(a *task.Answer) {
 type checked struct {
 	index   int
 	token   task.Token
-	judged  bool      // seal is known; where memory knows the very token nobody needs it
-	seal    task.Seal // what the token's seal is worth
+	judged  bool       // seal is known; where memory knows the very token nobody needs it
+	seal    seal.Worth // what the token's seal is worth
 	context store.Value
 	result  store.Value
 	*task.Report
@@ -146,7 +148,7 @@ func (d *Dispatcher) checkReports(
 		r := &reports[i]
 		answers[i].ID = r.ID
 		token, err := task.ParseToken(r.Token)
-		reason := r.Check()
+		reason := limits.CheckReport(r)
 		switch {
 		case err != nil:
 			reason = "token: not one that rota gave out"
@@ -164,7 +166,7 @@ func (d *Dispatcher) checkReports(
 			r = c.Report
 		}
 		if len(r.Context) > store.InlineLimit || len(r.Result) > store.InlineLimit {
-			if c.checkSeal(d.mem.seals) == task.Forged { // nothing of it will be kept
+			if c.checkSeal(d.mem.seals) == seal.Forged { // nothing of it will be kept
 				list = append(list, c)
 				continue
 			}
@@ -181,7 +183,7 @@ func (d *Dispatcher) checkReports(
 }
 
 // checkSeal finds out what a report's seal is worth, once.
-func (c *checked) checkSeal(seals *task.Sealer) task.Seal {
+func (c *checked) checkSeal(seals *seal.Sealer) seal.Worth {
 	if !c.judged {
 		c.judged, c.seal = true, seals.Check(c.token, c.ID)
 	}
@@ -198,7 +200,7 @@ func (it *item) isOf(c *checked, name string) bool {
 	case it.token == c.token:
 		return true
 	}
-	return c.checkSeal(it.queue.memory.seals) == task.OldSeal &&
+	return c.checkSeal(it.queue.memory.seals) == seal.Old &&
 		it.queue.memory.byOldSeal(name, it.worker.name, it.queue.memory.clock.read(it.started))
 }
 
@@ -221,7 +223,7 @@ func (m *memory) contextLimit(id task.ID) int64 {
 	if it := m.items[id]; it != nil {
 		return it.queue.conf.ContextLimit
 	}
-	return task.DefaultContextLimit
+	return limits.DefaultContextLimit
 }
 
 // decideHeld decides the reports of tasks that this node holds, and returns the others.
@@ -331,10 +333,10 @@ func (r *reporting) step(st progress.Standing, l progress.Limits, s stepOf, at i
 
 // cutText cuts an error's text, not inside a character.
 func cutText(s string) string {
-	if len(s) <= task.MaxError {
+	if len(s) <= limits.MaxError {
 		return s
 	}
-	end := task.MaxError
+	end := limits.MaxError
 	for !utf8.RuneStart(s[end]) {
 		end--
 	}
@@ -377,13 +379,13 @@ func (s *settlement) decideStood(
 			answers[c.index].Status, answers[c.index].Detail = task.Unknown, "no such task"
 			continue
 		}
-		if c.seal == task.Forged || c.token.Seq > st.Seq || c.token.Seq == st.Seq && st.Final {
+		if c.seal == seal.Forged || c.token.Seq > st.Seq || c.token.Seq == st.Seq && st.Final {
 			// no such hand-out was ever made
 			answers[c.index].Status = task.Stale
 			answers[c.index].Detail = "the hand-out is no longer yours"
 			continue
 		}
-		if c.seal == task.OldSeal && c.token.Seq == st.Seq &&
+		if c.seal == seal.Old && c.token.Seq == st.Seq &&
 			(st.Running == nil || !m.byOldSeal(name, st.Running.Worker, st.Running.Started)) {
 			answers[c.index].Status = task.Stale
 			answers[c.index].Detail = "the hand-out is no longer yours"

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -17,7 +18,7 @@ func TestContextsForWhichThereIsNoRoomAreGivenBackUnrun(t *testing.T) {
 			task.Submission{Queue: "q", Context: large}, task.Submission{Queue: "q"},
 		)
 		// for one of them, before anybody knows how large it is
-		room := int64(task.DefaultContextLimit)
+		room := int64(limits.DefaultContextLimit)
 		var asked []int64
 		hold := func() []task.Handout {
 			a, err := h.d.Hold(h.ctx,
@@ -39,7 +40,7 @@ func TestContextsForWhichThereIsNoRoomAreGivenBackUnrun(t *testing.T) {
 		if len(got) != 2 || string(got[0].Context) != string(large) || got[1].ID != ids[2] {
 			t.Fatalf("%d tasks came, want the first large one and the small one", len(got))
 		}
-		const most = task.DefaultContextLimit
+		const most = limits.DefaultContextLimit
 		if want := int64(most - len(large)); room != want || len(asked) != 3 || asked[0] != most ||
 			asked[1] != -want || asked[2] != most {
 			t.Errorf("room %d after it was asked for %v", room, asked)

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
@@ -16,7 +17,7 @@ func (h *house) earlier(t task.Handout) task.Handout {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	t.Token = token.SealedBefore(h.d.mem.seals, t.ID).String()
+	t.Token = h.d.mem.seals.SealBefore(token, t.ID).String()
 	return t
 }
 
@@ -34,7 +35,7 @@ func TestHandOutsOutliveTheUpdateOfTheirSeals(t *testing.T) {
 		h.halt()
 		h = open(t, store)
 		defer h.close()
-		h.d.mem.seals = task.NewSealer(task.Secret{
+		h.d.mem.seals = seal.NewSealer(seal.Secret{
 			Key: [32]byte{1}, Old: 4711, Since: time.Now().UnixMicro(),
 		})
 		for i := range held {
@@ -59,7 +60,7 @@ func TestOldSealsAreGoodForNothingThatBeganLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, storetest.NewModel(time.Now))
 		defer h.close()
-		h.d.mem.seals = task.NewSealer(task.Secret{
+		h.d.mem.seals = seal.NewSealer(seal.Secret{
 			Key: [32]byte{1}, Old: 4711, Since: time.Now().UnixMicro(),
 		})
 		time.Sleep(time.Second)

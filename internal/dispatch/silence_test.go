@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
@@ -20,8 +21,8 @@ func TestSilentWorkerLosesItsTasksWithinItsLimitAndABeat(t *testing.T) {
 		h.beat("a", "1", 1, got)
 		begin := time.Now()
 		again := h.one("b")
-		if took := time.Since(begin); again.ID != id || took < task.DefaultSilence ||
-			took > task.DefaultSilence+2*time.Second {
+		if took := time.Since(begin); again.ID != id || took < limits.DefaultSilence ||
+			took > limits.DefaultSilence+2*time.Second {
 			t.Errorf("handed out again after %v", took)
 		}
 		if again.Attempt != 2 {
@@ -36,7 +37,7 @@ func TestWorkerThatNeverBeatsKeepsItsTaskUntilTheHardLimit(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		h.many(1)
 		got := h.one("curl")
-		time.Sleep(task.DefaultTimeout - time.Minute)
+		time.Sleep(limits.DefaultTimeout - time.Minute)
 		h.report("curl", got, task.Finish(nil), task.Recorded)
 	})
 }
@@ -164,8 +165,8 @@ func TestManySilentWorkersGetOneMoreLimit(t *testing.T) {
 			h.beat(w, "1", 1, h.one(w))
 		}
 		h.one("late")
-		if took := time.Since(begin); took < 2*task.DefaultSilence ||
-			took > 2*task.DefaultSilence+4*time.Second {
+		if took := time.Since(begin); took < 2*limits.DefaultSilence ||
+			took > 2*limits.DefaultSilence+4*time.Second {
 			t.Errorf("judged after %v, want two limits", took)
 		}
 	})
@@ -234,7 +235,7 @@ func TestWorkerThatDiesBeforeItsFirstBeatHereIsFound(t *testing.T) {
 		a.Written()
 		begin := time.Now()
 		if again := h.one("x"); again.ID != id || again.Attempt != 2 ||
-			time.Since(begin) > task.DefaultSilence+2*time.Second {
+			time.Since(begin) > limits.DefaultSilence+2*time.Second {
 			t.Fatalf("again after %v: %+v", time.Since(begin), again)
 		}
 	})
@@ -298,10 +299,10 @@ func TestTaskThatKillsItsProcessIsChargedAndFinallyDead(t *testing.T) {
 			}
 			h.halt()
 		}
-		if runs < task.DefaultMaxAttempts || runs > task.DefaultMaxAttempts+1 {
+		if runs < limits.DefaultMaxAttempts || runs > limits.DefaultMaxAttempts+1 {
 			t.Errorf(
 				"it killed %d processes; after the first, each is charged: want %d or one more",
-				runs, task.DefaultMaxAttempts,
+				runs, limits.DefaultMaxAttempts,
 			)
 		}
 	})
@@ -333,7 +334,7 @@ func TestSilentWorkerRunsNoJobs(t *testing.T) {
 		if n := running(); n != 1 {
 			t.Errorf("%d jobs run at a worker that says 1", n)
 		}
-		time.Sleep(task.DefaultSilence + 2*time.Second)
+		time.Sleep(limits.DefaultSilence + 2*time.Second)
 		if n := running(); n != 0 || len(jobs.away) != 1 {
 			t.Errorf("%d jobs run at a worker that stopped them itself; away: %v", n, jobs.away)
 		}
@@ -347,10 +348,12 @@ func TestBeatThatSaysNonsenseIsRefusedAndChangesNothing(t *testing.T) {
 			"body.capacity":    func(b *task.Beat) { b.Capacity = 5.12345 },
 			"body.load":        func(b *task.Beat) { b.Load.CPU = 2 },
 			"body.labels":      func(b *task.Beat) { b.Labels = map[string]string{"": "x"} },
-			"body.zone":        func(b *task.Beat) { b.Zone = strings.Repeat("z", task.MaxName+1) },
-			"body.groups[1]":   func(b *task.Beat) { b.Groups = []string{"a", "A b"} },
-			"body.groups[2]":   func(b *task.Beat) { b.Groups = []string{"a", "b", "a"} },
-			"query.wait":       func(b *task.Beat) { b.Wait = -1 },
+			"body.zone": func(b *task.Beat) {
+				b.Zone = strings.Repeat("z", limits.MaxName+1)
+			},
+			"body.groups[1]": func(b *task.Beat) { b.Groups = []string{"a", "A b"} },
+			"body.groups[2]": func(b *task.Beat) { b.Groups = []string{"a", "b", "a"} },
+			"query.wait":     func(b *task.Beat) { b.Wait = -1 },
 		} {
 			b := task.Beat{Worker: "w", Incarnation: "1", Capacity: 1}
 			spoil(&b)
@@ -397,7 +400,8 @@ func TestDeadWorkersTaskOfAPoisonousSpanIsFound(t *testing.T) {
 		defer func() { h.close() }()
 		begin := time.Now()
 		again := h.holdFor("a", 2, time.Minute)
-		if took := time.Since(begin); len(again) != 1 || took > task.DefaultSilence+2*time.Second {
+		if took := time.Since(begin); len(again) != 1 ||
+			took > limits.DefaultSilence+2*time.Second {
 			t.Fatalf("handed out after %v: %+v", took, again)
 		}
 	})
@@ -415,7 +419,7 @@ func TestDeadWorkerIsNotExcusedByANodeThatTakesBackWhatItGave(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			got = h.holdFor("a", 2, 100*time.Millisecond)
 		}
-		if took := time.Since(begin); len(got) != 1 || took > 2*task.DefaultSilence {
+		if took := time.Since(begin); len(got) != 1 || took > 2*limits.DefaultSilence {
 			t.Fatalf("handed out after %v: %+v", took, got)
 		}
 	})
@@ -439,7 +443,7 @@ func TestWorkerOfASpanThatWasNeverGivenBackIsHeardForAFullLimit(t *testing.T) {
 		h.d.mu.Unlock()
 		begin := time.Now()
 		again := h.one("x")
-		if took := time.Since(begin); again.ID != id || took < task.DefaultSilence {
+		if took := time.Since(begin); again.ID != id || took < limits.DefaultSilence {
 			t.Errorf("handed out again after %v, want a full limit from when it was found", took)
 		}
 	})

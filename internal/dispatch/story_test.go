@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -82,7 +83,7 @@ func (h *house) finishBesideStale(last task.Handout, stale task.Report) {
 
 func TestRetriesWaitOneTwoFourEightSecondsAndThenTheTaskIsDead(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
-		conf := task.DefaultQueue("q")
+		conf := limits.DefaultQueue("q")
 		conf.Retry.Jitter = 0
 		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)
@@ -334,7 +335,7 @@ func TestBadInputIsNamedAndChangesNothing(t *testing.T) {
 			invalid.TooLarge {
 			t.Fatalf("error: %v", err)
 		}
-		conf := task.DefaultQueue("tiny")
+		conf := limits.DefaultQueue("tiny")
 		conf.ContextLimit = 3
 		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)

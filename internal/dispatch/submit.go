@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -169,7 +170,7 @@ func (d *Dispatcher) checkSubmission(tasks []task.Submission) error {
 	for i := range tasks {
 		s := &tasks[i]
 		n := len(e.Fields)
-		s.Check(&e, "")
+		limits.CheckSubmission(s, &e, "")
 		for k := n; k < len(e.Fields); k++ {
 			e.Fields[k].Location = fmt.Sprintf("body.tasks[%d]%s", i, e.Fields[k].Location)
 			large = false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -15,7 +16,7 @@ func (m *memory) queue(name string) *queue {
 	q := m.queues[name]
 	if q == nil {
 		q = &queue{
-			memory: m, conf: task.DefaultQueue(name), behind: noRank, sooner: noRank,
+			memory: m, conf: limits.DefaultQueue(name), behind: noRank, sooner: noRank,
 			offered: noRank,
 		}
 		m.queues[name] = q
@@ -266,7 +267,7 @@ func (it *item) resume(r *store.Running, storeNow int64, now time.Time) {
 	w := m.worker(r.Worker, now)
 	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
 	token := task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}
-	it.token = token.Sealed(m.seals, it.id, r.Worker)
+	it.token = m.seals.Seal(token, it.id, r.Worker)
 	it.started, it.until = fromNow(now, storeNow, r.Started), fromNow(now, storeNow, r.Until)
 	it.span.idle--
 	it.span.under++

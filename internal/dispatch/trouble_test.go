@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -116,7 +117,7 @@ func TestReportWhoseNeighbourCannotBeReadIsNotStuck(t *testing.T) {
 		}
 		begin := time.Now() // and the worker dies
 		if again := h.one("b"); again.ID != ids[1] ||
-			time.Since(begin) > task.DefaultSilence+3*time.Second {
+			time.Since(begin) > limits.DefaultSilence+3*time.Second {
 			t.Fatalf("again after %v: %+v", time.Since(begin), again)
 		}
 	})
@@ -130,7 +131,7 @@ func TestSilenceIsJudgedAgainWhenItsSettlementFailed(t *testing.T) {
 		m.next("settle", hiccup)
 		begin := time.Now()
 		h.one("b")
-		if took := time.Since(begin); took > task.DefaultSilence+4*time.Second {
+		if took := time.Since(begin); took > limits.DefaultSilence+4*time.Second {
 			t.Errorf("handed out again after %v", took)
 		}
 	})
@@ -157,7 +158,7 @@ func TestLeavingWorkerWhoseTasksCouldNotBeGivenBackIsFoundSilent(t *testing.T) {
 		begin := time.Now()
 		h.one("c")
 		h.one("c")
-		if took := time.Since(begin); took > task.DefaultSilence+4*time.Second {
+		if took := time.Since(begin); took > limits.DefaultSilence+4*time.Second {
 			t.Errorf("handed out again after %v", took)
 		}
 	})
@@ -241,7 +242,7 @@ func TestHoldThatComesDuringAGiveBackIsServedAfterIt(t *testing.T) {
 
 func TestTwoHandOutsOfOneTaskAtOneWorkerAreToldApart(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
-		conf := task.DefaultQueue("q")
+		conf := limits.DefaultQueue("q")
 		conf.Timeout = 2 * time.Second
 		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)
@@ -264,7 +265,7 @@ func TestTwoHandOutsOfOneTaskAtOneWorkerAreToldApart(t *testing.T) {
 
 func TestPauseThatComesDuringAReloadStands(t *testing.T) {
 	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
-		conf := task.DefaultQueue("q")
+		conf := limits.DefaultQueue("q")
 		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +294,7 @@ func TestCancelOfAPoisonousTaskLetsItsNeighbourOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := storetest.NewModel(time.Now)
 		h := open(t, db)
-		conf := task.DefaultQueue("q")
+		conf := limits.DefaultQueue("q")
 		conf.MaxAttempts = 100
 		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)
@@ -333,7 +334,7 @@ func TestCancelOfAPoisonousTaskLetsItsNeighbourOut(t *testing.T) {
 
 func TestImpatientQueueAsksForFasterBeats(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
-		conf := task.DefaultQueue("q")
+		conf := limits.DefaultQueue("q")
 		conf.Silence = 3 * time.Second
 		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -80,7 +81,7 @@ func (w *worker) room() int {
 	case w.draining:
 		return 0
 	case !w.measured:
-		return task.MaxHold
+		return limits.MaxHold
 	}
 	return int(w.capacity-w.reserved.Float()) - len(w.out)
 }
@@ -177,7 +178,7 @@ func (w *worker) overdue(now time.Time) (lost []*item) {
 // away tells whether a worker that serves groups is silent for so long that it has stopped its jobs
 // by itself.
 func (w *worker) away(now time.Time) bool {
-	return w.serves && w.silent(now) >= max(task.DefaultSilence, 3*w.told)
+	return w.serves && w.silent(now) >= max(limits.DefaultSilence, 3*w.told)
 }
 
 // Reserve notes what a worker's jobs take of its capacity, and lets a beat of it that waits be

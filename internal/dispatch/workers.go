@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -87,7 +88,7 @@ func (w *worker) state(now time.Time) task.WorkerState {
 	switch {
 	case w.left:
 		return task.WorkerLeft
-	case len(w.waiting) == 0 && now.Sub(w.seen) >= max(task.DefaultSilence, w.patience):
+	case len(w.waiting) == 0 && now.Sub(w.seen) >= max(limits.DefaultSilence, w.patience):
 		return task.WorkerSilent
 	case w.draining:
 		return task.WorkerDraining

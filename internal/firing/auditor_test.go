@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/cron"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -237,7 +238,7 @@ func TestAuditLooksOnlyAtWhatIsHandledAndKept(t *testing.T) {
 		t.Errorf("audit of no schedule: %v", err)
 	}
 	start := clock.Now().Truncate(time.Minute)
-	s := task.DefaultSchedule("s")
+	s := limits.DefaultSchedule("s")
 	s.Cron, s.Queue = "* * * * *", "q"
 	minute := func(n int) int64 { return start.Add(time.Duration(n) * time.Minute).UnixMicro() }
 	put := store.SchedulePut{Schedule: s, Since: minute(0), Then: minute(1)}

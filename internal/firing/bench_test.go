@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/sqlite"
 	"github.com/rotahq/rota/task"
@@ -48,7 +49,7 @@ func BenchmarkRound(b *testing.B) {
 	}
 	edits := make([]store.ScheduleEdit, schedules)
 	for i := range edits {
-		edits[i].Schedule = task.DefaultSchedule(fmt.Sprint("s", i))
+		edits[i].Schedule = limits.DefaultSchedule(fmt.Sprint("s", i))
 		edits[i].Cron, edits[i].Queue = "* * * * *", "q"
 	}
 	if _, err := f.Put(ctx, edits...); err != nil {
@@ -103,7 +104,7 @@ func BenchmarkPutCalendar(b *testing.B) {
 	}
 	edits := make([]store.ScheduleEdit, schedules)
 	for i := range edits {
-		edits[i].Schedule = task.DefaultSchedule(fmt.Sprint("s", i))
+		edits[i].Schedule = limits.DefaultSchedule(fmt.Sprint("s", i))
 		edits[i].Cron, edits[i].Queue, edits[i].Calendar = "0 3 * * *", "q", "c"
 	}
 	if _, err := f.Put(ctx, edits...); err != nil {

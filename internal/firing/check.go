@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -16,9 +17,9 @@ func (f *Firer) draw(
 	ctx context.Context, edits []store.ScheduleEdit, before map[string]*store.Schedule,
 ) (store.ScheduleChange, error) {
 	var e task.InvalidError
-	if len(edits) > task.MaxSchedules {
+	if len(edits) > limits.MaxSchedules {
 		e.Add("body.schedules", "%d are too many: at most %d in one call", len(edits),
-			task.MaxSchedules)
+			limits.MaxSchedules)
 		return store.ScheduleChange{}, &e
 	}
 	known, err := f.references(ctx, edits)
@@ -32,7 +33,7 @@ func (f *Firer) draw(
 			location = fmt.Sprintf("body.schedules[%d]", i)
 		}
 		change.Puts[i] = f.put(&e, location, &edits[i], before[edits[i].Name], known)
-		if len(e.Fields) >= task.MaxFaults {
+		if len(e.Fields) >= limits.MaxFaults {
 			break
 		}
 	}
@@ -111,7 +112,7 @@ func (f *Firer) put(
 		}
 	}
 	n := len(e.Fields)
-	edit.Check(e, location)
+	limits.CheckSchedule(&edit.Schedule, e, location)
 	if json.Valid(edit.Context) {
 		// else Check has said so; the rest of what messages want of a value
 		if problem := wire.CheckValue(edit.Context); problem != "" {

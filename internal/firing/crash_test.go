@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -66,7 +67,7 @@ func (h *house) insist(ask func(*Firer) error) {
 }
 
 func put(h *house, f *Firer, name, cron string, change ...func(*store.ScheduleEdit)) error {
-	e := store.ScheduleEdit{Schedule: task.DefaultSchedule(name)}
+	e := store.ScheduleEdit{Schedule: limits.DefaultSchedule(name)}
 	e.Cron, e.Queue = cron, "q"
 	e.Timeout = 10 * time.Second // so that what a dead node's worker had is soon another's
 	for _, c := range change {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -12,7 +13,7 @@ import (
 // recent is how many of the newest due times a decision looks at one by one: those that may be
 // fired, and those that have a row each. Due times are a second apart at least, so no more than a
 // minute's worth are on time.
-const recent = store.MaxRun + task.MaxCatchUp + int(task.OnTime/time.Second) + 1
+const recent = store.MaxRun + limits.MaxCatchUp + int(limits.OnTime/time.Second) + 1
 
 // overdue are due times that have come and are not handled, oldest first.
 type overdue struct {
@@ -80,7 +81,7 @@ func (s *scheduleState) dueUpTo(now int64, limit int) decision {
 	p := s.times.pass(s.Next, now, limit)
 	punctual := 0 // of the newest
 	for punctual < len(p.newest) &&
-		lateness(p.newest[len(p.newest)-1-punctual], now) <= task.OnTime {
+		lateness(p.newest[len(p.newest)-1-punctual], now) <= limits.OnTime {
 		punctual++
 	}
 	fires := make([]store.Fire, 0, len(p.newest)+1)
@@ -136,15 +137,15 @@ func (s *scheduleState) passOver(at, now int64, newer, newerLate int) store.Fire
 	switch {
 	case s.Paused:
 		f.Outcome, f.Reason = task.FireSkipped, "paused"
-	case late <= task.OnTime:
+	case late <= limits.OnTime:
 	case late > s.MisfireWindow:
 		missed("more than %v", s.MisfireWindow)
 	case s.Misfire == task.MisfireSkip:
 		missed("and what is late is not fired")
 	case s.Misfire == task.MisfireOnce && newer > 0:
 		missed("and only the newest is fired")
-	case s.Misfire == task.MisfireAll && newerLate >= task.MaxCatchUp:
-		missed("and only the newest %d are fired", task.MaxCatchUp)
+	case s.Misfire == task.MisfireAll && newerLate >= limits.MaxCatchUp:
+		missed("and only the newest %d are fired", limits.MaxCatchUp)
 	}
 	return f
 }
@@ -182,7 +183,7 @@ func (q *queue) admit(s *scheduleState, f *store.Fire) {
 		f.Outcome = task.FireSkipped
 		f.Reason = fmt.Sprintf("the task of %s is not final", s.times.show(q.last))
 		return
-	case s.Overlap == task.OverlapQueue && q.queued >= task.MaxQueued:
+	case s.Overlap == task.OverlapQueue && q.queued >= limits.MaxQueued:
 		f.Outcome = task.FireSkipped
 		f.Reason = fmt.Sprintf("%d due times wait for earlier tasks already", q.queued)
 		return

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -17,7 +18,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
 // about makes a subject whose cursor stands right behind noon.
 func about(t testing.TB, cron string, change ...func(*store.Schedule)) *scheduleState {
 	t.Helper()
-	s := &store.Schedule{Schedule: task.DefaultSchedule("s"), Version: 1, Since: noon}
+	s := &store.Schedule{Schedule: limits.DefaultSchedule("s"), Version: 1, Since: noon}
 	s.Cron, s.Queue = cron, "q"
 	for _, f := range change {
 		f(s)
@@ -167,7 +168,7 @@ func TestRulings(t *testing.T) {
 		{name: "queue, one waits", change: changes{overlap(task.OverlapQueue)}, open: opens(0, 1),
 			after: time.Minute, want: "12:01:00 queued"},
 		{name: "queue, it is full", change: changes{overlap(task.OverlapQueue)},
-			open: opens(1, task.MaxQueued), after: time.Minute, want: "12:01:00 skipped",
+			open: opens(1, limits.MaxQueued), after: time.Minute, want: "12:01:00 skipped",
 			reason: "1000 due times wait for earlier tasks already"},
 		{name: "replace, nothing open", change: changes{overlap(task.OverlapReplace)},
 			after: time.Minute, want: "12:01:00 fired"},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -209,7 +210,7 @@ func (f *Firer) Delete(ctx context.Context, name string) error {
 // handled by its old days. *task.InvalidError.
 func (f *Firer) PutCalendar(ctx context.Context, c task.Calendar) (created bool, err error) {
 	var e task.InvalidError
-	if c.Check(&e, "body"); e.Err() != nil {
+	if limits.CheckCalendar(&c, &e, "body"); e.Err() != nil {
 		return false, &e
 	}
 	err = f.edit(ctx, func() error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -165,7 +166,7 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 			Name: "days", Skip: []string{"2026-12-25"},
 		})
 		h.must(err)
-		good := store.ScheduleEdit{Schedule: task.DefaultSchedule("s")}
+		good := store.ScheduleEdit{Schedule: limits.DefaultSchedule("s")}
 		good.Cron, good.Queue = "0 * * * *", "q"
 		for _, c := range []struct {
 			change func(*store.ScheduleEdit)
@@ -227,7 +228,7 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 		if !errors.As(err, &invalid) || len(invalid.Fields) != 3 {
 			t.Errorf("three faults: %v", err)
 		}
-		many := make([]store.ScheduleEdit, task.MaxSchedules+1)
+		many := make([]store.ScheduleEdit, limits.MaxSchedules+1)
 		_, err = h.live().firer.Put(h.t.Context(), many...)
 		refused(t, err, "body.schedules", "too many")
 		_, err = h.live().firer.PutCalendar(h.t.Context(), task.Calendar{

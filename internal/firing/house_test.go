@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -195,7 +197,7 @@ func (h *house) startOne(name string) {
 	h.must(err)
 	clock := tick.New(tick.Config{})
 	n.tasks, err = dispatch.New(ctx, dispatch.Config{
-		Store: n.door, Holder: holder, Clock: clock, Secret: task.Secret{Key: [32]byte{47, 11}},
+		Store: n.door, Holder: holder, Clock: clock, Secret: seal.Secret{Key: [32]byte{47, 11}},
 		Working: n.rounds.Working, Log: log,
 	})
 	h.must(err)
@@ -281,7 +283,7 @@ func (h *house) pass(d time.Duration) {
 // put makes a schedule, by some node.
 func (h *house) put(name, cron string, change ...func(*store.ScheduleEdit)) store.Edited {
 	h.t.Helper()
-	e := store.ScheduleEdit{Schedule: task.DefaultSchedule(name)}
+	e := store.ScheduleEdit{Schedule: limits.DefaultSchedule(name)}
 	e.Cron, e.Queue = cron, "q"
 	for _, f := range change {
 		f(&e)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -105,8 +106,8 @@ func (f *Firer) Backfill(
 	ctx context.Context, name string, r store.BackfillRequest,
 ) (store.Backfilled, error) {
 	var e task.InvalidError
-	if r.Limit < 0 || r.Limit > task.MaxBackfill {
-		e.Add("body.limit", "must be 0, all at once, to %d", task.MaxBackfill)
+	if r.Limit < 0 || r.Limit > limits.MaxBackfill {
+		e.Add("body.limit", "must be 0, all at once, to %d", limits.MaxBackfill)
 	}
 	if r.From >= r.To {
 		e.Add("body.to", "must be after from")
@@ -200,10 +201,10 @@ func (f *Firer) backfill(
 func (s *scheduleState) demand(r store.BackfillRequest, now int64) (times []int64, err error) {
 	always := s.times.always()
 	for at := always.next(r.From - 1); at < r.To && at <= now && at < s.Next; at = always.next(at) {
-		if len(times) == task.MaxBackfill {
+		if len(times) == limits.MaxBackfill {
 			var e task.InvalidError
 			e.Add("body.to", "there are more than %d due times between them: choose a shorter time",
-				task.MaxBackfill)
+				limits.MaxBackfill)
 			return nil, &e
 		}
 		times = append(times, at)

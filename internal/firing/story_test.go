@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -96,7 +97,7 @@ func TestManySchedulesAreSharedOutByLots(t *testing.T) {
 	three(t, "2026-11-21 09:58:30", func(h *house) {
 		edits := make([]store.ScheduleEdit, 400)
 		for i := range edits {
-			edits[i].Schedule = task.DefaultSchedule(fmt.Sprint("s", i))
+			edits[i].Schedule = limits.DefaultSchedule(fmt.Sprint("s", i))
 			edits[i].Cron, edits[i].Queue = "* * * * *", "q"
 		}
 		_, err := h.live().firer.Put(h.t.Context(), edits...)
@@ -193,7 +194,7 @@ func TestVeryLongOutageIsCaughtUpInPieces(t *testing.T) {
 			if f.Count > 1 {
 				shared++
 			}
-			if f.Outcome == task.FireFired && lateness(f.At, f.Time) > task.OnTime {
+			if f.Outcome == task.FireFired && lateness(f.At, f.Time) > limits.OnTime {
 				late++
 			}
 		}
@@ -328,7 +329,7 @@ func TestRunNow(t *testing.T) {
 
 func TestContextThatTheQueueRefusesSkips(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
-		q := task.DefaultQueue("small")
+		q := limits.DefaultQueue("small")
 		q.ContextLimit = 10
 		_, err := h.live().tasks.ChangeQueue(h.t.Context(), q.Name, store.Whole(q))
 		h.must(err)

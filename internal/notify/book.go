@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/task"
 )
 
 // PutNotifier creates or changes a notifier, and answers it as it stands then. Secrets that are
@@ -15,8 +15,8 @@ func (s *Sender) PutNotifier(
 	ctx context.Context, n store.Notifier,
 ) (store.Changed[store.Notifier], error) {
 	complete(&n)
-	body := rendered(&n)         // not in the store's transaction, which keeps others waiting
-	if !task.ValidName(n.Name) { // no store is asked for what can't be a name
+	body := rendered(&n)           // not in the store's transaction, which keeps others waiting
+	if !limits.ValidName(n.Name) { // no store is asked for what can't be a name
 		return store.Changed[store.Notifier]{}, check(&n, body)
 	}
 	changed, err := s.conf.Store.ChangeNotifier(ctx, n.Name,

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -58,8 +59,8 @@ func local(host string) bool {
 // no secret. Stores call it inside a transaction, so it renders nothing.
 func check(n *store.Notifier, body error) error {
 	var e task.InvalidError
-	if !task.ValidName(n.Name) {
-		e.Add("path.name", "%.40q %s", n.Name, task.NameRule)
+	if !limits.ValidName(n.Name) {
+		e.Add("path.name", "%.40q %s", n.Name, limits.NameRule)
 	}
 	checkPatterns(&e, "body.on", n.On)
 	checkPatterns(&e, "body.subjects", n.Subjects)
@@ -98,7 +99,7 @@ func checkPatterns(e *task.InvalidError, at string, list []string) {
 		e.Add(at, "must be at most %d", maxPatterns)
 	}
 	for i, p := range list[:min(len(list), maxPatterns)] {
-		if start := strings.TrimSuffix(p, "*"); p == "" || !task.ValidText(p, task.MaxKey) ||
+		if start := strings.TrimSuffix(p, "*"); p == "" || !limits.ValidText(p, limits.MaxKey) ||
 			strings.Contains(start, "*") {
 			e.Add(fmt.Sprintf("%s[%d]", at, i), "must be a name, or the beginning of one and a *")
 		}
@@ -137,7 +138,7 @@ func checkWebhook(e *task.InvalidError, n *store.Notifier, body error) {
 			}
 		}
 	}
-	if !task.ValidText(n.Chat, task.MaxKey) || (n.Chat != "") != (n.Format == "telegram") {
+	if !limits.ValidText(n.Chat, limits.MaxKey) || (n.Chat != "") != (n.Format == "telegram") {
 		e.Add("body.chat", "must be the chat's id for format telegram, and left out for others")
 	}
 	switch {
@@ -168,7 +169,8 @@ func sample(n *store.Notifier) message {
 
 func checkEmail(e *task.InvalidError, n *store.Notifier) {
 	host, port, err := net.SplitHostPort(n.Server)
-	if err != nil || host == "" || !task.ValidText(host, 255) || strings.ContainsAny(host, " /@") ||
+	if err != nil || host == "" || !limits.ValidText(host, 255) ||
+		strings.ContainsAny(host, " /@") ||
 		!validPort(port, false) {
 		e.Add("body.server", "must be HOST:PORT, as in mail.example.com:587")
 	}
@@ -177,8 +179,8 @@ func checkEmail(e *task.InvalidError, n *store.Notifier) {
 	default:
 		e.Add("body.tls", "must be %s, %s or %s", tlsStart, tlsImplicit, tlsNone)
 	}
-	if !task.ValidText(n.User, task.MaxKey) {
-		e.Add("body.user", "must be at most %d bytes of printable UTF-8", task.MaxKey)
+	if !limits.ValidText(n.User, limits.MaxKey) {
+		e.Add("body.user", "must be at most %d bytes of printable UTF-8", limits.MaxKey)
 	}
 	if (n.User == "") != (n.Secrets.Password == "") {
 		e.Add("body.password",
@@ -197,7 +199,7 @@ func checkEmail(e *task.InvalidError, n *store.Notifier) {
 }
 
 func checkAddress(e *task.InvalidError, at, address string) {
-	if _, err := mail.ParseAddress(address); err != nil || !task.ValidText(address, 320) {
+	if _, err := mail.ParseAddress(address); err != nil || !limits.ValidText(address, 320) {
 		e.Add(at, "must be an e-mail address, as in ann@example.com or Ann <ann@example.com>")
 	}
 }

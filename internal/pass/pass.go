@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/internal/limits"
 )
 
 // Scheme is that of the header Authorization in calls that carry a pass.
@@ -55,7 +55,7 @@ func (p Pass) Show(q *http.Request, at string, body []byte, now time.Time) {
 // puts it back. mac is what the pass is told from others by.
 func (p Pass) Check(r *http.Request, now time.Time) (node string, mac [sha256.Size]byte, ok bool) {
 	words := strings.Split(r.Header.Get("Authorization"), " ")
-	if len(words) != 5 || words[0] != Scheme || !task.ValidName(words[1]) ||
+	if len(words) != 5 || words[0] != Scheme || !limits.ValidName(words[1]) ||
 		strings.Contains(words[3], "\n") {
 		return "", mac, false
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/task"
 )
@@ -13,15 +14,15 @@ import (
 const s = time.Second
 
 func ExampleDecide() {
-	q := task.DefaultQueue("mail")
-	limits := progress.LimitsOf(&q, 2)
-	limits.Retry.Jitter = 0
+	q := limits.DefaultQueue("mail")
+	lim := progress.LimitsOf(&q, 2)
+	lim.Retry.Jitter = 0
 	id, now := task.ID{Batch: 1 << 60}, progress.Standing{Stage: "send"}
-	d := progress.Decide(id, now, task.Retry(errors.New("no answer")), limits)
+	d := progress.Decide(id, now, task.Retry(errors.New("no answer")), lim)
 	fmt.Println("attempt", d.Attempt, "failed; again in", d.Delay)
 
 	now = progress.Standing{Stage: d.Stage, Attempt: d.Attempt, Seq: 1}
-	d = progress.Decide(id, now, task.Retry(errors.New("no answer")), limits)
+	d = progress.Decide(id, now, task.Retry(errors.New("no answer")), lim)
 	fmt.Println("attempt", d.Attempt, "failed; the task is", d.Final)
 	// Output:
 	// attempt 1 failed; again in 1s
@@ -35,7 +36,7 @@ func TestPriorityIsAHeadStartInTheQueue(t *testing.T) {
 		want     int64
 	}{
 		{0, due}, {s, due - 1e6}, {time.Microsecond, due - 1}, {time.Nanosecond, due},
-		{task.MaxPriority, due - 365*24*3600*1e6},
+		{limits.MaxPriority, due - 365*24*3600*1e6},
 	} {
 		if got := progress.Rank(due, test.priority); got != test.want {
 			t.Errorf("Rank(due, %v) = due%+d, want due%+d", test.priority, got-due, test.want-due)
@@ -45,7 +46,7 @@ func TestPriorityIsAHeadStartInTheQueue(t *testing.T) {
 
 func TestDecide(t *testing.T) {
 	id := task.ID{Batch: 1 << 60, N: 7}
-	limits := progress.Limits{
+	lim := progress.Limits{
 		MaxAttempts: 3, Retry: task.Backoff{Initial: s, Max: 10 * s, Factor: 2},
 	}
 	at := func(attempt int32) progress.Standing {
@@ -135,7 +136,7 @@ func TestDecide(t *testing.T) {
 			Stage: "read", Moved: true,
 		}},
 	} {
-		if got := progress.Decide(id, test.standing, test.outcome, limits); got != test.want {
+		if got := progress.Decide(id, test.standing, test.outcome, lim); got != test.want {
 			t.Errorf("%s:\n got %+v\nwant %+v", test.name, got, test.want)
 		}
 	}
@@ -143,18 +144,18 @@ func TestDecide(t *testing.T) {
 	if got := progress.Decide(id, at(0), task.Retry(nil), progress.Limits{}); got != once {
 		t.Errorf("no limits: %+v, want one attempt", got)
 	}
-	jittered := progress.Limits{MaxAttempts: 3, Retry: task.DefaultBackoff}
+	jittered := progress.Limits{MaxAttempts: 3, Retry: limits.DefaultBackoff}
 	if got := progress.Decide(id, at(0), task.Retry(nil),
-		jittered).Delay; got != task.DefaultBackoff.Delay(1, id.Seed(4)) {
+		jittered).Delay; got != limits.DefaultBackoff.Delay(1, id.Seed(4)) {
 		t.Errorf("the jitter of a retry is not that of its hand-out: %v", got)
 	}
 }
 
 func TestATasksOwnAttemptsGoBeforeItsQueues(t *testing.T) {
-	q := task.DefaultQueue("q")
+	q := limits.DefaultQueue("q")
 	for own, want := range map[int]int{-1: 5, 0: 5, 1: 1, 9: 9} {
 		if got := progress.LimitsOf(&q, own); got.MaxAttempts != want ||
-			got.Retry != task.DefaultBackoff {
+			got.Retry != limits.DefaultBackoff {
 			t.Errorf("own %d: %+v, want %d attempts", own, got, want)
 		}
 	}
@@ -162,14 +163,14 @@ func TestATasksOwnAttemptsGoBeforeItsQueues(t *testing.T) {
 
 func BenchmarkDecide(b *testing.B) {
 	id := task.ID{Batch: 1 << 60, N: 7}
-	q := task.DefaultQueue("q")
-	limits := progress.LimitsOf(&q, 0)
+	q := limits.DefaultQueue("q")
+	lim := progress.LimitsOf(&q, 0)
 	for name, o := range map[string]task.Outcome{"Done": task.Finish(nil),
 		"Retry": task.Retry(errors.New("no"))} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				progress.Decide(id, progress.Standing{Stage: "read", Seq: 1, Attempt: 2}, o, limits)
+				progress.Decide(id, progress.Standing{Stage: "read", Seq: 1, Attempt: 2}, o, lim)
 			}
 		})
 	}

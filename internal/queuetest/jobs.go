@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -174,8 +175,8 @@ func (s *jobSuite) ordersCome() {
 			s.Errorf("set jobs: %v", err)
 		}
 	}()
-	answer, err := w.say(task.MaxWait)
-	for ; err == nil && quiet(answer.Jobs); answer, err = w.say(task.MaxWait) {
+	answer, err := w.say(limits.MaxWait)
+	for ; err == nil && quiet(answer.Jobs); answer, err = w.say(limits.MaxWait) {
 		// a change that brings no orders may answer, too
 	}
 	if err != nil || !added("a")(answer.Jobs) {
@@ -291,7 +292,7 @@ func (s *jobSuite) leaving() {
 	}
 	left := time.Now()
 	other.work("a")
-	if took := time.Since(left); took > task.DefaultSilence {
+	if took := time.Since(left); took > limits.DefaultSilence {
 		s.Errorf("the job moved after %v: that is when a silent worker's would", took)
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/queuetest"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
@@ -24,7 +26,7 @@ type house struct {
 }
 
 func (h *house) SetJobs(ctx context.Context, group string, jobs []task.Job) error {
-	g := task.DefaultGroup(group)
+	g := limits.DefaultGroup(group)
 	g.Policy.Warmup = time.Nanosecond
 	changed, err := h.store.ChangeGroup(ctx, g.Name, store.Whole(g))
 	if err == nil && changed.Created {
@@ -51,7 +53,7 @@ func TestDispatcherWithSessionsGivesJobs(t *testing.T) {
 	queuetest.RunJobs(t, func(t *testing.T) queuetest.JobHouse {
 		ctx, stop := context.WithCancel(context.Background())
 		const beat = 50 * time.Millisecond
-		secret := task.Secret{Key: [32]byte{47, 11}}
+		secret := seal.Secret{Key: [32]byte{47, 11}}
 		db := storetest.NewModel(time.Now)
 		lease := must[store.Lease](t)(db.Acquire(ctx, "node/n", "n", time.Hour, nil))
 		holder := store.Holder{Node: "n", Token: lease.Token}

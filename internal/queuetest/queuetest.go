@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -176,7 +177,7 @@ func (s *suite) holdIsWoken() {
 	came := make(chan result, 1)
 	go func() {
 		a, err := s.House.Hold(s.ctx, task.HoldRequest{
-			Worker: worker, Queues: []string{queue}, Limit: 10, Wait: task.MaxWait,
+			Worker: worker, Queues: []string{queue}, Limit: 10, Wait: limits.MaxWait,
 		})
 		came <- result{a, err}
 	}()
@@ -219,7 +220,7 @@ func (s *suite) holdEndsWithContext() {
 	ended := make(chan error, 1)
 	go func() {
 		a, err := s.House.Hold(ctx, task.HoldRequest{
-			Worker: worker, Queues: []string{queue}, Limit: 1, Wait: task.MaxWait,
+			Worker: worker, Queues: []string{queue}, Limit: 1, Wait: limits.MaxWait,
 		})
 		written(a)
 		ended <- err
@@ -287,9 +288,9 @@ func (s *suite) byteForByte() {
 				contexts[max(i, 0)])
 			continue
 		}
-		if left := time.Until(h.Deadline); left < task.DefaultTimeout-time.Minute ||
-			left > task.DefaultTimeout+time.Minute {
-			s.Errorf("the deadline is in %v, want about %v", left, task.DefaultTimeout)
+		if left := time.Until(h.Deadline); left < limits.DefaultTimeout-time.Minute ||
+			left > limits.DefaultTimeout+time.Minute {
+			s.Errorf("the deadline is in %v, want about %v", left, limits.DefaultTimeout)
 		}
 		s.want(task.Recorded, h, task.Outcome{Kind: task.KindDone, Result: h.Context})
 		v := s.view(h.ID)

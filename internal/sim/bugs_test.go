@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -18,8 +19,8 @@ import (
 func bugs() []bug {
 	return slices.Concat(storeBugs(), otherBugs(), fenceBugs(), finishBugs(), []bug{
 		{name: "nodes seal tokens with secrets of their own", mode: calm,
-			secret: func(node string) task.Secret {
-				return task.Secret{Key: sha256.Sum256([]byte(node))}
+			secret: func(node string) seal.Secret {
+				return seal.Secret{Key: sha256.Sum256([]byte(node))}
 			}},
 		{name: "clients take silence for success", mode: safety, trusts: true},
 		{name: "a process that is stopped is taken for a dead one", mode: safety, guess: true},

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -19,7 +20,7 @@ type bug struct {
 	// the seeds from here on must find it; what it needs is rare, and seeds of before lack it
 	from   uint64
 	store  func(*planted)                    // what the nodes see of the facts is wrong
-	secret func(node string) task.Secret     // nodes seal tokens with other secrets
+	secret func(node string) seal.Secret     // nodes seal tokens with other secrets
 	beat   func(*ledger, string, *task.Beat) // a node hears other beats than its worker sends
 	// what a handler's transaction finds and writes is wrong
 	commits func(*world, *process, *store.Stood, *store.Report)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store/storetest"
 
 	"github.com/rotahq/rota/task"
@@ -261,11 +262,11 @@ func (w *world) breach(format string, args ...any) {
 func (w *world) sometimes(what string) { w.counts[what]++ }
 
 // secret seals the tokens of a node.
-func (w *world) secret(node string) task.Secret {
+func (w *world) secret(node string) seal.Secret {
 	if w.bug.secret != nil {
 		return w.bug.secret(node)
 	}
-	return task.Secret{Key: [32]byte{42}}
+	return seal.Secret{Key: [32]byte{42}}
 }
 
 // trace is what happened, as a hash, and as lines when somebody wants to read it.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -13,8 +14,8 @@ import (
 // where. What is ending is taken as ended, and what moves as moved.
 func beginLive(ctx context.Context, conf Config) (*simulation, error) {
 	group := conf.Live
-	if !task.ValidName(group) {
-		return nil, usage.Errorf("group %q %s", group, task.NameRule)
+	if !limits.ValidName(group) {
+		return nil, usage.Errorf("group %q %s", group, limits.NameRule)
 	}
 	c, err := conf.Connect()
 	if err != nil {
@@ -40,7 +41,7 @@ func beginLive(ctx context.Context, conf Config) (*simulation, error) {
 		s.state.Jobs = append(s.state.Jobs, place.Job{Name: j.Name, Load: place.Load(j.Load)})
 	}
 	for r, err := range client.All(func(cursor string) ([]client.Placement, string, error) {
-		return c.Assignments(ctx, group, client.PlacementFilter{}, cursor, task.MaxHold)
+		return c.Assignments(ctx, group, client.PlacementFilter{}, cursor, limits.MaxHold)
 	}) {
 		if err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
 )
@@ -74,7 +75,7 @@ func parseSize(text string) (workerSpec, error) {
 func (s *workerSpec) label(text string) error {
 	k, v, ok := strings.Cut(text, "=")
 	var e task.InvalidError
-	if task.CheckLabels(&e, "label", map[string]string{k: v}); !ok || e.Err() != nil {
+	if limits.CheckLabels(&e, "label", map[string]string{k: v}); !ok || e.Err() != nil {
 		return fmt.Errorf("label %q: want k=v, short and printable", text)
 	}
 	_, twice := s.Labels[k]

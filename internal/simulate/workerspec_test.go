@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
 )
@@ -63,7 +64,7 @@ func FuzzParseWorkers(f *testing.F) {
 		}
 		for _, s := range specs {
 			var e task.InvalidError
-			task.CheckLabels(&e, "labels", s.Labels)
+			limits.CheckLabels(&e, "labels", s.Labels)
 			if s.Count < 1 || s.Capacity < 0 || s.Capacity > task.MaxLoad || e.Err() != nil {
 				t.Errorf("%q is read as %+v", text, s)
 			}

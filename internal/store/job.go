@@ -105,7 +105,7 @@ type Assignment struct {
 type Changes struct {
 	Now     int64
 	Version int64 // read on from here
-	// everything is here, and of tombstones only those of what failed within task.MaxPenalty: what
+	// everything is here, and of tombstones only those of what failed within MaxPenalty: what
 	// the reader knew is void
 	Whole       bool
 	Jobs        []GroupJob

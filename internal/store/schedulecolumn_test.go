@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -24,7 +25,7 @@ func FuzzSpecOfAScheduleIsReadAsItWasWritten(f *testing.F) {
 		attempts int, share float64, d int64) {
 		// others don't pass Check
 		cron, after = strings.ToValidUTF8(cron, "?"), strings.ToValidUTF8(after, "?")
-		s := task.DefaultSchedule("s")
+		s := limits.DefaultSchedule("s")
 		s.Cron = cron
 		s.After = after
 		s.Zone = after
@@ -91,7 +92,7 @@ func TestDaysOfACalendarAreReadAsTheyWereWritten(t *testing.T) {
 }
 
 func TestAPutBecomesAVersionOnlyOfWhatWasSeen(t *testing.T) {
-	daily := task.DefaultSchedule("s")
+	daily := limits.DefaultSchedule("s")
 	daily.Cron, daily.Queue = "0 3 * * *", "q"
 	other := daily
 	other.Context = json.RawMessage("1")

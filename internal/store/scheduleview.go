@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -51,7 +52,7 @@ type Edited struct {
 // next, when not nil, chooses the next due time, 0 = as Cron says. A choice that stands and is
 // still to come stays, unless the due times become others.
 func Amend(name string, was *ScheduleView, change func(*task.Schedule), next *int64) ScheduleEdit {
-	edit := ScheduleEdit{Schedule: task.DefaultSchedule(name), From: FromNone}
+	edit := ScheduleEdit{Schedule: limits.DefaultSchedule(name), From: FromNone}
 	if was != nil {
 		edit.Schedule, edit.From = was.Schedule.Schedule, was.Version
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
@@ -25,7 +26,7 @@ func BenchmarkBeat(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	group := task.DefaultGroup("g")
+	group := limits.DefaultGroup("g")
 	group.Replicas = 2
 	_, err := db.ChangeGroup(ctx, group.Name, store.Whole(group))
 	must(err)

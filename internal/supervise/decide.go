@@ -28,15 +28,15 @@ type plan struct {
 // empty tells whether there is nothing to do.
 func (i *plan) empty() bool { return len(i.Start)+len(i.Move)+len(i.End)+len(i.Drop) == 0 }
 
-// limits are those of one decision.
-type limits struct {
+// decisionLimits are those of one decision.
+type decisionLimits struct {
 	silence time.Duration
 	rest    map[string]int64 // by job: until when it does not move for the sake of balance
 }
 
 // decide says what is to be done. Of a paused group only those assignments are taken care of that
 // are over anyway.
-func (p *snapshot) decide(lim limits) (*plan, error) {
+func (p *snapshot) decide(lim decisionLimits) (*plan, error) {
 	c := p.census(lim.silence)
 	in := &plan{Assign: store.Assign{Group: p.group.Name}, census: c, lost: map[string]int{}}
 	in.later(c.due)

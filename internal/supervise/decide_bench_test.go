@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -14,7 +15,7 @@ import (
 func BenchmarkDecide(b *testing.B) {
 	const jobs, workers = 100_000, 1000
 	cache := NewClusterCache(nil, time.Second)
-	group := task.DefaultGroup("g")
+	group := limits.DefaultGroup("g")
 	group.Replicas = 2
 	cache.groups["g"] = store.Group{Group: group, Version: 1}
 	cache.clock = clock{time.Now(), time.Hour.Microseconds()}
@@ -45,7 +46,7 @@ func BenchmarkDecide(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p := cache.snapshot(l, time.Now())
-		in, err := p.decide(limits{silence: task.DefaultSilence})
+		in, err := p.decide(decisionLimits{silence: limits.DefaultSilence})
 		if err != nil || len(in.Drop) != 2*jobs/workers || len(in.Start) != len(in.Drop) {
 			b.Fatalf("%d dropped, %d started, %v", len(in.Drop), len(in.Start), err)
 		}

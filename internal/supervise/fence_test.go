@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
@@ -194,7 +195,7 @@ func TestNodeThatMayBeNoMemberAnswersNoBeat(t *testing.T) {
 func TestNothingEndsByIgnorance(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
-		token := task.JobToken{Number: 7}.Sealed(task.NewSealer(secret), "g", "j0000", 0, "w")
+		token := seal.NewSealer(secret).SealJob(task.JobToken{Number: 7}, "g", "j0000", 0, "w")
 		b := task.Beat{
 			Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"},
 			Jobs: []task.Run{{Group: "g", Job: "j0000", Token: token.String()}},
@@ -348,7 +349,8 @@ func TestWhoWentOnWithWhatItHadIsNotTakenToHaveBegunAnew(t *testing.T) {
 		d.obey("w0000", 60)
 		before := d.stand("g")[0]
 		time.Sleep(beat)
-		token := task.JobToken{Number: before.Token}.Sealed(task.NewSealer(secret), "g", before.Job,
+		token := seal.NewSealer(secret).SealJob(
+			task.JobToken{Number: before.Token}, "g", before.Job,
 			0, "w0000")
 		b := task.Beat{Worker: "w0000", Incarnation: "next", Capacity: 60, Groups: []string{"g"}}
 		b.Jobs = []task.Run{

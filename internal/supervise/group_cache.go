@@ -8,13 +8,13 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/task"
 )
 
 // kept is how long the end of an assignment is remembered: long enough for every penalty, and for a
 // worker that was told late.
-const kept = max(task.MaxPenalty, store.EndedKept)
+const kept = max(limits.MaxPenalty, store.EndedKept)
 
 // groupCache is one group as its rows were read last. Rows are never changed once they are in: who
 // has a pointer to one may read it without the lock.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -25,7 +26,7 @@ func TestReadingOnIsReadingAll(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		group := task.DefaultGroup("g")
+		group := limits.DefaultGroup("g")
 		group.Replicas = 3
 		_, err := db.ChangeGroup(ctx, group.Name, store.Whole(group))
 		must(err)

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/dispatch"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/scheduler"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
@@ -28,7 +30,7 @@ const (
 	lease = 10 * time.Second
 )
 
-var secret = task.Secret{Key: [32]byte{47, 11}}
+var secret = seal.Secret{Key: [32]byte{47, 11}}
 
 var errAway = fmt.Errorf("away: %w", store.ErrOutOfReach)
 
@@ -260,7 +262,7 @@ func (h *house) told(kind string) (n int) {
 // group makes a group with jobs j0000, j0001, … of one unit each.
 func (h *house) group(name string, jobs int, change ...func(*task.Group)) {
 	h.t.Helper()
-	g := task.DefaultGroup(name)
+	g := limits.DefaultGroup(name)
 	for _, f := range change {
 		f(&g)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -26,11 +27,11 @@ func (r *Sessions) judge(
 	if err != nil || l.gone {
 		return ends, nil, 0
 	}
-	seal := r.seals.CheckJob(t, run.Group, run.Job, run.Replica, worker)
+	worth := r.seals.CheckJob(t, run.Group, run.Job, run.Replica, worker)
 	switch a = l.find(worker, run.Job); {
-	case seal == task.Forged:
+	case worth == seal.Forged:
 		return ends, nil, 0
-	case seal == task.OldSeal && (a == nil || a.Token != t.Number || a.Replica != run.Replica):
+	case worth == seal.Old && (a == nil || a.Token != t.Number || a.Replica != run.Replica):
 		// it is good for what a row says, too
 		return ends, nil, 0
 	case a == nil || a.Token < t.Number:
@@ -117,7 +118,7 @@ func (r *Sessions) appendMissing(
 		if !lives(a.State) || j == nil || runs[site{group, job}] {
 			continue
 		}
-		t := task.JobToken{Number: a.Token}.Sealed(r.seals, group, job, a.Replica, worker)
+		t := r.seals.SealJob(task.JobToken{Number: a.Token}, group, job, a.Replica, worker)
 		add = append(add, task.Assignment{
 			Group: group, Job: job, Replica: a.Replica, Token: t, Load: a.Load, Spec: j.Spec,
 		})

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -20,7 +21,7 @@ type SessionsConfig struct {
 	Cache  *ClusterCache
 	Store  Listener
 	Holder store.Holder // this node under its membership lease
-	Secret task.Secret  // the store's: seals the tokens of assignments
+	Secret seal.Secret  // the store's: seals the tokens of assignments
 	// Held says why this node can't be sure that it is a member at this moment; nil = it is. While
 	// it is not, no beat is answered, so that workers stop their jobs, or go to another node,
 	// before anybody takes them for dead. Default: it always is.
@@ -90,7 +91,7 @@ var (
 // who these are and what they say of their jobs, and tell them what to run, from the cache alone.
 // All methods may be called at the same time, but only one goroutine may call Round.
 type Sessions struct {
-	seals *task.Sealer
+	seals *seal.Sealer
 	conf  SessionsConfig
 	cache *ClusterCache
 	log   *slog.Logger
@@ -149,7 +150,7 @@ func NewSessions(conf SessionsConfig) (*Sessions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure sessions: %w", err)
 	}
-	return &Sessions{conf: conf, seals: task.NewSealer(conf.Secret), cache: conf.Cache,
+	return &Sessions{conf: conf, seals: seal.NewSealer(conf.Secret), cache: conf.Cache,
 		log: conf.Log, entries: map[string]*entry{}, drained: map[string]bool{},
 		stopped: make(chan struct{})}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -231,7 +232,7 @@ func (r *Sessions) compare(g *visit, said *store.Observed, storeNow int64) {
 // certain is after how long an assignment that is to end has ended if its worker's beat lacks it,
 // though the worker may have been at another node: what that one answered last did not give it any
 // more.
-const certain = task.DefaultSilence
+const certain = limits.DefaultSilence
 
 func (r *Sessions) compareGroup(
 	g *visit, group string, l *groupCache, said *store.Observed, storeNow int64,
@@ -322,7 +323,7 @@ func (r *Sessions) refuse(all []*visit, list []store.Observation) {
 		}
 		s := all[at].entry
 		refused := map[string]bool{
-			task.JobToken{Number: o.Token}.Sealed(r.seals, o.Group, o.Job, o.Replica,
+			r.seals.SealJob(task.JobToken{Number: o.Token}, o.Group, o.Job, o.Replica,
 				o.Worker).String(): true,
 		}
 		maps.Copy(refused, s.refused) // a copy: a round may be reading the old one

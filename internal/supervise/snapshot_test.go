@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -16,7 +18,7 @@ import (
 // name of 10 units each; "-name" is silent, "?name" an orphan of 5 s, "name!" draining.
 func pictureOf(jobs []string, workers, assignments string) *snapshot {
 	p := &snapshot{
-		now: time.Hour.Microseconds(), group: store.Group{Group: task.DefaultGroup("g")},
+		now: time.Hour.Microseconds(), group: store.Group{Group: limits.DefaultGroup("g")},
 		others: map[string]bool{}, exact: true,
 	}
 	for _, name := range jobs {
@@ -166,7 +168,7 @@ func TestDecisions(t *testing.T) {
 			if c.change != nil {
 				c.change(p)
 			}
-			in, err := p.decide(limits{silence: task.DefaultSilence})
+			in, err := p.decide(decisionLimits{silence: limits.DefaultSilence})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,10 +188,10 @@ func TestWorkerHasNoMoreReplicasThanABeatCanName(t *testing.T) {
 	for _, j := range p.jobs {
 		j.Load = 0
 	}
-	p.group.Policy.New = task.MaxJobs
+	p.group.Policy.New = limits.MaxJobs
 	for _, groups := range []int{1, 2} {
 		p.seats[0].Groups = []string{"g", "h"}[:groups]
-		in, err := p.decide(limits{silence: task.DefaultSilence})
+		in, err := p.decide(decisionLimits{silence: limits.DefaultSilence})
 		if err != nil || len(in.Start) != mostRuns/groups ||
 			len(in.pending) != len(jobs)-mostRuns/groups {
 			t.Errorf("of %d groups: %d start and %d wait, %v", groups, len(in.Start),
@@ -202,7 +204,7 @@ func TestWorkerHasNoMoreReplicasThanABeatCanName(t *testing.T) {
 	for i := range b.Jobs {
 		b.Jobs[i] = task.Run{
 			Group: "g", Job: jobs[i],
-			Token: task.JobToken{Number: 1}.Sealed(task.NewSealer(task.Secret{}), "g", jobs[i], 0,
+			Token: seal.NewSealer(seal.Secret{}).SealJob(task.JobToken{Number: 1}, "g", jobs[i], 0,
 				"w").String(), State: task.JobRunning,
 		}
 	}
@@ -315,7 +317,7 @@ func TestWarmup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, at := warmup{limit: c.limit}, time.Unix(0, 0)
-			p := &snapshot{group: store.Group{Group: task.DefaultGroup("g")}}
+			p := &snapshot{group: store.Group{Group: limits.DefaultGroup("g")}}
 			for s := range 60 {
 				p.seats = c.seats(s)
 				if w.done(p, at.Add(time.Duration(s)*time.Second), beat); w.over {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
@@ -96,8 +97,8 @@ func FuzzAnyTextIsAListOrAnError(f *testing.F) {
 		})
 		seen := map[string]bool{}
 		for _, j := range jobs {
-			if err != nil || seen[j.Name] || !task.ValidName(j.Name) || j.Load < 0 ||
-				j.Load > task.MaxLoad || len(j.Spec) > task.MaxSpec {
+			if err != nil || seen[j.Name] || !limits.ValidName(j.Name) || j.Load < 0 ||
+				j.Load > task.MaxLoad || len(j.Spec) > limits.MaxSpec {
 				t.Errorf("job %q of load %v beside error %v", j.Name, j.Load, err)
 			}
 			seen[j.Name] = true

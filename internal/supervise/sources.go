@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -28,7 +29,7 @@ type Sources struct {
 	Commands bool
 	// Timeout of one reading. Default 30 s.
 	Timeout time.Duration
-	// Limit is how much a source may say, in bytes. Default task.MaxSourceSize.
+	// Limit is how much a source may say, in bytes. Default limits.MaxSourceSize.
 	Limit int64
 	// Slots bounds, by its capacity, how many files and commands are read at a time over all who
 	// share it, those included that were given up and go on all the same. Default: nothing does.
@@ -53,7 +54,7 @@ func (c Sources) look(ctx context.Context, src task.Source, before *stamp) readi
 		c.Timeout = 30 * time.Second
 	}
 	if c.Limit <= 0 {
-		c.Limit = task.MaxSourceSize
+		c.Limit = limits.MaxSourceSize
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout,
 		fmt.Errorf("it took longer than %v", c.Timeout))
@@ -154,11 +155,11 @@ func parseList(text []byte, lines bool) (jobs []task.Job, err error) {
 	case len(first) == 0:
 		return nil, errNothing
 	case first[0] == '{':
-		jobs, err = wire.ParseJobs(text, task.MaxJobs)
+		jobs, err = wire.ParseJobs(text, limits.MaxJobs)
 	case first[0] == '[':
-		jobs, err = wire.ParseJobList("body", text, task.MaxJobs)
+		jobs, err = wire.ParseJobList("body", text, limits.MaxJobs)
 	case lines:
-		jobs, err = wire.ParseJobLines(text, task.MaxJobs)
+		jobs, err = wire.ParseJobLines(text, limits.MaxJobs)
 	default:
 		return nil, fmt.Errorf("it is no list of jobs: it begins with %.20q", first)
 	}
@@ -169,7 +170,7 @@ func parseList(text []byte, lines bool) (jobs []task.Job, err error) {
 		return nil, errNothing
 	}
 	var wrong task.InvalidError
-	task.CheckJobs(&wrong, "jobs", jobs)
+	limits.CheckJobs(&wrong, "jobs", jobs)
 	return jobs, wrong.Err()
 }
 

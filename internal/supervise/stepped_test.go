@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/internal/supervise"
@@ -122,7 +123,7 @@ func (d *stepped) runs(worker string, capacity float64, stand []store.Assignment
 	b := task.Beat{Worker: worker, Incarnation: "i", Capacity: capacity, Groups: []string{"g"}}
 	for _, a := range stand {
 		if a.Worker == worker {
-			token := task.JobToken{Number: a.Token}.Sealed(task.NewSealer(secret), "g", a.Job,
+			token := seal.NewSealer(secret).SealJob(task.JobToken{Number: a.Token}, "g", a.Job,
 				a.Replica, worker)
 			b.Jobs = append(b.Jobs, task.Run{
 				Group: "g", Job: a.Job, Replica: a.Replica, Token: token.String(),

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
-const silence = task.DefaultSilence
+const silence = limits.DefaultSilence
 
 func TestJobsRunOnAsManyWorkersAsTheyHaveReplicas(t *testing.T) {
 	settled(t, 3, 12, 2, func(h *house) {
@@ -258,7 +260,7 @@ func TestRunThatWasNeverGivenIsEnded(t *testing.T) {
 		w := h.workers["w0"]
 		h.lax = true
 		for _, token := range []task.JobToken{{Number: 1, Seal: 1},
-			task.JobToken{Number: 1 << 40}.Sealed(task.NewSealer(secret), "g", "other", 0, "w0"),
+			seal.NewSealer(secret).SealJob(task.JobToken{Number: 1 << 40}, "g", "other", 0, "w0"),
 			{}} {
 			w.pretend("g", "other", token)
 			h.await(10*time.Second, "it is told to end it", func() bool {

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/task"
 )
 
 // Config of a supervisor. Cache, Store, Group and Claim are needed.
@@ -22,7 +22,7 @@ type Config struct {
 	// Beat is the time between rounds. Default 1 s.
 	Beat time.Duration
 	// Silence is how long a worker may take to come to another node when its own has died. Default
-	// task.DefaultSilence.
+	// limits.DefaultSilence.
 	Silence time.Duration
 	// Warmup is how long at most to wait for workers before anything is assigned, if the group's
 	// policy does not say less. Default: what the policy says.
@@ -47,7 +47,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Beat = time.Second
 	}
 	if c.Silence <= 0 {
-		c.Silence = task.DefaultSilence
+		c.Silence = limits.DefaultSilence
 	}
 	if c.Tell == nil {
 		c.Tell = func(store.Event) {}
@@ -150,7 +150,7 @@ func (s *Supervisor) assign(ctx context.Context, l *groupCache, now time.Time) e
 	if p == nil || err != nil {
 		return err
 	}
-	in, err := p.decide(limits{silence: s.conf.Silence, rest: s.rest})
+	in, err := p.decide(decisionLimits{silence: s.conf.Silence, rest: s.rest})
 	if err != nil {
 		return err
 	}

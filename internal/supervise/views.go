@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -85,7 +86,7 @@ func (v *Views) redraw(ctx context.Context, group string) (*sketch, error) {
 	}
 	s := &sketch{
 		snapshot: p, drawn: now, asking: make(chan struct{}, 1),
-		census: p.census(task.DefaultSilence),
+		census: p.census(limits.DefaultSilence),
 	}
 	s.state = p.state(&plan{}, s.census)
 	s.demand = sync.OnceValues(func() (place.Demand, error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -176,7 +177,7 @@ func think(before, after place.State, policy place.Policy) (store.Planned, place
 	wide := policy
 	wide.New = -1
 	if wide.Moves > 0 {
-		wide.Moves = task.MaxMoves
+		wide.Moves = limits.MaxMoves
 	}
 	why := map[spot]place.Reason{}
 	var plan place.Plan

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -108,7 +109,7 @@ func ParseBeat(b []byte) (task.Beat, error) {
 		case "groups":
 			x.Groups = d.strs(maxGroups)
 		case "tasks":
-			for a := d.array(task.MaxReports); a.next(); {
+			for a := d.array(limits.MaxReports); a.next(); {
 				x.Tasks = add(x.Tasks, &a, d.held())
 			}
 		case "jobs":
@@ -207,7 +208,7 @@ func ParseBeatAnswer(b []byte) (task.BeatAnswer, error) {
 			answer.Beat = d.duration()
 		case "tasks":
 			var before task.HeldAction
-			for a := d.array(task.MaxReports); a.next(); {
+			for a := d.array(limits.MaxReports); a.next(); {
 				before = d.action(&before)
 				answer.Tasks = add(answer.Tasks, &a, before)
 			}

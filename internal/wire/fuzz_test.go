@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -205,7 +206,7 @@ func FuzzValue(f *testing.F) {
 		}
 		var at time.Time
 		wantErr = at.UnmarshalText([]byte(text))
-		legal := wantErr == nil && !at.Before(task.MinTime) && at.Before(task.MaxTime) && text != ""
+		legal := wantErr == nil && !at.Before(limits.MinTime) && at.Before(limits.MaxTime) && text != ""
 		if s, err := parse("due"); (err == nil) != legal || err == nil &&
 			(!s.Due.Equal(at) || s.Due.Location() != time.UTC) {
 			t.Errorf("time %s: %v %v, want %v %v", value, s.Due, err, at, wantErr)
@@ -233,7 +234,7 @@ func FuzzRoundTrip(f *testing.F) {
 			raw = json.RawMessage(c)
 		}
 		at := time.UnixMilli(ms).UTC()
-		if at.Before(task.MinTime) || !at.Before(task.MaxTime) {
+		if at.Before(limits.MinTime) || !at.Before(limits.MaxTime) {
 			at = time.Time{}
 		}
 		id := task.ID{Batch: max(batch, 1), N: max(n, 0)}
@@ -282,14 +283,14 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 		for i, r := range reports {
 			r.Stage, r.Error = readable(r.Stage), readable(r.Error)
-			want := Report{Report: r, IDText: id.String(), Invalid: r.Check()}
+			want := Report{Report: r, IDText: id.String(), Invalid: limits.CheckReport(&r)}
 			if diff := cmp.Diff(want, gotReports[i]); diff != "" {
 				t.Errorf("report: %s", diff)
 			}
 		}
 
 		hold := task.HoldRequest{Worker: queue, Queues: []string{queue, stage},
-			Limit: int(n&1023) % (task.MaxHold + 1),
+			Limit: int(n&1023) % (limits.MaxHold + 1),
 			Wait:  time.Duration(d & (1<<35 - 1))}
 		gotHold, err := ParseHold(AppendHold(nil, hold))
 		hold.Worker, hold.Queues = readable(queue), []string{readable(queue), readable(stage)}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -47,20 +48,20 @@ func ParseHold(b []byte) (task.HoldRequest, error) {
 		case "worker":
 			h.Worker = d.str("")
 		case "queues":
-			h.Queues = d.strs(task.MaxQueues)
+			h.Queues = d.strs(limits.MaxQueues)
 		case "incarnation":
 			h.Incarnation = d.str("")
 		case "limit":
-			if h.Limit = d.integer(); h.Limit < 0 || h.Limit > task.MaxHold {
-				d.failValue(at, "must be 0 to %d; 0 = the queue's hold_limit", task.MaxHold)
+			if h.Limit = d.integer(); h.Limit < 0 || h.Limit > limits.MaxHold {
+				d.failValue(at, "must be 0 to %d; 0 = the queue's hold_limit", limits.MaxHold)
 			}
 		case "wait":
-			if h.Wait = d.duration(); h.Wait < 0 || h.Wait > task.MaxWait {
-				d.failValue(at, "must be 0s to %v", task.MaxWait)
+			if h.Wait = d.duration(); h.Wait < 0 || h.Wait > limits.MaxWait {
+				d.failValue(at, "must be 0s to %v", limits.MaxWait)
 			}
 		case "ahead":
-			if h.Ahead = d.integer(); h.Ahead < 0 || h.Ahead > task.MaxHold {
-				d.failValue(at, "must be 0 to %d", task.MaxHold)
+			if h.Ahead = d.integer(); h.Ahead < 0 || h.Ahead > limits.MaxHold {
+				d.failValue(at, "must be 0 to %d", limits.MaxHold)
 			}
 		}
 	}
@@ -150,7 +151,7 @@ func ParseHandouts(b []byte) (task.HoldAnswer, error) {
 		switch o.name {
 		case "tasks":
 			var before task.Handout
-			for a := d.array(task.MaxHold); a.next(); {
+			for a := d.array(limits.MaxHold); a.next(); {
 				start := d.i
 				before = d.handout(&before)
 				if d.fault == "" && !sound && !utf8.Valid(b[start:d.i]) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -118,12 +119,12 @@ func ParseJobText(b []byte, limit int) ([]task.Job, error) {
 
 // ParseJobLines reads a job a line: its name, and if need be its load, and behind that its spec in
 // JSON, with space between. Empty lines and those that begin with # are skipped. An error names the
-// lines that are wrong, the first task.MaxFaults of them. Specs are parts of b.
+// lines that are wrong, the first limits.MaxFaults of them. Specs are parts of b.
 func ParseJobLines(b []byte, limit int) ([]task.Job, error) {
 	jobs := []task.Job{}
 	first := map[string]int{} // line by name
 	wrong := &Error{Value: true}
-	for n := 1; len(b) > 0 && len(wrong.Fields) < task.MaxFaults; n++ {
+	for n := 1; len(b) > 0 && len(wrong.Fields) < limits.MaxFaults; n++ {
 		var line []byte
 		line, b, _ = bytes.Cut(b, []byte("\n"))
 		line = bytes.Trim(line, blank)
@@ -164,8 +165,8 @@ func lineName(n int) string { return "line " + strconv.Itoa(n) }
 func jobLine(line []byte) (job task.Job, fault string) {
 	job.Load = task.Unit
 	name, rest := word(line)
-	if job.Name = string(name); !task.ValidName(job.Name) {
-		return job, fmt.Sprintf("%.40q %s", job.Name, task.NameRule)
+	if job.Name = string(name); !limits.ValidName(job.Name) {
+		return job, fmt.Sprintf("%.40q %s", job.Name, limits.NameRule)
 	}
 	if len(rest) == 0 {
 		return job, ""
@@ -189,8 +190,8 @@ func jobLine(line []byte) (job task.Job, fault string) {
 		return job, fmt.Sprintf("the spec is no JSON: at byte %d: %s", end, fault)
 	case end < len(rest):
 		return job, fmt.Sprintf("the spec is one JSON value; expected nothing behind byte %d", end)
-	case len(rest) > task.MaxSpec:
-		return job, fmt.Sprintf("the spec is larger than %d bytes", task.MaxSpec)
+	case len(rest) > limits.MaxSpec:
+		return job, fmt.Sprintf("the spec is larger than %d bytes", limits.MaxSpec)
 	case string(rest) != "null":
 		job.Spec = rest[:len(rest):len(rest)]
 	}

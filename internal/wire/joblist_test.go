@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -71,11 +72,11 @@ func TestWrongJobsAreNamedByTheirPlaces(t *testing.T) {
 				`line 2: the spec is not valid UTF-8`, `line 3: load ".5" is no number`)},
 		{"a\nb\n\na 2", true, lines(`line 4: "a" is the job of line 1 already`)},
 		{"a\nb\nc\nd\ne", true, lines("line 4: more than 3 jobs")},
-		{"a 1 \"" + strings.Repeat("x", task.MaxSpec) + `"`, true,
+		{"a 1 \"" + strings.Repeat("x", limits.MaxSpec) + `"`, true,
 			lines("line 1: the spec is larger than 65536 bytes")},
 		{strings.Repeat("A\n", 200), true,
 			slices.Repeat(lines(`line: "A" must match [a-z0-9][a-z0-9._-]{0,127}`),
-				task.MaxFaults)},
+				limits.MaxFaults)},
 	} {
 		jobs, err := ParseJobText([]byte(c.text), 3)
 		var fault *Error
@@ -83,7 +84,7 @@ func TestWrongJobsAreNamedByTheirPlaces(t *testing.T) {
 			t.Errorf("%.60q: %v %v", c.text, jobs, err)
 			continue
 		}
-		if len(c.want) == task.MaxFaults {
+		if len(c.want) == limits.MaxFaults {
 			for i := range fault.Fields {
 				fault.Fields[i].Location = "line"
 			}

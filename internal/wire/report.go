@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -67,7 +68,7 @@ func ParseReports(b []byte) (worker string, reports []Report, err error) {
 			worker = d.str("")
 		case "reports":
 			before := ""
-			for a := d.array(task.MaxReports); a.next(); {
+			for a := d.array(limits.MaxReports); a.next(); {
 				r := d.report(before)
 				before = r.Stage
 				reports = add(reports, &a, r)
@@ -130,7 +131,7 @@ func (r *Report) check() {
 		return
 	}
 	if r.Invalid == "" {
-		r.Invalid = r.Check()
+		r.Invalid = limits.CheckReport(&r.Report)
 	}
 }
 
@@ -166,7 +167,7 @@ func ParseAnswers(b []byte) ([]task.Answer, error) {
 	var answers []task.Answer
 	for o := d.object(resultsFields); o.next(); {
 		var before task.Answer
-		for a := d.array(task.MaxReports); a.next(); {
+		for a := d.array(limits.MaxReports); a.next(); {
 			before = d.answer(&before)
 			answers = add(answers, &a, before)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -98,11 +99,11 @@ func CheckValue(v []byte) string {
 }
 
 // CheckContexts names the submissions whose contexts CheckValue refuses, by their places in the
-// body of POST /v1/tasks. The error is a *task.InvalidError with at most task.MaxFaults places.
+// body of POST /v1/tasks. The error is a *task.InvalidError with at most limits.MaxFaults places.
 func CheckContexts(tasks []task.Submission) error {
 	var e task.InvalidError
 	for i := range tasks {
-		if len(e.Fields) == task.MaxFaults {
+		if len(e.Fields) == limits.MaxFaults {
 			break
 		}
 		problem := ""
@@ -122,7 +123,7 @@ func CheckContexts(tasks []task.Submission) error {
 func CheckSpecs(location string, jobs []task.Job) error {
 	var e task.InvalidError
 	for i := range jobs {
-		if v := jobs[i].Spec; len(v) > 0 && len(e.Fields) < task.MaxFaults {
+		if v := jobs[i].Spec; len(v) > 0 && len(e.Fields) < limits.MaxFaults {
 			if problem := CheckValue(v); problem != "" {
 				e.Add(fmt.Sprintf("%s[%d].spec", location, i), "%s", problem)
 			}
@@ -229,7 +230,7 @@ func (d *decoder) time() time.Time {
 	t, ok := parseTime(b)
 	if !ok {
 		d.failValue(at, `must be a time by RFC 3339, like "2006-01-02T15:04:05.000Z"`)
-	} else if t.Before(task.MinTime) || !t.Before(task.MaxTime) {
+	} else if t.Before(limits.MinTime) || !t.Before(limits.MaxTime) {
 		d.failValue(at, "must lie in the years 2000 to 2199")
 	}
 	d.moment, d.momentText = t, b

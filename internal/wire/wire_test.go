@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -163,11 +164,11 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"hold", `{"worker":"w","queues":[],"wait":"1m0.000000001s"}`, "body.wait",
 			"must be 0s to 1m0s"},
 		{"hold", `{"worker":"w","queues":[],"wait":"-1ns"}`, "body.wait", "must be 0s to 1m0s"},
-		{"hold", `{"worker":"w","queues":["a"` + strings.Repeat(`,"a"`, task.MaxQueues) + `]}`,
+		{"hold", `{"worker":"w","queues":["a"` + strings.Repeat(`,"a"`, limits.MaxQueues) + `]}`,
 			"body.queues", "more than 100 elements"},
 		{"submissions", `{"tasks":[{}` + strings.Repeat(`,{}`, task.MaxSubmissions) + `]}`,
 			"body.tasks", "more than 10000 elements"},
-		{"reports", `{"worker":"w","reports":[{}` + strings.Repeat(`,{}`, task.MaxReports) + `]}`,
+		{"reports", `{"worker":"w","reports":[{}` + strings.Repeat(`,{}`, limits.MaxReports) + `]}`,
 			"body.reports", "more than 10000 elements"},
 		{"beat", `{"incarnation":"i","capacity":1e400}`, "body.capacity", "is too large"},
 		{"beat", `{"incarnation":"i","tasks":[{"id":"nope"}]}`, "body.tasks[0].id",

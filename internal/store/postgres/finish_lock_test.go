@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/blob"
 	"github.com/rotahq/rota/internal/store/storetest"
@@ -22,7 +23,7 @@ import (
 func (c *client) given(sp *store.Span, n, seq int32) (id, token string) {
 	t := task.Token{Span: sp.ID, SpanToken: sp.Token, Seq: seq}
 	of := task.ID{Batch: sp.Batch, N: n}
-	return of.String(), t.Sealed(task.NewSealer(c.Secret()), of, "worker-1").String()
+	return of.String(), seal.NewSealer(c.Secret()).Seal(t, of, "worker-1").String()
 }
 
 // finishes lets a handler's transaction record that a hand-out is done.
@@ -172,8 +173,8 @@ func TestWhatMakesNoSenseIsNotFinished(t *testing.T) {
 	parts[3] = other + parts[3][1:]
 	forged := strings.Join(parts, ".")
 	never := task.ID{Batch: 7}
-	neverToken := task.Token{Span: sp.ID, SpanToken: sp.Token}.Sealed(
-		task.NewSealer(o.Secret()), never, "worker-1").String()
+	neverToken := seal.NewSealer(o.Secret()).
+		Seal(task.Token{Span: sp.ID, SpanToken: sp.Token}, never, "worker-1").String()
 	const refused, wrong = "RT002", "22023"
 	for name, x := range map[string]struct {
 		want, text string

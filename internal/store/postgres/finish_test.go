@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -23,7 +24,7 @@ import (
 type finishing struct {
 	*Store
 	pool   *pgxpool.Pool
-	sealer *task.Sealer
+	sealer *seal.Sealer
 	used   *atomic.Int64
 }
 
@@ -102,7 +103,7 @@ func (f finishing) finish(ctx context.Context, tx pgx.Tx, r *store.Report) error
 	}
 	var none bool
 	if err := tx.QueryRow(ctx, finishFor, r.ID.String(),
-		r.Token.Sealed(f.sealer, r.ID, r.Step.Worker).String(), arg(r.Step.Result), stage,
+		f.sealer.Seal(r.Token, r.ID, r.Step.Worker).String(), arg(r.Step.Result), stage,
 		arg(r.Step.Context), r.Step.Worker,
 		r.Step.Finished-r.Step.Started).Scan(&none); err != nil {
 		return err
@@ -125,7 +126,7 @@ func TestTransactionsOfHandlersKeepTheContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(pool.Close)
-		return finishing{s, pool, task.NewSealer(s.Secret()), used}
+		return finishing{s, pool, seal.NewSealer(s.Secret()), used}
 	})
 	if n := used.Load(); n < 50 {
 		t.Errorf("the function recorded %d outcomes", n)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -129,8 +130,8 @@ func (s *Store) changeJobs(
 		}
 		answer.Version++
 		g.Jobs += int64(answer.Added - answer.Removed)
-		if g.Jobs > task.MaxJobs {
-			return fmt.Errorf("there would be %d jobs, %d may be: %w", g.Jobs, task.MaxJobs,
+		if g.Jobs > limits.MaxJobs {
+			return fmt.Errorf("there would be %d jobs, %d may be: %w", g.Jobs, limits.MaxJobs,
 				store.ErrConflict)
 		}
 		return t.finish(ctx, tell(changedGroup, g.id, answer.Version, g.Jobs, read))
@@ -174,7 +175,7 @@ func changes(
 		jobs = wantedJobs
 		jobArgs = jobArgs[:1]
 		sites = wantedSites
-		siteArgs = []any{name, s.clock(), task.MaxPenalty.Microseconds()}
+		siteArgs = []any{name, s.clock(), limits.MaxPenalty.Microseconds()}
 	}
 	err := r.run(ctx, ask(countClock, func(r row) error {
 		return r.Scan(&c.Now)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
@@ -22,7 +23,7 @@ import (
 func (c *client) crew(group string, n, w int) store.Lease {
 	c.Helper()
 	ctx := c.Context()
-	g := task.DefaultGroup(group)
+	g := limits.DefaultGroup(group)
 	g.Replicas = 2
 	_, err := c.ChangeGroup(ctx, g.Name, store.Whole(g))
 	change := store.JobChange{Group: group, Put: make([]task.Job, n)}
@@ -259,7 +260,7 @@ func TestNobodyFailsWhoeverChangesJobsAtOnce(t *testing.T) {
 	repeat("prune", func(int) error { return second(c.Prune(ctx, 100)) })
 	repeat("other group", func(i int) error {
 		return errors.Join(second(c.ChangeGroup(ctx, "other",
-			store.Whole(task.DefaultGroup("other")))), c.DeleteGroup(ctx, "other", true))
+			store.Whole(limits.DefaultGroup("other")))), c.DeleteGroup(ctx, "other", true))
 	})
 	crowd.Wait()
 	failed.Range(func(what, err any) bool {

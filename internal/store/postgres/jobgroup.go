@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -111,7 +112,7 @@ func (t *tx) configure(
 	}
 	created := g.id == 0
 	if created {
-		g.Group.Group = task.DefaultGroup(name)
+		g.Group.Group = limits.DefaultGroup(name)
 	}
 	if err := change(&g.Group.Group, !created); err != nil {
 		return changed, false, err

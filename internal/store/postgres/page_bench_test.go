@@ -9,9 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
-	"github.com/rotahq/rota/task"
 )
 
 var (
@@ -76,7 +76,7 @@ func fill(b *testing.B, s *Store, tasks int64) {
 			name = "q1" + string(rune('0'+(i-1)%10))
 		}
 		if _, err := s.ChangeQueue(
-			b.Context(), name, store.Whole(task.DefaultQueue(name)),
+			b.Context(), name, store.Whole(limits.DefaultQueue(name)),
 		); err != nil {
 			b.Fatal(err)
 		}

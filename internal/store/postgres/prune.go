@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/rules/retain"
 	"github.com/rotahq/rota/task"
@@ -203,7 +204,7 @@ func (r *retention) of(queue string) task.Queue {
 	if q, ok := r.queues[queue]; ok {
 		return q
 	}
-	return task.DefaultQueue(queue)
+	return limits.DefaultQueue(queue)
 }
 
 // kept is how long tasks are kept that are to be kept for d: a little longer, when that is little
@@ -223,7 +224,7 @@ func (r *retention) shortest(queue string) time.Duration {
 
 // least is the shortest time that anything is kept.
 func (r *retention) least() time.Duration {
-	d := min(r.kept(task.DefaultRetention), r.kept(task.DefaultDeadKept))
+	d := min(r.kept(limits.DefaultRetention), r.kept(limits.DefaultDeadKept))
 	for _, q := range r.queues {
 		d = min(d, r.kept(q.Retention), r.kept(q.DeadKept))
 	}

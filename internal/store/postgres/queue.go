@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rotahq/rota/internal/counters"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -50,7 +51,7 @@ func writeQueue(text string, q task.Queue) query {
 // newQueues makes queues with defaults unless they exist.
 func newQueues(names []string) (list []query) {
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		list = append(list, writeQueue(insertQueue, task.DefaultQueue(name)))
+		list = append(list, writeQueue(insertQueue, limits.DefaultQueue(name)))
 	}
 	return list
 }
@@ -60,7 +61,7 @@ func (s *Store) ChangeQueue(
 	ctx context.Context, name string, change store.Change[task.Queue],
 ) (changed store.Changed[task.Queue], err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
-		look := writeQueue(lockQueue, task.DefaultQueue(name))
+		look := writeQueue(lockQueue, limits.DefaultQueue(name))
 		look.row = func(r row) (err error) {
 			changed.Is, err = scanQueue(r, &changed.Created)
 			return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -203,8 +204,8 @@ func (s *Store) remains(
 		dead = append(dead, q.DeadKept.Microseconds())
 	}
 	args := []any{
-		names, done, dead, task.DefaultRetention.Microseconds(),
-		task.DefaultDeadKept.Microseconds(), now,
+		names, done, dead, limits.DefaultRetention.Microseconds(),
+		limits.DefaultDeadKept.Microseconds(), now,
 	}
 	rest.gone = newStats()
 	err = s.readLong(ctx, func(ctx context.Context, r runner) error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
@@ -58,7 +59,7 @@ func TestPartitionGoesAsAWholeWhenItsTimeIsOver(t *testing.T) {
 	c := join(t, open(t, Config{Now: clock.Now}))
 	first := c.tables("task")
 	c.settle(c.submit(c.batch(50, 10, true)))
-	clock.Advance(task.DefaultRetention + 24*time.Hour) // the day that it was is over for as long
+	clock.Advance(limits.DefaultRetention + 24*time.Hour) // the day that it was is over for as long
 	if n := c.prune(); n != 0 {
 		t.Errorf("%d tasks were deleted one by one", n)
 	}
@@ -89,7 +90,7 @@ func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	clock.Advance(task.DefaultRetention + 25*time.Hour)
+	clock.Advance(limits.DefaultRetention + 25*time.Hour)
 	if n := c.prune(); n != 0 {
 		t.Errorf("%d tasks were deleted one by one", n)
 	}
@@ -130,7 +131,7 @@ func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
 func TestAQueueOfLongRetentionKeepsNobodyElsesPartition(t *testing.T) {
 	clock := storetest.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
-	long := task.DefaultQueue("long")
+	long := limits.DefaultQueue("long")
 	long.Retention = 365 * 24 * time.Hour
 	if _, err := c.ChangeQueue(t.Context(), long.Name, store.Whole(long)); err != nil {
 		t.Fatal(err)
@@ -140,7 +141,7 @@ func TestAQueueOfLongRetentionKeepsNobodyElsesPartition(t *testing.T) {
 	large := c.tables("task")
 	c.settle(c.submit(b))
 	c.settle(c.submit(c.batch(50, 10, true)))
-	clock.Advance(task.DefaultRetention + 24*time.Hour)
+	clock.Advance(limits.DefaultRetention + 24*time.Hour)
 	if n := c.prune(); n != 0 {
 		t.Errorf("%d tasks were deleted one by one", n)
 	}
@@ -163,7 +164,7 @@ func TestAQueueOfLongRetentionKeepsNobodyElsesPartition(t *testing.T) {
 func TestMovingMoreThanIsDroppedIsLeft(t *testing.T) {
 	clock := storetest.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
-	long := task.DefaultQueue("long")
+	long := limits.DefaultQueue("long")
 	long.Retention = 365 * 24 * time.Hour
 	if _, err := c.ChangeQueue(t.Context(), long.Name, store.Whole(long)); err != nil {
 		t.Fatal(err)
@@ -173,7 +174,7 @@ func TestMovingMoreThanIsDroppedIsLeft(t *testing.T) {
 	large := c.tables("task")
 	c.settle(c.submit(b))
 	c.settle(c.submit(c.batch(10, 10, true)))
-	clock.Advance(task.DefaultRetention + 24*time.Hour)
+	clock.Advance(limits.DefaultRetention + 24*time.Hour)
 	if n := c.prune(); n != 0 {
 		t.Errorf("%d tasks were deleted before the time in which they may go together was over", n)
 	}
@@ -199,7 +200,7 @@ func TestARetentionThatAnotherNodeChangesIsHeard(t *testing.T) {
 	if n := c.prune(); n != 0 {
 		t.Fatalf("%d tasks were deleted", n)
 	}
-	short := task.DefaultQueue("q")
+	short := limits.DefaultQueue("q")
 	short.Retention = time.Minute
 	if _, err := other.ChangeQueue(t.Context(), "q", store.Whole(short)); err != nil {
 		t.Fatal(err)
@@ -226,7 +227,7 @@ func TestReplayWhileAPartitionIsRetiredIsNotLost(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	clock.Advance(task.DefaultDeadKept + 48*time.Hour)
+	clock.Advance(limits.DefaultDeadKept + 48*time.Hour)
 	keep, err := c.retention(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -303,7 +304,7 @@ func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
 		}
 	}
 	c.settle(c.submit(c.batch(done, done, true)))
-	clock.Advance(2 * task.DefaultRetention)
+	clock.Advance(2 * limits.DefaultRetention)
 	calls, found := 0, 0
 	for more := true; more; more = c.Retention().Behind {
 		n, err := c.Prune(t.Context(), 5000)
@@ -319,8 +320,8 @@ func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
 	if found != done+front/5000 || calls > front/pruneExamined+3 {
 		t.Errorf("%d of %d were deleted in %d calls", found, done, calls)
 	}
-	if lag := c.Retention().Lag; lag < task.DefaultRetention-time.Minute ||
-		lag > task.DefaultRetention {
+	if lag := c.Retention().Lag; lag < limits.DefaultRetention-time.Minute ||
+		lag > limits.DefaultRetention {
 		t.Errorf("lag %v, of tasks that should have gone a day ago", lag)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
@@ -23,7 +24,7 @@ func (c *client) minutely(n int) []store.Schedule {
 	change := store.ScheduleChange{Puts: make([]store.SchedulePut, n)}
 	for i := range change.Puts {
 		p := &change.Puts[i]
-		p.Schedule = task.DefaultSchedule(fmt.Sprintf("schedule-%06d", i))
+		p.Schedule = limits.DefaultSchedule(fmt.Sprintf("schedule-%06d", i))
 		p.Cron, p.Queue, p.Context = "* * * * *", "q", []byte(`{"report":"daily","customer":4711}`)
 		p.Since, p.Then = next-1, next
 	}
@@ -81,7 +82,7 @@ func TestTripsOfSchedules(t *testing.T) {
 	}
 	first, second := c.firing(list), c.firing(list)
 	change := store.ScheduleChange{
-		Puts: []store.SchedulePut{{Schedule: task.DefaultSchedule("other"), Then: store.Never}},
+		Puts: []store.SchedulePut{{Schedule: limits.DefaultSchedule("other"), Then: store.Never}},
 	}
 	for _, call := range []struct {
 		what string

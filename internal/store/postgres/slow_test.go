@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
@@ -55,7 +56,7 @@ func TestPartitionMayTakeLongerToGoThanAnyTimeoutAndNoBeatHangsOnIt(t *testing.T
 	first := c.tables("task")[0]
 	c.settle(c.submit(c.batch(20, 10, true)))
 	slow(t, dsn, "DROP TABLE", "step")
-	clock.Advance(task.DefaultRetention + 24*time.Hour)
+	clock.Advance(limits.DefaultRetention + 24*time.Hour)
 	for slices.Contains(c.tables("task"), first) || c.pruner.retiring != nil {
 		// days without a task go after it, one by one
 		ctx, cancel := context.WithTimeout(t.Context(), hasty/10)
@@ -77,7 +78,7 @@ func TestStoreThatIsClosedGivesUpWhatTakesLong(t *testing.T) {
 	runSQL(t, dsn,
 		`CREATE FUNCTION public.stuck() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3600); END $$`,
 		"CREATE EVENT TRIGGER stuck ON ddl_command_start WHEN TAG IN ('DROP TABLE') EXECUTE FUNCTION public.stuck()")
-	clock.Advance(task.DefaultRetention + 24*time.Hour)
+	clock.Advance(limits.DefaultRetention + 24*time.Hour)
 	pruned := make(chan error, 1)
 	go func() {
 		_, err := c.Prune(context.Background(), 1000)

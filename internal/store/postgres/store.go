@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/rotahq/rota/internal/listing"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/task"
 )
 
 // Store is the tables in one schema of a PostgreSQL database. Its methods may be called at the same
@@ -25,7 +25,7 @@ type Store struct {
 	blobs    Blobs
 	identity string
 	peers    []byte // the key that nodes know each other by
-	secret   task.Secret
+	secret   seal.Secret
 	examined int // rows that one page of a list looks at before it is cut short
 	started  time.Time
 
@@ -121,7 +121,7 @@ func (s *Store) Schema() string { return s.conf.Schema }
 func (s *Store) PeerKey() []byte { return s.peers }
 
 // Secret is the same for everybody who opens this store, and unknown to others. It seals tokens.
-func (s *Store) Secret() task.Secret { return s.secret }
+func (s *Store) Secret() seal.Secret { return s.secret }
 
 // Commits counts the commits that were asked for.
 func (s *Store) Commits() int64 { return s.commits.Load() }

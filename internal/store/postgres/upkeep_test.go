@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/blob"
@@ -37,7 +38,7 @@ func TestEmptyStoreHasNoRowsLeft(t *testing.T) {
 	for range 3 {
 		c.settle(c.submit(c.batch(10, 10, true)))
 	}
-	clock.Advance(2 * task.DefaultRetention)
+	clock.Advance(2 * limits.DefaultRetention)
 	if got := c.prune(); got != 30 {
 		t.Errorf("pruned %d tasks, want 30", got)
 	}
@@ -233,7 +234,7 @@ func TestManyNodesAtOnce(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	const nodes, rounds, size = 3, 12, 30
 	first := join(t, open(t, Config{DSN: dsn}))
-	must(first.ChangeQueue(t.Context(), "q", store.Whole(task.DefaultQueue("q"))))(t)
+	must(first.ChangeQueue(t.Context(), "q", store.Whole(limits.DefaultQueue("q"))))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var work, chores sync.WaitGroup
 	var mu sync.Mutex

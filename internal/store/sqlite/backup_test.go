@@ -15,6 +15,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -99,9 +100,9 @@ func TestRestoredStoreHasWhatWasBackedUpAndNoTokenOfItsOldLife(t *testing.T) {
 	if is := n.Secret(); is.Key == old.Key || is.Since != 0 || is.Old != 0 {
 		t.Error("tokens of its old life are good")
 	}
-	given := task.Token{Span: held[0].ID, SpanToken: held[0].Token}.Sealed(task.NewSealer(old), id,
+	given := seal.NewSealer(old).Seal(task.Token{Span: held[0].ID, SpanToken: held[0].Token}, id,
 		"w")
-	if task.NewSealer(n.Secret()).Check(given, id) != task.Forged {
+	if seal.NewSealer(n.Secret()).Check(given, id) != seal.Forged {
 		t.Error("the seal of a hand-out of its old life is good")
 	}
 	report := store.Report{

@@ -14,6 +14,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -150,7 +151,7 @@ func TestDamagedPageBreaksTheStore(t *testing.T) {
 		t.Errorf("list of a damaged table: got %v, want %v", err, store.ErrBroken)
 	}
 	if _, err := s.ChangeQueue(
-		t.Context(), "q", store.Whole(task.DefaultQueue("q")),
+		t.Context(), "q", store.Whole(limits.DefaultQueue("q")),
 	); !errors.Is(err, store.ErrBroken) {
 		t.Errorf("write after damage was found: got %v, want %v", err, store.ErrBroken)
 	}
@@ -212,7 +213,7 @@ func TestFileThatChangesUnderneathBreaksTheStore(t *testing.T) {
 			}
 			defer s.Close() // it may fail: the file is another one
 			if _, err := s.ChangeQueue(
-				t.Context(), "logged", store.Whole(task.DefaultQueue("logged")),
+				t.Context(), "logged", store.Whole(limits.DefaultQueue("logged")),
 			); err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +227,7 @@ func TestFileThatChangesUnderneathBreaksTheStore(t *testing.T) {
 				}
 			}
 			if _, err := s.ChangeQueue(
-				t.Context(), "q", store.Whole(task.DefaultQueue("q")),
+				t.Context(), "q", store.Whole(limits.DefaultQueue("q")),
 			); !errors.Is(err, store.ErrBroken) {
 				t.Errorf("write: got %v, want %v", err, store.ErrBroken)
 			}

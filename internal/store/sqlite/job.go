@@ -6,6 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -38,7 +39,7 @@ func (s *Store) Changes(
 			jobs = wantedJobs
 			jobArgs = jobArgs[:1]
 			sites = wantedSites
-			siteArgs = []any{g.id, c.Now - task.MaxPenalty.Microseconds()}
+			siteArgs = []any{g.id, c.Now - limits.MaxPenalty.Microseconds()}
 		} else if after == g.Version {
 			return nil
 		}

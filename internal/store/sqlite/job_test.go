@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -17,7 +18,7 @@ import (
 func (c *client) crew(n, w int) store.Lease {
 	c.Helper()
 	ctx := c.Context()
-	g := task.DefaultGroup("g")
+	g := limits.DefaultGroup("g")
 	g.Replicas = 2
 	_, err := c.ChangeGroup(ctx, g.Name, store.Whole(g))
 	change := store.JobChange{Group: "g", Put: make([]task.Job, n)}
@@ -215,7 +216,7 @@ func BenchmarkChangeJobs(b *testing.B) {
 		{"new", func(b *testing.B) {
 			err := c.DeleteGroup(b.Context(), "g", true)
 			if _, err2 := c.ChangeGroup(
-				b.Context(), "g", store.Whole(task.DefaultGroup("g")),
+				b.Context(), "g", store.Whole(limits.DefaultGroup("g")),
 			); err != nil || err2 != nil {
 				b.Fatal(err, err2)
 			}
@@ -296,7 +297,7 @@ func BenchmarkBoard(b *testing.B) {
 	c.crew(1, 2000)
 	for i := range 9 {
 		if _, err := c.ChangeGroup(
-			b.Context(), fmt.Sprint("g", i), store.Whole(task.DefaultGroup(fmt.Sprint("g", i))),
+			b.Context(), fmt.Sprint("g", i), store.Whole(limits.DefaultGroup(fmt.Sprint("g", i))),
 		); err != nil {
 			b.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -148,9 +149,9 @@ func (t *tx) changeJobs(c *store.JobChange, d jobDiff) (answer store.JobsChanged
 	}
 	answer.Version++
 	g.Jobs += int64(answer.Added - answer.Removed)
-	if g.Jobs > task.MaxJobs {
+	if g.Jobs > limits.MaxJobs {
 		return answer,
-			fmt.Errorf("there would be %d jobs, %d may be: %w", g.Jobs, task.MaxJobs,
+			fmt.Errorf("there would be %d jobs, %d may be: %w", g.Jobs, limits.MaxJobs,
 				store.ErrConflict)
 	}
 	_, err = t.exec(changedGroup, g.id, answer.Version, g.Jobs, textOrNull(read))

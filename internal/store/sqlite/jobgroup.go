@@ -7,6 +7,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -116,7 +117,7 @@ func (t *tx) changeGroup(
 	g, err := t.group(name)
 	created := errors.Is(err, store.ErrNotFound)
 	if created {
-		g.Group.Group, err = task.DefaultGroup(name), nil
+		g.Group.Group, err = limits.DefaultGroup(name), nil
 	}
 	if err == nil {
 		err = change(&g.Group.Group, !created)

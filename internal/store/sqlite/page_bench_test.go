@@ -10,9 +10,9 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
-	"github.com/rotahq/rota/task"
 )
 
 var (
@@ -76,7 +76,9 @@ func fill(b *testing.B, path string, tasks int64) {
 	}
 	c := &client{TB: b, Store: s}
 	for _, q := range append([]string{"rare"}, pageQueues()...) {
-		if _, err := c.ChangeQueue(b.Context(), q, store.Whole(task.DefaultQueue(q))); err != nil {
+		if _, err := c.ChangeQueue(
+			b.Context(), q, store.Whole(limits.DefaultQueue(q)),
+		); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/internal/store/rules/retain"
@@ -162,7 +163,7 @@ func (r retention) of(queue string) task.Queue {
 	if q, ok := r[queue]; ok {
 		return q
 	}
-	return task.DefaultQueue(queue)
+	return limits.DefaultQueue(queue)
 }
 
 // shortest is how long tasks of a queue are kept at least.
@@ -173,7 +174,7 @@ func (r retention) shortest(queue string) time.Duration {
 
 // least is the shortest time that anything is kept.
 func (r retention) least() time.Duration {
-	d := min(task.DefaultRetention, task.DefaultDeadKept)
+	d := min(limits.DefaultRetention, limits.DefaultDeadKept)
 	for _, q := range r {
 		d = min(d, q.Retention, q.DeadKept)
 	}

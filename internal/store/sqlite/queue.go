@@ -7,6 +7,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -54,7 +55,7 @@ func (s *Store) ChangeQueue(
 	ctx context.Context, name string, change store.Change[task.Queue],
 ) (changed store.Changed[task.Queue], err error) {
 	err = s.write(ctx, func(t *tx) error {
-		q := task.DefaultQueue(name)
+		q := limits.DefaultQueue(name)
 		stands, err := t.one(findQueue, func(st *sqlite.Stmt) { q = scanQueue(st) }, name)
 		if err == nil {
 			err = change(&q, stands)

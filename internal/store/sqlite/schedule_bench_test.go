@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -16,7 +17,7 @@ func (c *client) plans(n int) []store.Schedule {
 	for len(list) < n {
 		var change store.ScheduleChange
 		for i := len(list); i < min(len(list)+10_000, n); i++ {
-			s := task.DefaultSchedule(fmt.Sprintf("schedule-%06d", i))
+			s := limits.DefaultSchedule(fmt.Sprintf("schedule-%06d", i))
 			s.Cron, s.Queue, s.Context = "* * * * *", "q", []byte(context100)
 			now := c.clock()
 			change.Puts = append(change.Puts, store.SchedulePut{

@@ -7,6 +7,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
@@ -103,7 +104,7 @@ func TestWhatADeletedScheduleLeavesIsPrunedInPieces(t *testing.T) {
 	c := join(t, open(t, Config{Now: clock.Now}))
 	calendar := task.Calendar{Name: "c", Skip: []string{"2026-12-25"}}
 	put := store.SchedulePut{
-		Schedule: task.DefaultSchedule("s"), Since: c.clock() - 1, Then: store.Never,
+		Schedule: limits.DefaultSchedule("s"), Since: c.clock() - 1, Then: store.Never,
 	}
 	put.Calendar = "c"
 	for _, stage := range []string{"", "x"} {

@@ -6,6 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
@@ -77,7 +78,7 @@ func (t *tx) fire(f *store.Firing) (store.Fired, error) {
 	}
 	sub := rules.Submission(f, answer.Parts)
 	for _, queue := range sub.NewQueues {
-		if _, err := t.putQueue(insertQueue, task.DefaultQueue(queue)); err != nil {
+		if _, err := t.putQueue(insertQueue, limits.DefaultQueue(queue)); err != nil {
 			return answer, fmt.Errorf("queue %q: %w", queue, err)
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/internal/seal"
 )
 
-func secretOf(t *testing.T, path string) task.Secret {
+func secretOf(t *testing.T, path string) seal.Secret {
 	t.Helper()
 	s, err := Open(t.Context(), Config{Path: path})
 	if err != nil {

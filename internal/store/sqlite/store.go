@@ -18,9 +18,9 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/listing"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/blob"
-	"github.com/rotahq/rota/task"
 )
 
 // Store is the tables in one SQLite file. Its methods may be called at the same time.
@@ -32,7 +32,7 @@ type Store struct {
 	examined int // rows that one page of a list looks at before it is cut short
 	minutes  time.Duration
 	blobs    Blobs
-	secret   task.Secret  // read once
+	secret   seal.Secret  // read once
 	folder   *blob.Folder // that Open made, to be closed; or nil
 	lock     *lock
 	file     os.FileInfo // as it was opened: what stands at path must stay the same file
@@ -120,7 +120,7 @@ func Open(ctx context.Context, conf Config) (_ *Store, err error) {
 const logKept = 64 << 20
 
 // Secret is the same for everybody who opens this store, and unknown to others. It seals tokens.
-func (s *Store) Secret() task.Secret { return s.secret }
+func (s *Store) Secret() seal.Secret { return s.secret }
 
 // readSecret reads the secret, or makes it in a store of an earlier version, which sealed with a
 // hash of the identity.

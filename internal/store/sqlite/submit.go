@@ -6,6 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -48,7 +49,7 @@ func (t *tx) submit(sub *store.Submission) (store.Submitted, error) {
 		return answer, err
 	}
 	for _, name := range sub.NewQueues {
-		if _, err := t.putQueue(insertQueue, task.DefaultQueue(name)); err != nil {
+		if _, err := t.putQueue(insertQueue, limits.DefaultQueue(name)); err != nil {
 			return answer, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/blob"
 	"github.com/rotahq/rota/internal/store/storetest"
@@ -44,7 +45,7 @@ func TestLateReportOfPrunedTaskIsUnknown(t *testing.T) {
 	if got, err := c.Settle(t.Context(), early); err != nil || got.Verdicts[0] != task.Recorded {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	clock.Advance(2 * task.DefaultRetention)
+	clock.Advance(2 * limits.DefaultRetention)
 	if got := c.prune(); got != 1 {
 		t.Errorf("pruned %d, want the one that is done", got)
 	}
@@ -65,7 +66,7 @@ func TestEmptyBatchesGo(t *testing.T) {
 	for range 3 {
 		c.settle(c.submit(c.batch(10, 10, true)))
 	}
-	clock.Advance(2 * task.DefaultRetention)
+	clock.Advance(2 * limits.DefaultRetention)
 	c.prune()
 	for _, table := range []string{"batch", "task", "step", "span", "running", "log", "blob"} {
 		err := c.read(t.Context(), func(conn *conn) error {
@@ -315,7 +316,7 @@ func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
 		}
 	}
 	c.settle(c.submit(c.batch(done, done, true)))
-	clock.Advance(2 * task.DefaultRetention)
+	clock.Advance(2 * limits.DefaultRetention)
 	calls, found := 0, 0
 	for more := true; more; more = c.Retention().Behind {
 		n, err := c.Prune(t.Context(), 5000)
@@ -331,8 +332,8 @@ func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
 	if found != done+front/5000 || calls > front/pruneExamined+3 {
 		t.Errorf("%d of %d were deleted in %d calls", found, done, calls)
 	}
-	if lag := c.Retention().Lag; lag < task.DefaultRetention-time.Minute ||
-		lag > task.DefaultRetention {
+	if lag := c.Retention().Lag; lag < limits.DefaultRetention-time.Minute ||
+		lag > limits.DefaultRetention {
 		t.Errorf("lag %v, of tasks that should have gone a day ago", lag)
 	}
 }

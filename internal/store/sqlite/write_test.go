@@ -11,8 +11,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/task"
 )
 
 // stall keeps the writer busy until release is called, so that what is asked meanwhile shares the
@@ -58,7 +58,8 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 	for i := range 10 {
 		wg.Go(func() {
 			if _, err := s.ChangeQueue(
-				t.Context(), fmt.Sprint("q", i), store.Whole(task.DefaultQueue(fmt.Sprint("q", i))),
+				t.Context(), fmt.Sprint("q", i),
+				store.Whole(limits.DefaultQueue(fmt.Sprint("q", i))),
 			); err != nil {
 				t.Error(err)
 			}
@@ -82,7 +83,7 @@ func TestBadWriteSpoilsOnlyItself(t *testing.T) {
 		wg.Go(func() {
 			errs[i] = s.write(t.Context(), func(t *tx) error {
 				if _, err := t.putQueue(
-					insertQueue, task.DefaultQueue(fmt.Sprint("q", i)),
+					insertQueue, limits.DefaultQueue(fmt.Sprint("q", i)),
 				); err != nil {
 					return err
 				}
@@ -126,7 +127,7 @@ func TestCallerMayLeaveUntilItsTurn(t *testing.T) {
 	cancel()
 	wg.Wait()
 	release()
-	if _, e := s.ChangeQueue(t.Context(), "q", store.Whole(task.DefaultQueue("q"))); e != nil {
+	if _, e := s.ChangeQueue(t.Context(), "q", store.Whole(limits.DefaultQueue("q"))); e != nil {
 		// the writer has passed the abandoned call
 		t.Fatal(e)
 	}
@@ -140,7 +141,7 @@ func TestBegunWriteRunsToItsEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := s.write(ctx, func(t *tx) error {
 		cancel()
-		_, err := t.putQueue(insertQueue, task.DefaultQueue("q"))
+		_, err := t.putQueue(insertQueue, limits.DefaultQueue("q"))
 		return err
 	})
 	if err != nil {
@@ -157,14 +158,14 @@ func TestTooManyWaitingAreBusy(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if _, err := s.ChangeQueue(
-			t.Context(), "first", store.Whole(task.DefaultQueue("first")),
+			t.Context(), "first", store.Whole(limits.DefaultQueue("first")),
 		); err != nil {
 			t.Error(err)
 		}
 	})
 	waiting(t, s, 1)
 	if _, err := s.ChangeQueue(
-		t.Context(), "second", store.Whole(task.DefaultQueue("second")),
+		t.Context(), "second", store.Whole(limits.DefaultQueue("second")),
 	); !errors.Is(err, store.ErrBusy) {
 		t.Errorf("got %v, want %v", err, store.ErrBusy)
 	}
@@ -178,7 +179,7 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if _, err := s.ChangeQueue(
-			context.Background(), "q", store.Whole(task.DefaultQueue("q")),
+			context.Background(), "q", store.Whole(limits.DefaultQueue("q")),
 		); err != nil {
 			t.Errorf("write before close: %v", err)
 		}
@@ -194,7 +195,7 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 	wg.Wait()
 	for name, call := range map[string]func() error{
 		"write": func() error {
-			_, err := s.ChangeQueue(context.Background(), "q", store.Whole(task.DefaultQueue("q")))
+			_, err := s.ChangeQueue(context.Background(), "q", store.Whole(limits.DefaultQueue("q")))
 			return err
 		},
 		"read": func() error { _, err := s.Queues(context.Background()); return err },
@@ -229,7 +230,7 @@ func TestErrorsOfSQLiteGetTheirMeaning(t *testing.T) {
 		}); !errors.Is(err, c.want) {
 			t.Errorf("%v: got %v, want %v", c.code, err, c.want)
 		}
-		_, err := s.ChangeQueue(t.Context(), "q", store.Whole(task.DefaultQueue("q")))
+		_, err := s.ChangeQueue(t.Context(), "q", store.Whole(limits.DefaultQueue("q")))
 		if broken := errors.Is(err, store.ErrBroken); broken != c.sticky {
 			t.Errorf("write after %v: got %v, want it to fail: %v", c.code, err, c.sticky)
 		}

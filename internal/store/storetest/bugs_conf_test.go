@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -17,7 +18,7 @@ func confBugs() []bug {
 			p.changeQ = func(ctx context.Context, name string,
 				change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
 				return p.Model.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
-					*q = task.DefaultQueue(name)
+					*q = limits.DefaultQueue(name)
 					return change(q, stands)
 				})
 			}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -49,7 +50,7 @@ type confs[T any] struct {
 
 func queueConfs(s *scene) confs[task.Queue] {
 	return confs[task.Queue]{
-		s, task.DefaultQueue("x"), s.ChangeQueue, s.Queues, func(name string) error {
+		s, limits.DefaultQueue("x"), s.ChangeQueue, s.Queues, func(name string) error {
 			return s.DeleteQueue(s.ctx, name, false)
 		},
 		func(q *task.Queue) []any {
@@ -70,7 +71,7 @@ func groupConfs(s *scene) confs[task.Group] {
 		return list, nil
 	}
 	return confs[task.Group]{
-		s, task.DefaultGroup("x"), s.ChangeGroup, list, func(name string) error {
+		s, limits.DefaultGroup("x"), s.ChangeGroup, list, func(name string) error {
 			return s.DeleteGroup(s.ctx, name, false)
 		},
 		func(g *task.Group) []any {

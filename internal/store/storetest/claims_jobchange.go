@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -89,7 +90,7 @@ func changeClaims() []claim {
 			})
 			s.says(h, "a", "w1", task.JobFailed)
 			s.assign(store.Assign{Drop: []store.Place{s.site("a", "w1"), s.site("b", "w1")}})
-			s.clock.Advance(task.MaxPenalty - time.Second)
+			s.clock.Advance(limits.MaxPenalty - time.Second)
 			got := s.changes("g", 0).Assignments
 			if len(got) != 1 || got[0].Job != "a" || got[0].State != store.Ended ||
 				got[0].Failed == 0 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -50,7 +51,7 @@ func (s *scene) jobFaultStory() []string {
 		o := store.Observed{Holder: h, States: []store.Observation{seen}}
 		again(s, func() (store.Observing, error) { return s.Observe(s.ctx, o) })
 	}
-	g := task.DefaultGroup("g")
+	g := limits.DefaultGroup("g")
 	g.Replicas = 2
 	again(s, func() (store.Changed[task.Group], error) {
 		return s.ChangeGroup(s.ctx, g.Name, store.Whole(g))

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -20,7 +21,7 @@ func groupClaims() []claim {
 		{"AGroupIsAsItWasPutLast", func(s *scene) {
 			since := s.clock.Micros()
 			s.want("created",
-				[]bool{s.putGroup(task.DefaultGroup("b")), s.putGroup(task.DefaultGroup("a"))},
+				[]bool{s.putGroup(limits.DefaultGroup("b")), s.putGroup(limits.DefaultGroup("a"))},
 				[]bool{true, true})
 			s.clock.Advance(time.Hour)
 			a := task.Group{
@@ -35,7 +36,7 @@ func groupClaims() []claim {
 			s.want("created again", s.putGroup(a), false)
 			s.want("groups", s.groups(), []store.Group{
 				{Group: a, Version: 2, Since: since},
-				{Group: task.DefaultGroup("b"), Version: 1, Since: since},
+				{Group: limits.DefaultGroup("b"), Version: 1, Since: since},
 			})
 		}},
 		{"AskingMakesRefreshAndRebalanceGrow", func(s *scene) {
@@ -94,7 +95,7 @@ func groupClaims() []claim {
 		{"SpecsComeBackByteForByte", func(s *scene) {
 			s.group("g", 1)
 			c := store.JobChange{Group: "g", Put: []task.Job{{Name: "none"}}}
-			for i, t := range append(awkward(), text{"the longest", jsonOf(task.MaxSpec)}) {
+			for i, t := range append(awkward(), text{"the longest", jsonOf(limits.MaxSpec)}) {
 				c.Put = append(c.Put, task.Job{Name: fmt.Sprint(i), Spec: json.RawMessage(t.json)})
 			}
 			for range 2 {
@@ -144,7 +145,7 @@ func groupClaims() []claim {
 			s.want("after another configuration", []any{g.Version, g.Read}, []any{int64(4), read})
 		}},
 		{"AListThatComesFromElsewhereIsNotChangedByHand", func(s *scene) {
-			g := task.DefaultGroup("g")
+			g := limits.DefaultGroup("g")
 			for _, kind := range []string{task.SourceFile, task.SourceURL, task.SourceCommand,
 				task.SourceAPI} {
 				g.Source.Kind = kind
@@ -252,7 +253,7 @@ func (s *scene) putGroup(g task.Group) bool {
 
 // group makes or changes a group by its number of replicas.
 func (s *scene) group(name string, replicas int) {
-	g := task.DefaultGroup(name)
+	g := limits.DefaultGroup(name)
 	g.Replicas = replicas
 	s.putGroup(g)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -20,7 +21,7 @@ func scheduleClaims() []claim {
 				Schedule: fullSchedule("b"), Since: now - 7, First: now + 5, Then: now + 5,
 			}
 			plain := store.SchedulePut{
-				Schedule: task.DefaultSchedule("a"), Since: now, Then: store.Never,
+				Schedule: limits.DefaultSchedule("a"), Since: now, Then: store.Never,
 			}
 			want := store.Schedule{
 				Schedule: fullSchedule("b"), Days: &task.Calendar{
@@ -29,7 +30,7 @@ func scheduleClaims() []claim {
 				Version: 1, Since: now - 7, First: now + 5, Next: now + 5, Created: now,
 			}
 			other := store.Schedule{
-				Schedule: task.DefaultSchedule("a"), Version: 1, Since: now, Next: store.Never,
+				Schedule: limits.DefaultSchedule("a"), Version: 1, Since: now, Next: store.Never,
 				Created: now,
 			}
 			s.want("the answer", s.putAll(put, plain), []store.Schedule{want, other})
@@ -39,7 +40,7 @@ func scheduleClaims() []claim {
 		}},
 		{"ContextsOfSchedulesComeBackByteForByte", func(s *scene) {
 			for i, t := range append(awkward(),
-				text{"the longest", jsonOf(task.MaxScheduleContext)}) {
+				text{"the longest", jsonOf(limits.MaxScheduleContext)}) {
 				name := fmt.Sprint(i)
 				put := s.newSchedule(name, store.Never)
 				put.Context = json.RawMessage(t.json)
@@ -392,7 +393,7 @@ func fullSchedule(name string) task.Schedule {
 // newSchedule puts a schedule that was not there, with the cursor at next.
 func (s *scene) newSchedule(name string, next int64) store.SchedulePut {
 	p := store.SchedulePut{
-		Schedule: task.DefaultSchedule(name), Since: s.clock.Micros() - 10, Then: next,
+		Schedule: limits.DefaultSchedule(name), Since: s.clock.Micros() - 10, Then: next,
 	}
 	p.Cron, p.Queue = "* * * * *", "q"
 	return p

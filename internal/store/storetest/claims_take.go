@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -120,14 +121,14 @@ func submitClaims() []claim {
 			}
 		}},
 		{"NewQueuesHaveDefaultsAndKeepWhatIsConfigured", func(s *scene) {
-			mine := task.DefaultQueue("r")
+			mine := limits.DefaultQueue("r")
 			mine.HoldLimit = 7
 			_, err := s.ChangeQueue(s.ctx, mine.Name, store.Whole(mine))
 			s.ok(err)
 			s.submit(store.Holder{}, s.batch("q", 1), s.batch("r", 1))
 			got, err := s.Queues(s.ctx)
 			s.ok(err)
-			s.want("queues", got, []task.Queue{task.DefaultQueue("q"), mine})
+			s.want("queues", got, []task.Queue{limits.DefaultQueue("q"), mine})
 		}},
 		{"CallersKeepTheirMemory", func(s *scene) {
 			b := s.batch("q", 1)
@@ -276,7 +277,7 @@ func takeClaims() []claim {
 		{"PausedQueueGivesNothing", func(s *scene) {
 			h := s.join("a")
 			s.put(1)
-			q := task.DefaultQueue("q")
+			q := limits.DefaultQueue("q")
 			q.Paused = true
 			_, err := s.ChangeQueue(s.ctx, q.Name, store.Whole(q))
 			s.ok(err)

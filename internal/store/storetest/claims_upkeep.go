@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -29,11 +30,11 @@ func upkeepClaims() []claim {
 				after time.Duration
 				want  task.Counts
 			}{
-				{task.DefaultRetention - time.Second, task.Counts{
+				{limits.DefaultRetention - time.Second, task.Counts{
 					Ready: 1, Done: 1, Dead: 1, Cancelled: 1,
 				}},
 				{2 * time.Second, task.Counts{Ready: 1, Dead: 1}},
-				{task.DefaultDeadKept - task.DefaultRetention - 2*time.Second, task.Counts{
+				{limits.DefaultDeadKept - limits.DefaultRetention - 2*time.Second, task.Counts{
 					Ready: 1, Dead: 1,
 				}},
 				{2 * time.Second, task.Counts{Ready: 1}},
@@ -54,7 +55,7 @@ func upkeepClaims() []claim {
 		}},
 		{"RetentionIsTheQueuesOwn", func(s *scene) {
 			h := s.join("a")
-			q := task.DefaultQueue("q")
+			q := limits.DefaultQueue("q")
 			q.Retention = time.Minute
 			_, err := s.ChangeQueue(s.ctx, q.Name, store.Whole(q))
 			s.ok(err)
@@ -84,9 +85,9 @@ func upkeepClaims() []claim {
 				Spent:   []int64{o.span.ID},
 			})
 			s.ok(err)
-			s.clock.Advance(2 * task.DefaultRetention)
+			s.clock.Advance(2 * limits.DefaultRetention)
 			s.prune()
-			s.clock.Advance(2 * task.DefaultRetention)
+			s.clock.Advance(2 * limits.DefaultRetention)
 			s.prune()
 			if _, err := s.Value(s.ctx, v); err == nil {
 				s.fail("the blob of a pruned task is still there")
@@ -104,7 +105,7 @@ func upkeepClaims() []claim {
 				})
 				s.ok(err)
 			}
-			s.clock.Advance(2 * task.DefaultRetention)
+			s.clock.Advance(2 * limits.DefaultRetention)
 			last := s.counts().Done
 			for range 100 {
 				n, err := s.Prune(s.ctx, 3)
@@ -167,7 +168,7 @@ func upkeepClaims() []claim {
 				}
 			}
 			s.want("done", s.counts().Done, int64(5))
-			s.clock.Advance(2 * task.DefaultRetention)
+			s.clock.Advance(2 * limits.DefaultRetention)
 			for calls := 0; ; calls++ {
 				_, err := s.Prune(s.ctx, 3)
 				s.ok(err)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -21,7 +22,7 @@ func queueClaims() []claim {
 					Initial: 4 * time.Millisecond, Max: 5 * time.Hour, Factor: 1.1, Jitter: 0.3,
 				},
 				HoldLimit: 6, PollInterval: 7, ContextLimit: 8, Retention: 9,
-				DeadKept: task.MaxDuration, Paused: true,
+				DeadKept: limits.MaxDuration, Paused: true,
 			}
 			for i, want := range []bool{true, false} {
 				changed, err := s.ChangeQueue(s.ctx, q.Name, store.Whole(q))
@@ -35,7 +36,7 @@ func queueClaims() []claim {
 		}},
 		{"QueuesAreListedByName", func(s *scene) {
 			for _, name := range []string{"b", "a.b", "a-b", "a", "10", "9"} {
-				_, err := s.ChangeQueue(s.ctx, name, store.Whole(task.DefaultQueue(name)))
+				_, err := s.ChangeQueue(s.ctx, name, store.Whole(limits.DefaultQueue(name)))
 				s.ok(err)
 			}
 			got, err := s.Queues(s.ctx)
@@ -59,7 +60,7 @@ func queueClaims() []claim {
 			s.ok(s.DeleteQueue(s.ctx, "q", true))
 			got, err := s.Queues(s.ctx)
 			s.ok(err)
-			s.want("queues", got, []task.Queue{task.DefaultQueue("r")})
+			s.want("queues", got, []task.Queue{limits.DefaultQueue("r")})
 			page, _, err := s.Tasks(s.ctx, store.Filter{}, task.ID{}, 10)
 			s.ok(err)
 			s.want("tasks left", len(page), 1)

@@ -226,7 +226,7 @@ type Groups interface {
 	// ChangeJobs replaces, adds or removes jobs, all or nothing. A job that is put as it is keeps
 	// its version; assignments stay as they are: one whose token is less than its job's version was
 	// made before the job changed. store.ErrConflict: the claim does not stand, there is none and
-	// the group's list comes from elsewhere than the API, or there would be more than task.MaxJobs.
+	// the group's list comes from elsewhere than the API, or there would be more than MaxJobs.
 	ChangeJobs(context.Context, store.JobChange) (store.JobsChanged, error)
 }
 
@@ -235,7 +235,7 @@ type Groups interface {
 type Assignments interface {
 	// Changes reads on in a group's changes after a version, unordered: everything that is newer,
 	// tombstones included. Everything, without tombstones but those of assignments that failed
-	// within task.MaxPenalty (Whole), is answered after 0, to who has read less far than what was
+	// within limits.MaxPenalty (Whole), is answered after 0, to who has read less far than what was
 	// purged, and to who has read further than the group is (its store is an older one).
 	Changes(ctx context.Context, group string, after int64) (store.Changes, error)
 	// Assign does what a supervisor decided, in the order Drop, End, Move, Start.

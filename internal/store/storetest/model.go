@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -143,7 +144,7 @@ func (m *Model) Submit(ctx context.Context, s store.Submission) (store.Submitted
 	}
 	for _, name := range s.NewQueues {
 		if _, ok := m.queues[name]; !ok {
-			m.queues[name] = task.DefaultQueue(name)
+			m.queues[name] = limits.DefaultQueue(name)
 		}
 	}
 	answer := store.Submitted{Now: now}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -153,7 +154,7 @@ func (m *Model) submitWanted(f *store.Firing, wanted map[task.ID]bool, now int64
 			continue
 		}
 		if _, ok := m.queues[b.Queue]; !ok && slices.Contains(f.NewQueues, b.Queue) {
-			m.queues[b.Queue] = task.DefaultQueue(b.Queue)
+			m.queues[b.Queue] = limits.DefaultQueue(b.Queue)
 		}
 		answer := store.Submitted{Now: now}
 		m.addBatch(b, store.Holder{}, false, &answer)

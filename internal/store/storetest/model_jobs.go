@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -92,7 +93,7 @@ func (m *Model) ChangeGroup(
 		return store.Changed[task.Group]{}, err
 	}
 	defer m.mu.Unlock()
-	g, t := task.DefaultGroup(name), &m.jobs
+	g, t := limits.DefaultGroup(name), &m.jobs
 	stands := t.groups[name] != nil
 	if stands {
 		g = cloneGroup(t.groups[name].Group.Group)
@@ -241,7 +242,7 @@ func (m *Model) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsCh
 			left++
 		}
 	}
-	if left > task.MaxJobs {
+	if left > limits.MaxJobs {
 		return store.JobsChanged{},
 			fmt.Errorf("group %q would have %d jobs: %w", c.Group, left, store.ErrConflict)
 	}
@@ -319,7 +320,7 @@ func (m *Model) Changes(ctx context.Context, group string, after int64) (store.C
 	}
 	for _, a := range g.places {
 		if !c.Whole && a.Version > after || c.Whole &&
-			(a.State != store.Ended || a.Failed > now-task.MaxPenalty.Microseconds()) {
+			(a.State != store.Ended || a.Failed > now-limits.MaxPenalty.Microseconds()) {
 			c.Assignments = append(c.Assignments, *a)
 		}
 	}

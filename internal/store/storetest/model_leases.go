@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -203,7 +204,7 @@ func (m *Model) ChangeQueue(
 	defer m.mu.Unlock()
 	q, stands := m.queues[name]
 	if !stands {
-		q = task.DefaultQueue(name)
+		q = limits.DefaultQueue(name)
 	}
 	if err := change(&q, stands); err != nil {
 		return store.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -53,7 +54,7 @@ func (m *Model) record(r store.Report, now int64) task.Status {
 	m.addStep(f, r.Token.Seq, r.Token.SpanToken, r.Step)
 	if b := r.Notice; b != nil {
 		if _, ok := m.queues[b.Queue]; !ok {
-			m.queues[b.Queue] = task.DefaultQueue(b.Queue)
+			m.queues[b.Queue] = limits.DefaultQueue(b.Queue)
 		}
 		m.addBatch(*b, store.Holder{}, false, &store.Submitted{Now: now})
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -118,7 +119,7 @@ func (m *Model) outlived(f *fact, now int64) bool {
 	}
 	q, ok := m.queues[f.batch.Queue]
 	if !ok {
-		q = task.DefaultQueue(f.batch.Queue)
+		q = limits.DefaultQueue(f.batch.Queue)
 	}
 	keep := q.Retention
 	if state == task.Dead && !f.removed() {

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -113,7 +114,7 @@ func TestFaultsComeInTwos(t *testing.T) {
 		ready int64
 	}{{None, nil, 1}, {Before, ErrFault, 0}, {After, store.ErrUnknown, 1}} {
 		s := newScene()
-		_, err := s.ChangeQueue(s.ctx, "q", store.Whole(task.DefaultQueue("q")))
+		_, err := s.ChangeQueue(s.ctx, "q", store.Whole(limits.DefaultQueue("q")))
 		s.ok(err)
 		f := NewFaulty(s.Store, Script(c.fault))
 		_, err = f.Submit(s.ctx, store.Submission{Batches: []store.Batch{s.batch("q", 1)}})

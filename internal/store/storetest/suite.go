@@ -327,14 +327,14 @@ func (o handout) running(c *Clock) store.Running {
 	}
 }
 
-// limits are the scenes' queues'.
-var limits = progress.Limits{
+// sceneLimits are the scenes' queues'.
+var sceneLimits = progress.Limits{
 	MaxAttempts: 3, Retry: task.Backoff{Initial: time.Second, Max: 10 * time.Second, Factor: 2},
 }
 
 // report makes the report that a dispatcher makes of an outcome.
 func (o handout) report(c *Clock, out task.Outcome) store.Report {
-	d := progress.Decide(o.id(), o.Standing, out, limits)
+	d := progress.Decide(o.id(), o.Standing, out, sceneLimits)
 	now := c.Micros()
 	r := store.Report{ID: o.id(), Queue: o.span.Queue, Token: o.token(), Step: store.Step{
 		Kind: out.Kind, Ran: o.Stage, Stage: d.Stage, Context: store.Value(out.Context),

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -125,7 +126,7 @@ func (w *walk) drawSchedule(name string, is store.Schedule) store.SchedulePut {
 		Schedule: is.Schedule, Version: is.Version, Next: is.Next, First: is.First,
 	}
 	if is.Version == 0 {
-		put.Schedule = task.DefaultSchedule(name)
+		put.Schedule = limits.DefaultSchedule(name)
 		put.Queue, put.Cron = p.any(walkQueues), p.any(walkPeriods)
 	}
 	switch p.luck.IntN(8) {

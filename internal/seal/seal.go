@@ -1,4 +1,6 @@
-package task
+// Package seal makes the tokens of hand-outs and assignments so that nobody else can: a token bears a
+// MAC by the secret of the store, which binds it to its task and to its worker.
+package seal
 
 import (
 	"crypto/sha256"
@@ -8,6 +10,8 @@ import (
 	"hash"
 	"math/bits"
 	"sync"
+
+	"github.com/rotahq/rota/task"
 )
 
 // Secret is what seals the tokens of one store: the same at each of its nodes, and unknown to
@@ -41,7 +45,7 @@ func NewSealer(s Secret) *Sealer {
 		state, err := d.(encoding.BinaryMarshaler).MarshalBinary()
 		if err != nil {
 			// the standard library's can
-			panic(fmt.Sprintf("task: keep a state of SHA-256: %v", err))
+			panic(fmt.Sprintf("seal: keep a state of SHA-256: %v", err))
 		}
 		return state
 	}
@@ -51,19 +55,19 @@ func NewSealer(s Secret) *Sealer {
 		}}}
 }
 
-// Seal says what a token's seal is worth.
-type Seal uint8
+// Worth says what a token's seal is worth.
+type Worth uint8
 
 const (
-	Forged Seal = iota // the token is another task's, or made up
-	Sealed             // it was given out with this very secret
+	Forged Worth = iota // the token is another task's, or made up
+	Good                // it was given out with this very secret
 	// an earlier version may have given it out: good only for what began before Secret.Since
-	OldSeal
+	Old
 )
 
-// Sealed is t as the token of one hand-out to a worker. Without the seal the tasks of a span would
+// Seal is t as the token of one hand-out to a worker. Without the seal the tasks of a span would
 // share their token, and a worker could report a task that was handed to another, or to nobody.
-func (t Token) Sealed(s *Sealer, id ID, worker string) Token {
+func (s *Sealer) Seal(t task.Token, id task.ID, worker string) task.Token {
 	mac := s.ofToken(t, id)
 	t.Seal, t.Owner = sealOf(&mac), ownerOf(&mac, worker)
 	return t
@@ -71,10 +75,10 @@ func (t Token) Sealed(s *Sealer, id ID, worker string) Token {
 
 // Check says what the seal of a token is worth for a task. It does not look at whose token it is:
 // see Owned.
-func (s *Sealer) Check(t Token, id ID) Seal {
+func (s *Sealer) Check(t task.Token, id task.ID) Worth {
 	if t.Owner == 0 {
-		if s.Old != 0 && t == t.SealedBefore(s, id) {
-			return OldSeal
+		if s.Old != 0 && t == s.SealBefore(t, id) {
+			return Old
 		}
 		return Forged
 	}
@@ -82,17 +86,17 @@ func (s *Sealer) Check(t Token, id ID) Seal {
 	if sealOf(&mac) != t.Seal {
 		return Forged
 	}
-	return Sealed
+	return Good
 }
 
 // Owned tells whether a token was made for this hand-out to this worker, with this secret.
-func (s *Sealer) Owned(t Token, id ID, worker string) bool {
+func (s *Sealer) Owned(t task.Token, id task.ID, worker string) bool {
 	mac := s.ofToken(t, id)
 	return sealOf(&mac) == t.Seal && ownerOf(&mac, worker) == t.Owner
 }
 
 // ofToken is the MAC of what a token says of its task.
-func (s *Sealer) ofToken(t Token, id ID) [sha256.Size]byte {
+func (s *Sealer) ofToken(t task.Token, id task.ID) [sha256.Size]byte {
 	var b [33]byte
 	b[0] = 'h'
 	binary.BigEndian.PutUint64(b[1:], uint64(id.Batch))
@@ -128,7 +132,7 @@ type scratch struct {
 // resume brings the digest to a state that another one of its kind was in.
 func (c *scratch) resume(state []byte) {
 	if err := c.digest.(encoding.BinaryUnmarshaler).UnmarshalBinary(state); err != nil {
-		panic(fmt.Sprintf("task: resume SHA-256: %v", err)) // it is the state that it gave
+		panic(fmt.Sprintf("seal: resume SHA-256: %v", err)) // it is the state that it gave
 	}
 }
 
@@ -181,9 +185,11 @@ func sipHash(k0, k1 uint64, text string) uint64 {
 	return v0 ^ v1 ^ v2 ^ v3
 }
 
-// Sealed is t as the token of one assignment: who claims to run what was never given to it can be
+// SealJob is t as the token of one assignment: who claims to run what was never given to it can be
 // told from one whose assignment the store has lost.
-func (t JobToken) Sealed(s *Sealer, group, job string, replica int, worker string) JobToken {
+func (s *Sealer) SealJob(
+	t task.JobToken, group, job string, replica int, worker string,
+) task.JobToken {
 	var room [512]byte
 	b := binary.BigEndian.AppendUint64(append(room[:0], 'j'), uint64(t.Number))
 	b = binary.BigEndian.AppendUint32(b, uint32(replica))
@@ -197,19 +203,19 @@ func (t JobToken) Sealed(s *Sealer, group, job string, replica int, worker strin
 }
 
 // CheckJob says what the seal of an assignment's token is worth.
-func (s *Sealer) CheckJob(t JobToken, group, job string, replica int, worker string) Seal {
+func (s *Sealer) CheckJob(t task.JobToken, group, job string, replica int, worker string) Worth {
 	switch {
-	case t == t.Sealed(s, group, job, replica, worker):
-		return Sealed
+	case t == s.SealJob(t, group, job, replica, worker):
+		return Good
 	case s.Old != 0 && t.Seal == oldJobSeal(s.Old, t, group, job, replica, worker):
-		return OldSeal
+		return Old
 	}
 	return Forged
 }
 
-// SealedBefore is t as versions before 256-bit secrets sealed it: with 32 bits of a hash that is no
+// SealBefore is t as versions before 256-bit secrets sealed it: with 32 bits of a hash that is no
 // MAC, and for no worker.
-func (t Token) SealedBefore(s *Sealer, id ID) Token {
+func (s *Sealer) SealBefore(t task.Token, id task.ID) task.Token {
 	key := s.Old
 	h := mix(key ^ uint64(id.Batch))
 	h = mix(h ^ key ^ uint64(uint32(id.N))<<32 ^ uint64(uint32(t.Seq)))
@@ -220,7 +226,7 @@ func (t Token) SealedBefore(s *Sealer, id ID) Token {
 }
 
 // oldJobSeal is how they sealed that of an assignment.
-func oldJobSeal(key uint64, t JobToken, group, job string, replica int, worker string) uint64 {
+func oldJobSeal(key uint64, t task.JobToken, group, job string, replica int, worker string) uint64 {
 	h := mix(key ^ uint64(t.Number))
 	for _, part := range [...]string{group, job, worker} {
 		for i := range len(part) {
@@ -229,4 +235,13 @@ func oldJobSeal(key uint64, t JobToken, group, job string, replica int, worker s
 		h = mix(h ^ key)
 	}
 	return mix(h^uint64(replica)) >> 32
+}
+
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014), of which earlier versions made
+// their seals.
+func mix(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
 }

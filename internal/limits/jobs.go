@@ -1,4 +1,4 @@
-package task
+package limits
 
 import (
 	"fmt"
@@ -8,6 +8,17 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/rotahq/rota/task"
+)
+
+// Limits on what comes from outside about groups and their jobs.
+const (
+	MaxJobs       = 1_000_000 // of one group
+	MaxReplicas   = 1_000
+	MaxSpec       = 64 << 10 // bytes
+	MaxLabels     = 64
+	MaxSourceSize = 64 << 20 // bytes that a source may say
 )
 
 // Limits on a group's configuration.
@@ -20,8 +31,8 @@ const (
 	MaxFaults    = 100  // that are named of one list of jobs
 )
 
-// Check adds to e all that is wrong with the configuration, under location.
-func (g *Group) Check(e *InvalidError, location string) {
+// CheckGroup adds to e all that is wrong with a group's configuration, under location.
+func CheckGroup(g *task.Group, e *task.InvalidError, location string) {
 	if !ValidName(g.Name) {
 		e.Add(location+".group", "%q %s", cut(g.Name), NameRule)
 	}
@@ -29,14 +40,14 @@ func (g *Group) Check(e *InvalidError, location string) {
 		e.Add(location+".replicas", "must be 1 to %d", MaxReplicas)
 	}
 	CheckLabels(e, location+".selector", g.Selector)
-	if g.Spread != SpreadZone && g.Spread != SpreadWorker {
-		e.Add(location+".spread", "must be %s or %s", SpreadZone, SpreadWorker)
+	if g.Spread != task.SpreadZone && g.Spread != task.SpreadWorker {
+		e.Add(location+".spread", "must be %s or %s", task.SpreadZone, task.SpreadWorker)
 	}
-	g.Source.check(e, location+".source")
-	g.Policy.check(e, location+".policy")
+	checkSource(&g.Source, e, location+".source")
+	checkPolicy(&g.Policy, e, location+".policy")
 }
 
-func (p *JobPolicy) check(e *InvalidError, location string) {
+func checkPolicy(p *task.JobPolicy, e *task.InvalidError, location string) {
 	if p.Moves < 0 || p.Moves > MaxMoves {
 		e.Add(location+".moves_per_round", "must be 0 (nothing moves but what must) to %d",
 			MaxMoves)
@@ -48,15 +59,15 @@ func (p *JobPolicy) check(e *InvalidError, location string) {
 	checkDuration(e, location+".warmup", p.Warmup, 0, MaxWarmup)
 }
 
-// check wants what the kind needs, and nothing that another kind would need: whoever gave it meant
-// something else.
-func (s *Source) check(e *InvalidError, location string) {
+// checkSource wants what the kind needs, and nothing that another kind would need: whoever gave it
+// meant something else.
+func checkSource(s *task.Source, e *task.InvalidError, location string) {
 	for _, field := range []struct {
 		kind, name string
 		given      bool
 	}{
-		{SourceFile, "path", s.Path != ""}, {SourceURL, "url", s.URL != ""},
-		{SourceCommand, "command", len(s.Command) > 0},
+		{task.SourceFile, "path", s.Path != ""}, {task.SourceURL, "url", s.URL != ""},
+		{task.SourceCommand, "command", len(s.Command) > 0},
 	} {
 		switch {
 		case field.kind == s.Kind && !field.given:
@@ -66,29 +77,29 @@ func (s *Source) check(e *InvalidError, location string) {
 		}
 	}
 	switch s.Kind {
-	case SourceAPI:
-	case SourceFile:
+	case task.SourceAPI:
+	case task.SourceFile:
 		if s.Path != "" && (!absolute(s.Path) || !ValidText(s.Path, MaxArgument)) {
 			e.Add(location+".path",
 				"must be an absolute path, the same on every node, of at most %d bytes",
 				MaxArgument)
 		}
-	case SourceURL:
+	case task.SourceURL:
 		if u, err := url.Parse(s.URL); s.URL != "" &&
 			(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
 				!ValidText(s.URL, MaxArgument)) {
 			e.Add(location+".url", "must be an http or https URL of at most %d bytes", MaxArgument)
 		}
-	case SourceCommand:
-		s.checkCommand(e, location+".command")
+	case task.SourceCommand:
+		checkCommand(s, e, location+".command")
 	default:
-		e.Add(location+".kind", "must be %s, %s, %s or %s", SourceAPI, SourceFile, SourceURL,
-			SourceCommand)
+		e.Add(location+".kind", "must be %s, %s, %s or %s", task.SourceAPI, task.SourceFile,
+			task.SourceURL, task.SourceCommand)
 	}
 	checkDuration(e, location+".every", s.Every, time.Second, MaxDuration)
 }
 
-func (s *Source) checkCommand(e *InvalidError, location string) {
+func checkCommand(s *task.Source, e *task.InvalidError, location string) {
 	if len(s.Command) > MaxArguments {
 		e.Add(location, "must have at most %d words", MaxArguments)
 		return
@@ -114,7 +125,7 @@ func validArgument(s string) bool {
 }
 
 // CheckLabels adds to e all that is wrong with labels.
-func CheckLabels(e *InvalidError, location string, labels map[string]string) {
+func CheckLabels(e *task.InvalidError, location string, labels map[string]string) {
 	if len(labels) > MaxLabels {
 		e.Add(location, "must be at most %d labels", MaxLabels)
 		return
@@ -129,7 +140,7 @@ func CheckLabels(e *InvalidError, location string, labels map[string]string) {
 
 // CheckJobs adds to e what is wrong with a list of jobs, by their indices; only the first MaxFaults
 // are named. That specs are JSON is the affair of who reads them.
-func CheckJobs(e *InvalidError, location string, jobs []Job) {
+func CheckJobs(e *task.InvalidError, location string, jobs []task.Job) {
 	first := make(map[string]int, len(jobs))
 	until := len(e.Fields) + MaxFaults
 	for i := range jobs {
@@ -146,8 +157,8 @@ func CheckJobs(e *InvalidError, location string, jobs []Job) {
 		} else {
 			first[job.Name] = i
 		}
-		if job.Load < 0 || job.Load > MaxLoad {
-			e.Add(at("load"), "must be 0 to %d", MaxLoad/Unit)
+		if job.Load < 0 || job.Load > task.MaxLoad {
+			e.Add(at("load"), "must be 0 to %d", task.MaxLoad/task.Unit)
 		}
 		if len(job.Spec) > MaxSpec {
 			e.Add(at("spec"), "is larger than %d bytes", MaxSpec)

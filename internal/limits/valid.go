@@ -1,27 +1,27 @@
-package task
+package limits
 
 import (
 	"fmt"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/rotahq/rota/task"
 )
 
 // Limits on what comes from outside; the API refuses what is beyond them.
 const (
-	MaxSubmissions = 10_000 // tasks in one call
-	MaxReports     = 10_000 // reports in one call
-	MaxHold        = 1_000  // tasks in one answer to a hold
-	MaxQueues      = 100    // queues in one hold
-	MaxWait        = time.Minute
-	MaxName        = 128
-	MaxStage       = 128
-	MaxKey         = 256
-	MaxError       = 4096 // longer error texts are cut
-	MaxAttempts    = 1_000_000
-	MaxPriority    = 365 * 24 * time.Hour
-	MaxDuration    = 100 * 365 * 24 * time.Hour
+	MaxReports  = 10_000 // reports in one call
+	MaxHold     = 1_000  // tasks in one answer to a hold
+	MaxQueues   = 100    // queues in one hold
+	MaxWait     = time.Minute
+	MaxName     = 128
+	MaxStage    = 128
+	MaxKey      = 256
+	MaxError    = 4096 // longer error texts are cut
+	MaxAttempts = 1_000_000
+	MaxPriority = 365 * 24 * time.Hour
+	MaxDuration = 100 * 365 * 24 * time.Hour
 )
 
 // Times outside these years are refused.
@@ -29,39 +29,6 @@ var (
 	MinTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	MaxTime = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )
-
-// FieldError says what is wrong with one place of the input.
-type FieldError struct {
-	Location string // as in body.tasks[3].queue
-	Message  string // what is wrong and what would be right
-}
-
-// InvalidError is input that was understood and refused; nothing was changed.
-type InvalidError struct {
-	TooLarge bool // it is only too large: 413 instead of 422
-	Fields   []FieldError
-}
-
-func (e *InvalidError) Error() string {
-	parts := make([]string, len(e.Fields))
-	for i, f := range e.Fields {
-		parts[i] = f.Location + ": " + f.Message
-	}
-	return strings.Join(parts, "; ")
-}
-
-// Add notes one more thing that is wrong.
-func (e *InvalidError) Add(location, format string, args ...any) {
-	e.Fields = append(e.Fields, FieldError{location, fmt.Sprintf(format, args...)})
-}
-
-// Err is e when something is wrong, else nil.
-func (e *InvalidError) Err() error {
-	if len(e.Fields) == 0 {
-		return nil
-	}
-	return e
-}
 
 // ValidName tells whether s may name a queue, worker, node or group: [a-z0-9][a-z0-9._-]{0,127}.
 func ValidName(s string) bool {
@@ -94,9 +61,9 @@ func ValidText(s string, limit int) bool {
 	return true
 }
 
-// Check adds to e all that is wrong with s, under location. The context's size is the queue's
-// affair.
-func (s *Submission) Check(e *InvalidError, location string) {
+// CheckSubmission adds to e all that is wrong with s, under location. The context's size is the
+// queue's affair.
+func CheckSubmission(s *task.Submission, e *task.InvalidError, location string) {
 	wrong := func(field, format string, args ...any) { e.Add(location+"."+field, format, args...) }
 	if !ValidName(s.Queue) {
 		wrong("queue", "%q %s", cut(s.Queue), NameRule)
@@ -136,29 +103,37 @@ func (s *Submission) Check(e *InvalidError, location string) {
 	}
 }
 
-// Check says what is wrong with an outcome, or "" when nothing is.
-func (o *Outcome) Check() string {
+// CheckOutcome says what is wrong with an outcome, or "" when nothing is.
+func CheckOutcome(o *task.Outcome) string {
 	switch {
 	case !o.Kind.Reportable():
 		return "outcome: must be done, next, retry, snooze, fail or release"
-	case o.Kind == KindNext && o.Stage == "":
+	case o.Kind == task.KindNext && o.Stage == "":
 		return "stage: next needs the stage that follows"
-	case o.Kind != KindNext && o.Stage != "":
+	case o.Kind != task.KindNext && o.Stage != "":
 		return "stage: only next names a stage"
 	case !ValidText(o.Stage, MaxStage):
 		return fmt.Sprintf("stage: must be at most %d bytes of printable UTF-8", MaxStage)
 	case o.Delay < 0 || o.Delay > MaxDuration:
 		return "delay: must be 0 to 100 years"
-	case o.Delay != 0 && o.Kind != KindRetry && o.Kind != KindSnooze:
+	case o.Delay != 0 && o.Kind != task.KindRetry && o.Kind != task.KindSnooze:
 		return "delay: only retry and snooze take a delay"
-	case o.Result != nil && o.Kind != KindDone && o.Kind != KindFail:
+	case o.Result != nil && o.Kind != task.KindDone && o.Kind != task.KindFail:
 		return "result: only done and fail keep a result"
 	}
 	return ""
 }
 
-// Check adds to e all that is wrong with the configuration, under location.
-func (q *Queue) Check(e *InvalidError, location string) {
+// CheckReport says the first thing that is wrong with what a report says; "" = nothing.
+func CheckReport(r *task.Report) string {
+	if r.Committed && r.Kind != task.KindDone && r.Kind != task.KindNext {
+		return "committed: a transaction records done or next only"
+	}
+	return CheckOutcome(&r.Outcome)
+}
+
+// CheckQueue adds to e all that is wrong with a queue's configuration, under location.
+func CheckQueue(q *task.Queue, e *task.InvalidError, location string) {
 	if !ValidName(q.Name) {
 		e.Add(location+".queue", "%q %s", cut(q.Name), NameRule)
 	}
@@ -197,7 +172,7 @@ func (q *Queue) Check(e *InvalidError, location string) {
 	}
 }
 
-func checkDuration(e *InvalidError, location string, d, low, high time.Duration) {
+func checkDuration(e *task.InvalidError, location string, d, low, high time.Duration) {
 	if d < low || d > high {
 		e.Add(location, "must be %v to %v", low, high)
 	}

@@ -1,4 +1,4 @@
-package task
+package seal
 
 import (
 	"crypto/hmac"
@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
+
+	"github.com/rotahq/rota/task"
 )
 
 func TestSealsAreHMACs(t *testing.T) {
@@ -36,21 +38,21 @@ func TestOwnersAreSipHashes(t *testing.T) {
 
 func TestSealBindsATokenToItsTaskAndItsWorker(t *testing.T) {
 	s := NewSealer(Secret{Key: sha256.Sum256([]byte("k"))})
-	id := ID{Batch: 7, N: 3}
-	token := Token{Span: 5, SpanToken: 2, Seq: 1}.Sealed(s, id, "w1")
+	id := task.ID{Batch: 7, N: 3}
+	token := s.Seal(task.Token{Span: 5, SpanToken: 2, Seq: 1}, id, "w1")
 	if token.Seal>>32 == 0 || token.Seal&(1<<32-1) == 0 {
 		t.Errorf("the seal %x has not 64 bits", token.Seal)
 	}
-	if back, err := ParseToken(token.String()); err != nil || back != token ||
-		s.Check(back, id) != Sealed || !s.Owned(back, id, "w1") {
+	if back, err := task.ParseToken(token.String()); err != nil || back != token ||
+		s.Check(back, id) != Good || !s.Owned(back, id, "w1") {
 		t.Errorf("%v is read as %v, %v", token, back, err)
 	}
 	if s.Owned(token, id, "w2") || s.Owned(token, id, "") ||
-		s.Owned(token, ID{Batch: 7, N: 4}, "w1") {
+		s.Owned(token, task.ID{Batch: 7, N: 4}, "w1") {
 		t.Error("it is another worker's or another task's, too")
 	}
 	other := NewSealer(Secret{Key: sha256.Sum256([]byte("other")), Old: 1})
-	for name, x := range map[string]Token{
+	for name, x := range map[string]task.Token{
 		"span":       {Span: 6, SpanToken: 2, Seq: 1, Seal: token.Seal, Owner: token.Owner},
 		"span token": {Span: 5, SpanToken: 3, Seq: 1, Seal: token.Seal, Owner: token.Owner},
 		"seq":        {Span: 5, SpanToken: 2, Seq: 2, Seal: token.Seal, Owner: token.Owner},
@@ -62,42 +64,42 @@ func TestSealBindsATokenToItsTaskAndItsWorker(t *testing.T) {
 			t.Errorf("with another %s it is good", name)
 		}
 	}
-	if s.Check(token, ID{Batch: 8, N: 3}) != Forged ||
-		s.Check(token, ID{Batch: 7, N: 2}) != Forged || other.Check(token, id) != Forged {
+	if s.Check(token, task.ID{Batch: 8, N: 3}) != Forged ||
+		s.Check(token, task.ID{Batch: 7, N: 2}) != Forged || other.Check(token, id) != Forged {
 		t.Error("it is good for another task, or in another store")
 	}
 }
 
 func TestOldSealsAreKnownForOld(t *testing.T) {
-	id := ID{Batch: 7, N: 3}
-	old := Token{Span: 5, SpanToken: 2, Seq: 1}.SealedBefore(NewSealer(Secret{Old: 4711}), id)
-	if s := NewSealer(Secret{Old: 4711}); s.Check(old, id) != OldSeal || s.Owned(old, id, "w1") ||
-		s.Check(old, ID{Batch: 7, N: 4}) != Forged {
+	id := task.ID{Batch: 7, N: 3}
+	old := NewSealer(Secret{Old: 4711}).SealBefore(task.Token{Span: 5, SpanToken: 2, Seq: 1}, id)
+	if s := NewSealer(Secret{Old: 4711}); s.Check(old, id) != Old || s.Owned(old, id, "w1") ||
+		s.Check(old, task.ID{Batch: 7, N: 4}) != Forged {
 		t.Error("the seal of an earlier version is not known for what it is")
 	}
 	if s := NewSealer(Secret{}); s.Check(old, id) != Forged {
 		t.Error("a store that never had an earlier version takes its seals")
 	}
-	job := JobToken{Number: 9}
+	job := task.JobToken{Number: 9}
 	job.Seal = oldJobSeal(4711, job, "g", "j", 1, "w")
 	s := NewSealer(Secret{Old: 4711})
-	if s.CheckJob(job, "g", "j", 1, "w") != OldSeal ||
+	if s.CheckJob(job, "g", "j", 1, "w") != Old ||
 		s.CheckJob(job, "g", "j", 1, "v") != Forged ||
 		NewSealer(Secret{}).CheckJob(job, "g", "j", 1, "w") != Forged {
 		t.Error("the seal of an earlier version's assignment is not known for what it is")
 	}
-	if fresh := job.Sealed(s, "g", "j", 1, "w"); s.CheckJob(fresh, "g", "j", 1, "w") != Sealed ||
+	if fresh := s.SealJob(job, "g", "j", 1, "w"); s.CheckJob(fresh, "g", "j", 1, "w") != Good ||
 		s.CheckJob(fresh, "gj", "", 1, "w") != Forged {
 		t.Error("the seal of an assignment")
 	}
 }
 
 func TestSealingAllocatesNothing(t *testing.T) {
-	s, id, worker := NewSealer(Secret{}), ID{Batch: 7, N: 3}, "worker-of-the-17th-machine"
-	token := Token{Span: 5}.Sealed(s, id, worker)
+	s, id, worker := NewSealer(Secret{}), task.ID{Batch: 7, N: 3}, "worker-of-the-17th-machine"
+	token := s.Seal(task.Token{Span: 5}, id, worker)
 	if n := testing.AllocsPerRun(100, func() {
-		token = token.Sealed(s, id, worker)
-		if s.Check(token, id) != Sealed || !s.Owned(token, id, worker) {
+		token = s.Seal(token, id, worker)
+		if s.Check(token, id) != Good || !s.Owned(token, id, worker) {
 			t.Error("forged")
 		}
 	}); n > allocationsOf(3) {
@@ -117,9 +119,9 @@ func allocationsOf(macs float64) float64 {
 }
 
 func BenchmarkSealed(b *testing.B) {
-	s, id := NewSealer(Secret{}), ID{Batch: 7, N: 3}
-	var token Token
+	s, id := NewSealer(Secret{}), task.ID{Batch: 7, N: 3}
+	var token task.Token
 	for b.Loop() {
-		token = token.Sealed(s, id, "worker-17")
+		token = s.Seal(token, id, "worker-17")
 	}
 }

@@ -1,15 +1,32 @@
-package task
+package limits
 
 import (
 	"encoding/json"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/rotahq/rota/task"
 )
 
-// Check adds to e all that is wrong with the schedule, under location. Whether its expression, zone
-// and calendar are any is the affair of who can read them.
-func (s *Schedule) Check(e *InvalidError, location string) {
+// Limits of schedules.
+const (
+	// a due time handled within it after its time fires whatever Misfire says
+	OnTime               = time.Minute
+	DefaultMisfireWindow = 24 * time.Hour
+	MaxCatchUp           = 100 // misfires that MisfireAll fires at once
+	// due times of one schedule that wait for earlier tasks; more are skipped
+	MaxQueued          = 1_000
+	MaxBackfill        = 10_000   // due times in one backfill
+	MaxSchedules       = 10_000   // in one call
+	MaxScheduleContext = 64 << 10 // bytes
+	MaxJitter          = 24 * time.Hour
+	MaxCalendar        = 50_000 // days
+)
+
+// CheckSchedule adds to e all that is wrong with a schedule, under location. Whether its
+// expression, zone and calendar are any is the affair of who can read them.
+func CheckSchedule(s *task.Schedule, e *task.InvalidError, location string) {
 	wrong := func(field, format string, args ...any) { e.Add(location+"."+field, format, args...) }
 	if !ValidName(s.Name) {
 		wrong("name", "%q %s", cut(s.Name), NameRule)
@@ -33,30 +50,31 @@ func (s *Schedule) Check(e *InvalidError, location string) {
 	if !s.Starts.IsZero() && !s.Ends.IsZero() && s.Ends.Before(s.Starts) {
 		wrong("ends", "lies before starts")
 	}
-	s.checkTask(e, location)
+	checkTask(s, e, location)
 	switch s.Overlap {
-	case OverlapAllow, OverlapSkip, OverlapQueue, OverlapReplace:
+	case task.OverlapAllow, task.OverlapSkip, task.OverlapQueue, task.OverlapReplace:
 	default:
-		wrong("overlap", "must be %s, %s, %s or %s", OverlapAllow, OverlapSkip, OverlapQueue,
-			OverlapReplace)
+		wrong("overlap", "must be %s, %s, %s or %s", task.OverlapAllow, task.OverlapSkip,
+			task.OverlapQueue, task.OverlapReplace)
 	}
 	switch s.Misfire {
-	case MisfireSkip, MisfireOnce, MisfireAll:
+	case task.MisfireSkip, task.MisfireOnce, task.MisfireAll:
 	default:
-		wrong("misfire", "must be %s, %s or %s", MisfireSkip, MisfireOnce, MisfireAll)
+		wrong("misfire", "must be %s, %s or %s",
+			task.MisfireSkip, task.MisfireOnce, task.MisfireAll)
 	}
 	checkDuration(e, location+".misfire_window", s.MisfireWindow, 0, MaxDuration)
-	s.Jitter.check(e, location+".jitter")
-	s.Notices.check(e, location+".notify")
+	checkJitter(s.Jitter, e, location+".jitter")
+	checkNotices(&s.Notices, e, location+".notify")
 }
 
 // checkTask checks what is to be submitted.
-func (s *Schedule) checkTask(e *InvalidError, location string) {
-	sub := Submission{
+func checkTask(s *task.Schedule, e *task.InvalidError, location string) {
+	sub := task.Submission{
 		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority,
 		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout,
 	}
-	sub.Check(e, location)
+	CheckSubmission(&sub, e, location)
 	if len(s.Context) > MaxScheduleContext {
 		e.Add(location+".context",
 			"%d bytes are more than %d: keep what is large elsewhere, and its name here",
@@ -66,7 +84,7 @@ func (s *Schedule) checkTask(e *InvalidError, location string) {
 	}
 }
 
-func (j Jitter) check(e *InvalidError, location string) {
+func checkJitter(j task.Jitter, e *task.InvalidError, location string) {
 	switch {
 	case j.Share != 0 && j.Max != 0:
 		e.Add(location, "is a share or a duration, not both")
@@ -76,35 +94,39 @@ func (j Jitter) check(e *InvalidError, location string) {
 	checkDuration(e, location, j.Max, 0, MaxJitter)
 }
 
-func (n *Notices) check(e *InvalidError, location string) {
+func checkNotices(n *task.Notices, e *task.InvalidError, location string) {
 	for _, what := range n.On {
 		switch what {
-		case NoticeSubmitted, NoticeFailed, NoticeTimeout, NoticeDead, NoticeDone, NoticeSlow,
-			NoticeMissed:
+		case task.NoticeSubmitted, task.NoticeFailed, task.NoticeTimeout, task.NoticeDead,
+			task.NoticeDone, task.NoticeSlow,
+			task.NoticeMissed:
 		default:
 			e.Add(location+".on", "%q: must be some of %s, %s, %s, %s, %s, %s, %s",
 				cut(string(what)),
-				NoticeSubmitted, NoticeFailed, NoticeTimeout, NoticeDead, NoticeDone, NoticeSlow,
-				NoticeMissed)
+				task.NoticeSubmitted, task.NoticeFailed, task.NoticeTimeout, task.NoticeDead,
+				task.NoticeDone, task.NoticeSlow,
+				task.NoticeMissed)
 		}
 	}
 	for _, origin := range n.Origins {
 		switch origin {
-		case OriginSchedule, OriginManual, OriginBackfill, OriginAfter, OriginRetry:
+		case task.OriginSchedule, task.OriginManual, task.OriginBackfill,
+			task.OriginAfter, task.OriginRetry:
 		default:
 			e.Add(location+".origins", "%q: must be some of %s, %s, %s, %s, %s",
 				cut(string(origin)),
-				OriginSchedule, OriginManual, OriginBackfill, OriginAfter, OriginRetry)
+				task.OriginSchedule, task.OriginManual, task.OriginBackfill,
+				task.OriginAfter, task.OriginRetry)
 		}
 	}
 	checkDuration(e, location+".slow", n.Slow, 0, MaxDuration)
-	if slices.Contains(n.On, NoticeSlow) && n.Slow == 0 {
+	if slices.Contains(n.On, task.NoticeSlow) && n.Slow == 0 {
 		e.Add(location+".slow", "is missing: how long a task takes that is told of as slow")
 	}
 }
 
-// Check adds to e all that is wrong with the calendar, under location.
-func (c *Calendar) Check(e *InvalidError, location string) {
+// CheckCalendar adds to e all that is wrong with a calendar, under location.
+func CheckCalendar(c *task.Calendar, e *task.InvalidError, location string) {
 	if !ValidName(c.Name) {
 		e.Add(location+".name", "%q %s", cut(c.Name), NameRule)
 	}
@@ -115,7 +137,7 @@ func (c *Calendar) Check(e *InvalidError, location string) {
 	checkDays(e, location+".keep", c.Keep)
 }
 
-func checkDays(e *InvalidError, location string, days []string) {
+func checkDays(e *task.InvalidError, location string, days []string) {
 	if len(days) > MaxCalendar {
 		e.Add(location, "must have at most %d days", MaxCalendar)
 		return
@@ -128,7 +150,7 @@ func checkDays(e *InvalidError, location string, days []string) {
 	}
 }
 
-func checkTime(e *InvalidError, location string, t time.Time) {
+func checkTime(e *task.InvalidError, location string, t time.Time) {
 	if !t.IsZero() && (t.Before(MinTime) || t.After(MaxTime)) {
 		e.Add(location, "must be from %d up to %d", MinTime.Year(), MaxTime.Year())
 	}

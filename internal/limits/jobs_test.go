@@ -1,4 +1,4 @@
-package task_test
+package limits_test
 
 import (
 	"encoding/json"
@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
 func TestGroupCheckNamesEverythingThatIsWrong(t *testing.T) {
 	labels := map[string]string{}
-	for i := range task.MaxLabels + 1 {
+	for i := range limits.MaxLabels + 1 {
 		labels[fmt.Sprint(i)] = ""
 	}
 	group := func(change func(*task.Group)) task.Group {
-		g := task.DefaultGroup("g")
+		g := limits.DefaultGroup("g")
 		change(&g)
 		return g
 	}
@@ -32,15 +33,15 @@ func TestGroupCheckNamesEverythingThatIsWrong(t *testing.T) {
 		group task.Group
 		want  []string
 	}{
-		{"the default", task.DefaultGroup("g"), nil},
+		{"the default", limits.DefaultGroup("g"), nil},
 		{"the most", group(func(g *task.Group) {
-			g.Replicas = task.MaxReplicas
+			g.Replicas = limits.MaxReplicas
 			g.Selector = map[string]string{strings.Repeat("k", 128): strings.Repeat("v", 256)}
 			g.Spread = task.SpreadWorker
 			g.Policy = task.JobPolicy{
-				Moves: task.MaxMoves, New: task.MaxJobs, Penalty: time.Hour, Warmup: time.Hour,
+				Moves: limits.MaxMoves, New: limits.MaxJobs, Penalty: time.Hour, Warmup: time.Hour,
 			}
-			g.Source.Every = task.MaxDuration
+			g.Source.Every = limits.MaxDuration
 		}), nil},
 		{"nothing moves, nobody is avoided", group(func(g *task.Group) {
 			g.Policy = task.JobPolicy{New: 1}
@@ -95,7 +96,7 @@ func TestGroupCheckNamesEverythingThatIsWrong(t *testing.T) {
 			[]string{"body.source.path: only a source of kind file has it"}},
 	} {
 		var e task.InvalidError
-		c.group.Check(&e, "body")
+		limits.CheckGroup(&c.group, &e, "body")
 		if diff := cmp.Diff(c.want, texts(e)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
@@ -112,13 +113,13 @@ func texts(e task.InvalidError) (all []string) {
 
 func TestWrongJobsAreNamedByTheirIndices(t *testing.T) {
 	jobs := []task.Job{
-		{Name: "a", Load: task.MaxLoad, Spec: make(json.RawMessage, task.MaxSpec)}, {Name: "B"},
+		{Name: "a", Load: task.MaxLoad, Spec: make(json.RawMessage, limits.MaxSpec)}, {Name: "B"},
 		{Name: "a"}, {Name: "c", Load: -1},
-		{Name: "d", Load: task.MaxLoad + 1, Spec: make(json.RawMessage, task.MaxSpec+1)},
+		{Name: "d", Load: task.MaxLoad + 1, Spec: make(json.RawMessage, limits.MaxSpec+1)},
 		{Name: "a"},
 	}
 	var e task.InvalidError
-	task.CheckJobs(&e, "body.jobs", jobs)
+	limits.CheckJobs(&e, "body.jobs", jobs)
 	want := []string{
 		`body.jobs[1].job: "B" must match [a-z0-9][a-z0-9._-]{0,127}`,
 		`body.jobs[2].job: "a" is the name of [0] already`,
@@ -130,8 +131,8 @@ func TestWrongJobsAreNamedByTheirIndices(t *testing.T) {
 		t.Error(diff)
 	}
 	e = task.InvalidError{}
-	task.CheckJobs(&e, "body", make([]task.Job, 10_000))
-	if len(e.Fields) != task.MaxFaults {
+	limits.CheckJobs(&e, "body", make([]task.Job, 10_000))
+	if len(e.Fields) != limits.MaxFaults {
 		t.Errorf("%d faults of 10,000 are named", len(e.Fields))
 	}
 }

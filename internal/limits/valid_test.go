@@ -1,4 +1,4 @@
-package task_test
+package limits_test
 
 import (
 	"errors"
@@ -8,17 +8,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
 func TestValidName(t *testing.T) {
 	for name, want := range map[string]bool{
-		"a": true, "0": true, "a.b_c-d9": true, strings.Repeat("a", task.MaxName): true,
-		"": false, strings.Repeat("a", task.MaxName+1): false, "A": false, ".a": false, "-a": false,
+		"a": true, "0": true, "a.b_c-d9": true, strings.Repeat("a", limits.MaxName): true,
+		"": false, strings.Repeat("a", limits.MaxName+1): false, "A": false, ".a": false,
+		"-a": false,
 		"_a": false, "a b": false, "a/b": false,
 		"é": false, "a\x00": false, "a\n": false, "a\xff": false,
 	} {
-		if got := task.ValidName(name); got != want {
+		if got := limits.ValidName(name); got != want {
 			t.Errorf("ValidName(%.40q) = %v", name, got)
 		}
 	}
@@ -30,7 +32,7 @@ func TestValidText(t *testing.T) {
 		"123456789": false, "é😀é😀": false, "\x00": false, "a\n": false, "\x7f": false,
 		"\u0085": false, "\xff": false, "\uFFFD": false,
 	} {
-		if got := task.ValidText(text, 8); got != want {
+		if got := limits.ValidText(text, 8); got != want {
 			t.Errorf("ValidText(%q, 8) = %v", text, got)
 		}
 	}
@@ -45,16 +47,16 @@ func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 		{"the least", task.Submission{Queue: "q"}, nil},
 		{"the most", task.Submission{
 			Queue: strings.Repeat("q", 128), Stage: strings.Repeat("s", 128),
-			Priority: task.MaxPriority, Delay: task.MaxDuration,
-			Key: strings.Repeat("k", 256), KeyFor: task.MaxDuration,
-			GroupKey: strings.Repeat("g", 256), MaxAttempts: task.MaxAttempts,
-			Timeout: task.MaxDuration,
+			Priority: limits.MaxPriority, Delay: limits.MaxDuration,
+			Key: strings.Repeat("k", 256), KeyFor: limits.MaxDuration,
+			GroupKey: strings.Repeat("g", 256), MaxAttempts: limits.MaxAttempts,
+			Timeout: limits.MaxDuration,
 		}, nil},
-		{"the first moment", task.Submission{Queue: "q", Due: task.MinTime}, nil},
-		{"the last moment", task.Submission{Queue: "q", Due: task.MaxTime.Add(-1)}, nil},
+		{"the first moment", task.Submission{Queue: "q", Due: limits.MinTime}, nil},
+		{"the last moment", task.Submission{Queue: "q", Due: limits.MaxTime.Add(-1)}, nil},
 		{"everything", task.Submission{
 			Queue: "Q", Stage: "\n", Key: "\n", GroupKey: "\n", Priority: -1, Delay: -1, KeyFor: -1,
-			Timeout: -1, Due: task.MaxTime, MaxAttempts: -1,
+			Timeout: -1, Due: limits.MaxTime, MaxAttempts: -1,
 		}, []task.FieldError{
 			{Location: "body.queue", Message: `"Q" must match [a-z0-9][a-z0-9._-]{0,127}`},
 			{Location: "body.stage", Message: "must be at most 128 bytes of printable UTF-8"},
@@ -71,9 +73,9 @@ func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 		}},
 		{"just too much", task.Submission{
 			Queue: strings.Repeat("q", 129), Stage: strings.Repeat("s", 129),
-			Priority: task.MaxPriority + 1, Delay: task.MaxDuration + 1,
+			Priority: limits.MaxPriority + 1, Delay: limits.MaxDuration + 1,
 			Key: strings.Repeat("k", 257), GroupKey: strings.Repeat("g", 257),
-			MaxAttempts: task.MaxAttempts + 1, Timeout: math.MaxInt64,
+			MaxAttempts: limits.MaxAttempts + 1, Timeout: math.MaxInt64,
 		}, []task.FieldError{
 			{Location: "body.queue",
 				Message: `"` + strings.Repeat("q", 40) +
@@ -87,7 +89,7 @@ func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 				Message: "must be 1ms to 876000h0m0s, or 0s for the queue's"},
 			{Location: "body.max_attempts", Message: "must be 1 to 1000000, or left out"},
 		}},
-		{"before time", task.Submission{Queue: "q", Due: task.MinTime.Add(-1)},
+		{"before time", task.Submission{Queue: "q", Due: limits.MinTime.Add(-1)},
 			[]task.FieldError{
 				{Location: "body.due", Message: "must lie in the years 2000 to 2199"},
 			}},
@@ -95,7 +97,7 @@ func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 			[]task.FieldError{{Location: "body.key_for", Message: "needs a key"}}},
 	} {
 		var e task.InvalidError
-		test.s.Check(&e, "body")
+		limits.CheckSubmission(&test.s, &e, "body")
 		if diff := cmp.Diff(test.want, e.Fields); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}
@@ -104,8 +106,8 @@ func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 
 func TestQueueCheckNamesEverythingThatIsWrong(t *testing.T) {
 	var e task.InvalidError
-	q := task.DefaultQueue("q")
-	if q.Check(&e, "body"); e.Err() != nil {
+	q := limits.DefaultQueue("q")
+	if limits.CheckQueue(&q, &e, "body"); e.Err() != nil {
 		t.Errorf("the default is refused: %v", e.Err())
 	}
 	nan := math.NaN()
@@ -115,10 +117,10 @@ func TestQueueCheckNamesEverythingThatIsWrong(t *testing.T) {
 	}{
 		{"queue", func(q *task.Queue) { q.Name = "" }},
 		{"timeout", func(q *task.Queue) { q.Timeout = 0 }},
-		{"timeout", func(q *task.Queue) { q.Timeout = task.MaxDuration + 1 }},
+		{"timeout", func(q *task.Queue) { q.Timeout = limits.MaxDuration + 1 }},
 		{"silence", func(q *task.Queue) { q.Silence = time.Second - 1 }},
 		{"retry.initial", func(q *task.Queue) { q.Retry.Initial = -1 }},
-		{"retry.max", func(q *task.Queue) { q.Retry.Max = task.MaxDuration + 1 }},
+		{"retry.max", func(q *task.Queue) { q.Retry.Max = limits.MaxDuration + 1 }},
 		{"retry.max", func(q *task.Queue) { q.Retry.Max = q.Retry.Initial - 1 }},
 		{"retry.factor", func(q *task.Queue) { q.Retry.Factor = 0.9 }},
 		{"retry.factor", func(q *task.Queue) { q.Retry.Factor = nan }},
@@ -127,19 +129,19 @@ func TestQueueCheckNamesEverythingThatIsWrong(t *testing.T) {
 		{"retry.jitter", func(q *task.Queue) { q.Retry.Jitter = 1.1 }},
 		{"retry.jitter", func(q *task.Queue) { q.Retry.Jitter = nan }},
 		{"max_attempts", func(q *task.Queue) { q.MaxAttempts = 0 }},
-		{"max_attempts", func(q *task.Queue) { q.MaxAttempts = task.MaxAttempts + 1 }},
+		{"max_attempts", func(q *task.Queue) { q.MaxAttempts = limits.MaxAttempts + 1 }},
 		{"hold_limit", func(q *task.Queue) { q.HoldLimit = 0 }},
-		{"hold_limit", func(q *task.Queue) { q.HoldLimit = task.MaxHold + 1 }},
+		{"hold_limit", func(q *task.Queue) { q.HoldLimit = limits.MaxHold + 1 }},
 		{"poll_interval", func(q *task.Queue) { q.PollInterval = 0 }},
 		{"context_limit", func(q *task.Queue) { q.ContextLimit = -1 }},
 		{"context_limit", func(q *task.Queue) { q.ContextLimit = 32<<20 + 1 }},
 		{"retention", func(q *task.Queue) { q.Retention = -1 }},
-		{"retention_dead", func(q *task.Queue) { q.DeadKept = task.MaxDuration + 1 }},
+		{"retention_dead", func(q *task.Queue) { q.DeadKept = limits.MaxDuration + 1 }},
 	} {
 		var e task.InvalidError
-		q := task.DefaultQueue("q")
+		q := limits.DefaultQueue("q")
 		test.change(&q)
-		if q.Check(&e, "body"); len(e.Fields) != 1 ||
+		if limits.CheckQueue(&q, &e, "body"); len(e.Fields) != 1 ||
 			e.Fields[0].Location != "body."+test.location {
 			t.Errorf("%s: %+v", test.location, e.Fields)
 		}
