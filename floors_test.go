@@ -20,7 +20,7 @@ const module = "github.com/rotahq/rota"
 // floors says on which floor each package stands. Imports go down only, and rooms (floor 2) never
 // import each other.
 var floors = map[string]int{
-	"task": 0, "view": 0, "internal/balance": 0, "internal/place": 0, "cron": 0,
+	"task": 0, "view": 0, "balance": 0, "place": 0, "cron": 0,
 	"internal/progress": 0, "internal/limits": 0, "internal/seal": 0,
 	"internal/store":       0,
 	"internal/store/rules": 0,

@@ -15,9 +15,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
-	"github.com/rotahq/rota/internal/balance"
 	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/firing"
 	"github.com/rotahq/rota/internal/logshare"

@@ -19,7 +19,7 @@ var surfaceUpdate = flag.Bool("surface.update", false, "write testdata/surface.t
 
 // public are the packages that programs may import. What stands in their files is a promise.
 var public = []string{
-	".", "client", "cron", "lease", "pool", "rotatest", "task", "tick", "view",
+	".", "balance", "client", "cron", "lease", "place", "pool", "rotatest", "task", "tick", "view",
 	"worker",
 }
 

@@ -3,7 +3,7 @@ package pool
 import (
 	"time"
 
-	"github.com/rotahq/rota/internal/balance"
+	"github.com/rotahq/rota/balance"
 )
 
 // place is what the pool knows of one runner. All that changes is guarded by places.mu.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/balance"
+	"github.com/rotahq/rota/balance"
 )
 
 // places decides who goes where and who waits. It knows the runners by their numbers only.

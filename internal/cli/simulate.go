@@ -3,9 +3,9 @@ package cli
 import (
 	"strings"
 
-	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/simulate"
 	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/place"
 	"github.com/spf13/cobra"
 )
 

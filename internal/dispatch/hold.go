@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/balance"
+	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/rotahq/rota/internal/balance"
+	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/balance"
+	"github.com/rotahq/rota/balance"
 )
 
 // manual is a house where nothing moves but by a person's hand, as in the document that the

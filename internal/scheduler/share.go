@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/balance"
+	"github.com/rotahq/rota/balance"
 )
 
 // list is the keys of one kind.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/balance"
+	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/store"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/balance"
+	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 )

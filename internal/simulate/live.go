@@ -5,8 +5,8 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/limits"
-	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
 )
 

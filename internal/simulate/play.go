@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/place"
 )
 
 // simulation is a cluster that is only thought of.

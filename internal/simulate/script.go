@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/place"
 )
 
 // scriptEvent is one event of a script.

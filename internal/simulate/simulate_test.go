@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/place"
 )
 
 func TestParseScript(t *testing.T) {

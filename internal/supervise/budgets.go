@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/place"
 )
 
 // sharedBudgets is how many workers groups can lose that share workers. Each of their sketches

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
 )
 

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
 )
 

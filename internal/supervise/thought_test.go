@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/place"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rotahq/rota/internal/balance"
+	"github.com/rotahq/rota/balance"
 )
 
 // What others do about the same: which worker has which replica, as an assignment made of the one
