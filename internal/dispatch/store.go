@@ -63,6 +63,7 @@ type Records interface {
 	) (page []task.View, next task.ID, err error)
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
 	RunTimes(ctx context.Context, queue string, limit int) ([]store.RunTime, error)
+	Ahead(ctx context.Context, id task.ID, limit int) (store.Ahead, error)
 	Workers
 }
 

@@ -201,17 +201,14 @@ func (m *memory) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now time
 // newItem makes an item of a task that the store described.
 func (q *queue) newItem(sp *span, l *store.Loaded) item {
 	it := item{
-		id: task.ID{Batch: sp.Batch, N: l.N}, span: sp, queue: q, rank: sp.Rank,
+		id: task.ID{Batch: sp.Batch, N: l.N}, span: sp, queue: q,
 		priority: time.Duration(l.HeadStart) * time.Microsecond,
 		stage:    l.Stage, seq: l.Seq, attempt: l.Attempt, base: l.Base, context: l.Context,
 		contextSeq: l.ContextSeq, contextBy: l.ContextBy, maxAttempts: l.MaxAttempts,
 		timeout: l.Timeout,
 	}
 	it.unchecked = len(l.Context) > 0
-	if l.Due > 0 && (sp.Seq0 == 0 || l.Seq > sp.Seq0) {
-		// else the span has the rank that the task got when it moved
-		it.rank = progress.RankAfter(l.Due, it.priority, l.Attempt)
-	}
+	it.rank = progress.RankNow(sp.Rank, sp.Seq0, l.Seq, l.Due, it.priority, l.Attempt)
 	return it
 }
 

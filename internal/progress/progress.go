@@ -26,6 +26,19 @@ func RankAfter(due int64, priority time.Duration, attempt int32) int64 {
 	return Rank(due, priority)
 }
 
+// RankNow is the rank of a task that is not final. The span that it belongs to has the rank that
+// its tasks got when it was made; steps that its tasks have made since then give them another.
+// seq0 is the span's, seq that of the task's next hand-out, due when the newest step lets the task
+// run again (0 = there is none, or at once).
+func RankNow(
+	span int64, seq0, seq int32, due int64, priority time.Duration, attempt int32,
+) int64 {
+	if due > 0 && (seq0 == 0 || seq > seq0) {
+		return RankAfter(due, priority, attempt)
+	}
+	return span
+}
+
 // Standing is a task between two steps: all that a decision needs to know of its past.
 type Standing struct {
 	Stage   string

@@ -493,6 +493,12 @@ type QueueCounts struct {
 	OldestReady int64       // due time of the oldest ready task; 0 = none
 }
 
+// Ahead says how many tasks come before another one.
+type Ahead struct {
+	Tasks int64
+	More  bool // the search ended before it had seen all: there may be more
+}
+
 // LogPage is a piece of a task's log.
 type LogPage struct {
 	Lines []task.LogLine

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
@@ -34,6 +35,17 @@ func (f *Fact) Removed() bool { return f.Kind == task.KindRemoved }
 
 // Wake is when a task that is not final may run: when both its span and its newest step let it.
 func (f *Fact) Wake() int64 { return max(f.Owner.Due, f.StepDue, 0) }
+
+// RankNow is the task's place in its queue: the rank first, then the id.
+func (f *Fact) RankNow() int64 {
+	return progress.RankNow(f.Owner.Rank, f.Owner.Seq0, f.Seq+1, f.StepDue,
+		time.Duration(f.Due-f.Rank)*time.Microsecond, f.Attempt)
+}
+
+// Before tells whether another task that is not final comes before f in their queue.
+func (f *Fact) Before(other *Fact) bool {
+	return cmp.Or(cmp.Compare(other.RankNow(), f.RankNow()), other.ID.Compare(f.ID)) < 0
+}
 
 // State is where the task stands; live tells whether a node's memory knows it to run.
 func (f *Fact) State(now int64, live bool) task.State {

@@ -142,20 +142,24 @@ func (s *Store) Ready(ctx context.Context, queues []string) (list []store.Ready,
 }
 
 const (
-	countTasks = `SELECT count(*) FROM task WHERE batch = ? AND n BETWEEN ? AND ?`
+	// countTasks counts those that belong to a span: some numbers may be none, and some tasks may
+	// have left it.
+	countTasks = `SELECT count(*) FROM task t WHERE t.batch = ? AND t.n BETWEEN ? AND ?
+AND coalesce((SELECT s.base FROM step s WHERE s.batch = t.batch AND s.n = t.n
+ORDER BY s.seq DESC LIMIT 1), 0) = ?`
 	cutSpan    = `UPDATE span SET lo = ?, size = ? WHERE id = ?`
 )
 
 // split takes the first n numbers of a span into a new one, which sp then is. The free rest keeps
 // its row, so that another taker that waits for the row finds something.
 func (t *tx) split(sp *store.Span, size int, gaps bool, n int, h store.Holder) error {
-	rest := sp.ID
+	rest, whole := sp.ID, size == width(sp)
 	sp.Hi = sp.Lo + int32(n) - 1
 	taken := n
-	if gaps {
+	if gaps || !whole {
 		if _, err := t.one(countTasks, func(st *sqlite.Stmt) {
 			taken = st.ColumnInt(0)
-		}, sp.Batch, sp.Lo, sp.Hi); err != nil {
+		}, sp.Batch, sp.Lo, sp.Hi, sp.Seq0); err != nil {
 			return err
 		}
 	}

@@ -350,6 +350,25 @@ func bugs() []bug {
 					return got, err
 				}
 			}},
+			{"a task that was retried counts at its first rank",
+				"AheadCountsReadyTasksOfEarlierRank", func(p *planted) {
+					p.ahead = func(ctx context.Context, id task.ID, limit int) (store.Ahead, error) {
+						p.Model.mu.Lock()
+						kept := map[*fact]map[int32]recorded{}
+						for _, f := range p.Model.tasks {
+							if seq, s := f.newest(); seq >= 0 && s.Base != store.Final {
+								kept[f] = f.steps
+								f.steps = nil
+							}
+						}
+						p.Model.mu.Unlock()
+						got, err := p.Model.Ahead(ctx, id, limit)
+						for f, steps := range kept {
+							f.steps = steps
+						}
+						return got, err
+					}
+				}},
 			{"pages lose the task between them",
 				"PagingNeitherRepeatsNorMissesUnderConcurrentInserts",
 				func(p *planted) {

@@ -267,6 +267,22 @@ func viewClaims() []claim {
 			s.ok(err)
 			s.want("counts of r", got, []store.QueueCounts{r})
 		}},
+		{"RestOfASpanIsCountedWithoutWhatWasCancelled", func(s *scene) {
+			h := s.join("a")
+			ids := s.put(4)
+			s.changed(task.KindCancelled, ids[0])
+			s.changed(task.KindCancelled, ids[1])
+			s.take(h, 2) // the numbers that were cancelled
+			s.sync(h, s.takeOne(h))
+			got, err := s.Counts(s.ctx, "q")
+			s.ok(err)
+			s.want("counts", got[0].Counts, task.Counts{Ready: 1, Running: 1, Cancelled: 2})
+			if got[0].OldestReady == 0 {
+				s.fail("a task is ready, and none is the oldest")
+			}
+			s.want("before the next", s.ahead(s.put(1)[0]), int64(1))
+		}},
+		{"AheadCountsReadyTasksOfEarlierRank", func(s *scene) { showAhead(s) }},
 		{"ReadersAndWritersGoTogether", func(s *scene) {
 			s.put(1)
 			h := s.join("a")
@@ -428,4 +444,68 @@ func (s *scene) takeOnly(h store.Holder, id task.ID) handout {
 	}
 	s.fail("task %v is not there to take", id)
 	return handout{}
+}
+
+// ahead is how many ready tasks come before one.
+func (s *scene) ahead(id task.ID) int64 {
+	got, err := s.Ahead(s.ctx, id, 1000)
+	s.ok(err)
+	if got.More {
+		s.fail("before %v: more than was searched", id)
+	}
+	return got.Tasks
+}
+
+func showAhead(s *scene) {
+	h := s.join("a")
+	first := s.put(3)
+	s.clock.Advance(time.Second)
+	urgent := s.batch("q", 1)
+	urgent.Rank -= 5e6
+	later := s.batch("q", 1)
+	later.Rank -= 6e6
+	later.Due += 60e6 // ranks first of all, and is not due
+	other := s.batch("r", 5)
+	other.Rank -= 9e6
+	s.submit(store.Holder{}, urgent, later, other)
+	s.clock.Advance(time.Second)
+	last := s.put(2)
+	s.want("before the urgent one", s.ahead(task.ID{Batch: urgent.ID}), int64(0))
+	s.want("before the third of the first", s.ahead(first[2]), int64(3))
+	s.want("before the last", s.ahead(last[1]), int64(5))
+
+	s.changed(task.KindCancelled, first[2])
+	s.want("without one that was cancelled", s.ahead(last[1]), int64(4))
+
+	// the urgent one fails: it comes back without its head start, behind a back-off
+	o := s.takeOne(h)
+	s.want("the urgent one is in hands, which is not written down", s.ahead(last[1]), int64(4))
+	s.sync(h, o)
+	s.want("it runs", s.ahead(last[1]), int64(3))
+	s.recorded(o.report(s.clock, task.Retry(nil)))
+	s.want("it backs off", s.ahead(last[1]), int64(3))
+	s.clock.Advance(2 * time.Second)
+	s.want("its back-off is over, and it comes last", s.ahead(last[1]), int64(3))
+	s.want("all others come before it", s.ahead(o.id()), int64(4))
+
+	// one in a span that was given back ranks as before
+	held := s.takeOne(h)
+	s.ok(s.Give(s.ctx, store.GiveRequest{Holder: h, Spans: []store.Taking{
+		{Span: held.span.ID, Token: held.span.Token},
+	}}))
+	s.want("what was given back", s.ahead(last[1]), int64(3))
+
+	done := s.takeOne(h)
+	s.recorded(done.report(s.clock, task.Finish(nil)))
+	s.want("before a final one", s.ahead(done.id()), int64(0))
+	s.want("before an unknown one", s.ahead(task.ID{Batch: 1}), int64(0))
+	s.want("before the last", s.ahead(last[1]), int64(2))
+	s.clock.Advance(time.Minute)
+	s.want("with the one that is due by now", s.ahead(last[1]), int64(3))
+
+	got, err := s.Ahead(s.ctx, last[1], 1)
+	s.ok(err)
+	if got.Tasks > 3 || got.Tasks < 3 && !got.More {
+		s.fail("a short search: got %+v", got)
+	}
 }

@@ -159,6 +159,11 @@ type Views interface {
 	) (page []task.View, next task.ID, err error)
 	// Counts are exact by what is committed; Live tasks are not known here and count as ready.
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
+	// Ahead counts the ready tasks that come before a task in its queue, by rank and, where ranks
+	// are equal, by id. It counts by what is committed, as Counts does, and examines at most limit
+	// spans that nobody ever held, limit tasks of the task's own span, and limit tasks of all
+	// others; beyond that it says More. Nothing comes before a task that is final or unknown.
+	Ahead(ctx context.Context, id task.ID, limit int) (store.Ahead, error)
 	// RunTimes are those of a queue among the newest limit steps of all tasks, in no order. Newest
 	// is by the tasks' ids.
 	RunTimes(ctx context.Context, queue string, limit int) ([]store.RunTime, error)

@@ -162,6 +162,44 @@ func (m *Model) count(q *store.QueueCounts, f *fact, now int64) {
 	}
 }
 
+// Ahead implements [Views]. It sees all, whatever the limit.
+func (m *Model) Ahead(ctx context.Context, id task.ID, limit int) (a store.Ahead, err error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return a, err
+	}
+	defer m.mu.Unlock()
+	f := m.tasks[id]
+	if f == nil || m.owner(f) == nil {
+		return a, nil
+	}
+	rank := m.rank(f)
+	for _, other := range m.tasks {
+		if other.batch.Queue != f.batch.Queue || m.owner(other) == nil ||
+			m.state(other, nil, now) != task.Ready {
+			continue
+		}
+		if r := m.rank(other); r < rank || r == rank && other.id().Compare(id) < 0 {
+			a.Tasks++
+		}
+	}
+	return a, nil
+}
+
+// rank is where a task that is not final stands in its queue: where its newest step put it or, if
+// its span was made after that step or it has none, where its span is.
+func (m *Model) rank(f *fact) int64 {
+	seq, s := f.newest()
+	sp := m.owner(f)
+	switch {
+	case s.Due == 0 || sp.Seq0 > seq:
+		return sp.Rank
+	case s.Attempt > 0:
+		return s.Due
+	}
+	return s.Due - (f.batch.Due - f.batch.Rank)
+}
+
 // RunTimes implements [Views].
 func (m *Model) RunTimes(
 	ctx context.Context, queue string, limit int,

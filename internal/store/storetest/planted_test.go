@@ -28,6 +28,7 @@ type planted struct {
 	endAll  func(context.Context, []store.Lease, bool) error
 	beat    func(context.Context, []store.Lease, time.Duration, ...string) (store.Beat, error)
 	counts  func(context.Context, ...string) ([]store.QueueCounts, error)
+	ahead   func(context.Context, task.ID, int) (store.Ahead, error)
 	tasks   func(context.Context, store.Filter, task.ID, int) ([]task.View, task.ID, error)
 	keep    func(context.Context, []byte) (store.Value, error)
 	prune   func(context.Context, int) (int, error)
@@ -47,7 +48,7 @@ func plant(m *Model) *planted {
 		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act,
 		free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll,
 		endAll: m.EndAll, beat: m.Beat,
-		counts: m.Counts, tasks: m.Tasks, keep: m.Keep, prune: m.Prune, report: m.Append,
+		counts: m.Counts, ahead: m.Ahead, tasks: m.Tasks, keep: m.Keep, prune: m.Prune, report: m.Append,
 		events: m.Events, changeQ: m.ChangeQueue, changeTold: m.ChangeNotifier, advance: m.Advance,
 		plantedJobs: plantJobs(m), plantedSchedules: plantSchedules(m),
 	}
@@ -127,6 +128,12 @@ func (p *planted) Counts(ctx context.Context, queues ...string) ([]store.QueueCo
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.counts(ctx, queues...)
+}
+
+func (p *planted) Ahead(ctx context.Context, id task.ID, limit int) (store.Ahead, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.ahead(ctx, id, limit)
 }
 
 func (p *planted) Tasks(

@@ -42,6 +42,7 @@ func (w *walk) audit(last bool) {
 		w.breach("I7: %d tasks are listed, %d were submitted and not removed", len(listed),
 			len(w.ids))
 	}
+	w.ahead()
 	for _, n := range w.nodes {
 		held, err := w.Held(w.ctx, n.Holder, nil)
 		slices.SortFunc(held, func(a, b store.HeldSpan) int { return compareSpans(a.Span, b.Span) })
@@ -57,6 +58,17 @@ func (w *walk) audit(last bool) {
 			w.overdue(store.OverdueQuery{Limit: 2}), w.overdue(store.OverdueQuery{
 				Limit: 2, Steady: w.clock.Micros() - 90e6, Late: 30e6,
 			}))
+	}
+}
+
+// ahead notes how many tasks come before some: the oldest, one in the middle, the newest.
+func (w *walk) ahead() {
+	for _, i := range []int{0, len(w.ids) / 2, len(w.ids) - 1} {
+		if i < 0 || i >= len(w.ids) {
+			continue
+		}
+		got, err := w.Ahead(w.ctx, w.ids[i], 10_000)
+		w.note("before %s -> %+v %s", w.id(w.ids[i]), got, w.told(err))
 	}
 }
 
