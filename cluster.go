@@ -15,6 +15,7 @@ import (
 	"github.com/rotahq/rota/internal/peers"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/unserved"
 )
 
 var _ api.Cluster = (*cluster)(nil)
@@ -34,6 +35,18 @@ func newCluster(n *Node) *cluster {
 		Own: n.tasks, Seats: n.store, Peers: n.peers, Others: c.others,
 	})
 	return c
+}
+
+// unserved tells, for all nodes, of queues whose tasks nobody takes.
+func (n *Node) unserved() *unserved.Watch {
+	judges := n.rounds.Judges
+	if n.alone() {
+		judges = func() bool { return true }
+	}
+	return unserved.New(unserved.Config{
+		Queues: n.tasks, Workers: newCluster(n), Judges: judges, Now: n.storeTime,
+		Tell: n.outbox.Add, Log: n.log,
+	})
 }
 
 // Cluster is what this node saw with its last beat.

@@ -61,6 +61,7 @@ func (n *Node) Run(ctx context.Context) error {
 	})
 	start("sessions", func() error { return n.jobs.sessions.Run(engine) })
 	start("fire", func() error { return n.firer.Run(engine) })
+	start("watch queues", func() error { return n.unserved().Run(engine) })
 	if n.server != nil {
 		start("serve", func() error {
 			return closedIsFine(n.server.Serve(api.Listener(n.listen, n.log)))

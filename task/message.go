@@ -122,6 +122,7 @@ type Beat struct {
 	Zone        string            `json:"zone,omitempty"`
 	Load        Load              `json:"load,omitzero"`
 	Groups      []string          `json:"groups,omitempty"` // whose jobs it runs
+	Queues      []string          `json:"queues,omitempty"` // whose tasks it takes
 	Tasks       []Held            `json:"tasks"`
 	Jobs        []Run             `json:"jobs,omitempty"` // assignments it runs
 	Leaving     bool              `json:"leaving,omitempty"`
@@ -263,6 +264,8 @@ type Worker struct {
 	Labels   map[string]string `json:"labels"`
 	Zone     string            `json:"zone,omitempty"`
 	Running  int               `json:"running_tasks"` // hand-outs in its hands
+	Free     int               `json:"free"`          // how many more tasks it may be given
+	Queues   []string          `json:"queues"`        // that it takes tasks from, by name
 	Jobs     int               `json:"jobs"`
 	Seen     time.Time         `json:"seen"`
 }

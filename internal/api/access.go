@@ -55,6 +55,7 @@ var rights = map[string]right{
 	"POST /v1/tasks/cancel":      toOperate,
 	"POST /v1/tasks/retry":       toOperate,
 	"GET /v1/tasks/{id}":         toRead,
+	"GET /v1/tasks/{id}/explain": toRead,
 	"DELETE /v1/tasks/{id}":      toOperate,
 	"POST /v1/tasks/{id}/cancel": toSubmit,
 	"POST /v1/tasks/{id}/retry":  toOperate,
@@ -64,6 +65,7 @@ var rights = map[string]right{
 
 	"GET /v1/queues":                 toPrepare,
 	"GET /v1/queues/{queue}":         toPrepare,
+	"GET /v1/queues/{queue}/explain": toPrepare,
 	"PUT /v1/queues/{queue}":         toOperate,
 	"DELETE /v1/queues/{queue}":      toDestroy,
 	"POST /v1/queues/{queue}/pause":  toOperate,

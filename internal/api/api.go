@@ -271,6 +271,7 @@ func New(conf Config) (*API, error) {
 	a.registerHot()
 	a.registerLogs()
 	a.registerQueues()
+	a.registerExplanations()
 	a.registerWorkers()
 	a.registerGroups()
 	a.registerJobs()

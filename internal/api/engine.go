@@ -61,6 +61,8 @@ type Views interface {
 	Lines(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error)
 	// QueuesOf are the queues of tasks, in the same order; "" for one that is unknown.
 	QueuesOf(ctx context.Context, ids []task.ID) ([]string, error)
+	// Turn is where a task stands among the others of its queue.
+	Turn(context.Context, task.ID) (store.Turn, error)
 	// Counts answers for the named queues, or for all.
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
 }

@@ -318,6 +318,14 @@ func (f *fake) QueuesOf(_ context.Context, ids []task.ID) ([]string, error) {
 	return queues, f.err
 }
 
+func (f *fake) Turn(_ context.Context, id task.ID) (store.Turn, error) {
+	_, err := f.find(id)
+	return store.Turn{
+		Now: moment.UnixMicro(), Holder: store.Holder{Node: "n1", Token: 3},
+		Ahead: store.Ahead{Tasks: 40}, Usual: 2e6,
+	}, err
+}
+
 func (f *fake) Counts(_ context.Context, queues ...string) ([]store.QueueCounts, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -307,6 +307,7 @@ type beatIn struct {
 	Zone        string            `json:"zone,omitempty"`
 	Load        task.Load         `json:"load,omitzero" doc:"of its machine, as shares of the maximum"`
 	Groups      []string          `json:"groups,omitempty" nullable:"false" doc:"groups of jobs that it serves"`
+	Queues      []string          `json:"queues,omitempty" nullable:"false" maxItems:"100" doc:"queues whose tasks it takes; for people, and to tell when nobody takes those of a queue"`
 	Tasks       []held            `json:"tasks,omitempty" nullable:"false" maxItems:"10000" doc:"everything it holds"`
 	Jobs        []run             `json:"jobs,omitempty" nullable:"false" maxItems:"10000" doc:"all replicas of jobs that it runs"`
 	Leaving     bool              `json:"leaving,omitempty" doc:"gives everything back at once"`

@@ -35,6 +35,8 @@ var everyCall = []struct{ pattern, target, body string }{
 	{"POST /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(3).String() + "/logs", `{"text":"x"}`},
 	{"GET /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(0).String() + "/logs", ""},
 	{"GET /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(0).String() + "/logs?follow=true", ""},
+	{"GET /v1/tasks/{id}/explain", "/v1/tasks/" + idOf(0).String() + "/explain", ""},
+	{"GET /v1/queues/{queue}/explain", "/v1/queues/mail/explain", ""},
 	{"GET /v1/queues", "/v1/queues", ""},
 	{"GET /v1/queues/{queue}", "/v1/queues/mail", ""},
 	{"PUT /v1/queues/{queue}", "/v1/queues/mail", `{}`},

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -212,20 +211,15 @@ func (a *API) counted(ctx context.Context, queues []task.Queue) ([]queueItem, er
 }
 
 func (a *API) queue(ctx context.Context, in *QueuePath) (*struct{ Body queueItem }, error) {
-	all, err := a.conf.Engine.Queues(ctx)
+	conf, err := a.queueNamed(ctx, in.Queue)
 	if err != nil {
 		return nil, err
 	}
-	for i := range all {
-		if all[i].Name == in.Queue {
-			items, err := a.counted(ctx, all[i:i+1])
-			if err != nil {
-				return nil, err
-			}
-			return &struct{ Body queueItem }{items[0]}, nil
-		}
+	items, err := a.counted(ctx, []task.Queue{*conf})
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("queue %.140q: %w", in.Queue, store.ErrNotFound)
+	return &struct{ Body queueItem }{items[0]}, nil
 }
 
 func (a *API) deleteQueue(ctx context.Context, in *struct {

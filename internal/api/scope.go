@@ -154,6 +154,7 @@ var reaches = map[string]reach{
 	"POST /v1/tasks/cancel":      ofChosen,
 	"POST /v1/tasks/retry":       ofChosen,
 	"GET /v1/tasks/{id}":         ofTask,
+	"GET /v1/tasks/{id}/explain": ofTask,
 	"DELETE /v1/tasks/{id}":      ofTask,
 	"POST /v1/tasks/{id}/cancel": ofTask,
 	"POST /v1/tasks/{id}/retry":  ofTask,
@@ -163,6 +164,7 @@ var reaches = map[string]reach{
 
 	"GET /v1/queues":                 ofChosen,
 	"GET /v1/queues/{queue}":         ofQueue,
+	"GET /v1/queues/{queue}/explain": ofQueue,
 	"PUT /v1/queues/{queue}":         ofQueue,
 	"DELETE /v1/queues/{queue}":      ofQueue,
 	"POST /v1/queues/{queue}/pause":  ofQueue,

@@ -24,6 +24,8 @@ type workerItem struct {
 	Labels   map[string]string `json:"labels"`
 	Zone     string            `json:"zone"`
 	Running  int               `json:"running_tasks"`
+	Free     int               `json:"free" doc:"how many more tasks it may be given"`
+	Queues   []string          `json:"queues" nullable:"false" doc:"that it takes tasks from, by name"`
 	Jobs     int               `json:"jobs" doc:"replicas of jobs that it runs"`
 	Seen     instant           `json:"seen" nullable:"true"`
 }
@@ -35,7 +37,7 @@ func workerOf(w *task.Worker) workerItem {
 	}
 	return workerItem{
 		w.Name, w.Node, w.State, w.Active, w.Draining, w.Capacity, w.Load, labels, w.Zone,
-		w.Running, w.Jobs, instant(w.Seen),
+		w.Running, w.Free, append([]string{}, w.Queues...), w.Jobs, instant(w.Seen),
 	}
 }
 

@@ -25,9 +25,10 @@ A task that failed for good, or used up its attempts, is dead: a dead letter, ke
 steps and its log until it is replayed or its queue's --retention-dead has passed.`,
 		`  rota task ls --state dead                # the dead letters
   rota task show 1pq3v0m7d2k5g10           # what became of each hand-out
+  rota task explain 1pq3v0m7d2k5g10        # why it does not run
   rota task ls --stuck                     # what runs for suspiciously long
   rota task retry --queue mail             # all dead ones of a queue begin again`,
-		a.taskList(), a.taskShow(), a.taskLogs(),
+		a.taskList(), a.taskShow(), a.taskExplain(), a.taskLogs(),
 		a.taskAct(act{
 			verb: "cancel", past: "cancelled", short: "Cancel tasks",
 			long: `Cancel tasks that are not finished. The state is cancelled at once; a worker that runs

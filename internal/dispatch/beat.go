@@ -92,6 +92,11 @@ func checkBeat(b task.Beat) error {
 		}
 		groups[group] = true
 	}
+	for i, queue := range b.Queues {
+		if !limits.ValidName(queue) {
+			e.Add(fmt.Sprintf("body.queues[%d]", i), "%.40q %s", queue, limits.NameRule)
+		}
+	}
 	if len(b.Tasks) > limits.MaxReports {
 		e.Add("body.tasks", "at most %d", limits.MaxReports)
 	}
@@ -125,6 +130,9 @@ func (m *memory) hear(b task.Beat, now time.Time) (w *worker, late bool) {
 	w.incarnation, w.beats, w.measured, w.capacity = b.Incarnation, true, true, b.Capacity
 	w.labels, w.zone, w.shares, w.jobs = b.Labels, b.Zone, b.Load, len(b.Jobs)
 	w.serves = m.conf.Serving && len(b.Groups) > 0 && !b.Leaving
+	for _, queue := range b.Queues {
+		w.asks(queue, now)
+	}
 	w.compare(named, restarted, b.Leaving, now)
 	if b.Leaving {
 		w.retire()

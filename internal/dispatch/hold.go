@@ -114,7 +114,7 @@ func (m *memory) wait(
 		}
 	}
 	wt.whole = w.measured && wt.limit >= w.room()
-	w.holdsFrom(queues)
+	w.holdsFrom(queues, now)
 	for _, q := range queues {
 		wt.members = append(wt.members, member{q, q.waiting.Add(wt, wt.load())})
 	}

@@ -43,6 +43,8 @@ type worker struct {
 	told     time.Duration // until its next beat, as the last answer said
 	// the shortest silence limit of the queues that it holds from; 0 = not known
 	patience time.Duration
+	// when it asked for tasks of which queues last, at most limits.MaxQueues of them
+	asked map[string]time.Time
 
 	version int
 	news    chan struct{} // closed at the next change
@@ -113,6 +115,7 @@ func (w *worker) over(incarnation string) bool {
 func (w *worker) retire() {
 	w.dismiss()
 	w.measured, w.incarnation, w.capacity, w.left = false, "", 0, true
+	w.asked = nil
 }
 
 // dismiss ends a worker's holds with nothing.
@@ -140,13 +143,33 @@ func (w *worker) match(now time.Time) {
 
 // holdsFrom notes from which queues a worker holds: the most impatient of them decides how often it
 // should beat.
-func (w *worker) holdsFrom(queues []*queue) {
+func (w *worker) holdsFrom(queues []*queue, now time.Time) {
 	w.patience = 0
 	for _, q := range queues {
 		if w.patience == 0 || q.conf.Silence < w.patience {
 			w.patience = q.conf.Silence
 		}
+		w.asks(q.conf.Name, now)
 	}
+}
+
+// asks notes that the worker asks for tasks of a queue. Of more than limits.MaxQueues the one is
+// forgotten that it asked for longest ago.
+func (w *worker) asks(queue string, now time.Time) {
+	if w.asked == nil {
+		w.asked = map[string]time.Time{}
+	}
+	w.asked[queue] = now
+	if len(w.asked) <= limits.MaxQueues {
+		return
+	}
+	oldest := queue
+	for name, at := range w.asked {
+		if at.Before(w.asked[oldest]) || at.Equal(w.asked[oldest]) && name < oldest {
+			oldest = name
+		}
+	}
+	delete(w.asked, oldest)
 }
 
 // limit is how long the worker may be silent before it has lost a task of q: the queue's limit, but
@@ -259,7 +282,7 @@ func (w *worker) meet(incarnation string, now time.Time) {
 	if before == "" {
 		return
 	}
-	w.measured = false
+	w.measured, w.asked = false, nil
 	for _, it := range w.sorted() {
 		if it.incarnation == before {
 			it.end(task.KindLost, "its worker started again", now)

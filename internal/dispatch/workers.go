@@ -77,6 +77,7 @@ func (m *memory) listWorkers(now time.Time) []task.Worker {
 			Active:   state == task.WorkerActive || state == task.WorkerDraining,
 			Draining: w.draining, Capacity: w.capacity,
 			Load: w.shares, Labels: maps.Clone(w.labels), Zone: w.zone, Running: len(w.out),
+			Free: max(w.room(), 0), Queues: slices.Sorted(maps.Keys(w.asked)),
 			Jobs: w.jobs, Seen: w.seen,
 		})
 	}

@@ -87,6 +87,9 @@ func merged(list []task.Worker) []task.Worker {
 	for _, next := range list {
 		if n := len(out); n > 0 && out[n-1].Name == next.Name {
 			out[n-1].Running += next.Running
+			out[n-1].Free = max(0, out[n-1].Free-next.Running)
+			out[n-1].Queues = slices.Compact(slices.Sorted(slices.Values(
+				slices.Concat(out[n-1].Queues, next.Queues))))
 			out[n-1].Active = out[n-1].Active || next.Active
 			out[n-1].Draining = out[n-1].Draining || next.Draining
 			continue

@@ -499,6 +499,14 @@ type Ahead struct {
 	More  bool // the search ended before it had seen all: there may be more
 }
 
+// Turn is where a task stands among the others of its queue.
+type Turn struct {
+	Now    int64  // the store's time
+	Holder Holder // of its span; zero = nobody, or it is final
+	Ahead  Ahead
+	Usual  int64 // how long hand-outs of its stage took lately, on average; 0 = nobody knows
+}
+
 // LogPage is a piece of a task's log.
 type LogPage struct {
 	Lines []task.LogLine

@@ -17,7 +17,8 @@ const (
 
 var (
 	beatFields = []string{
-		"incarnation", "capacity", "labels", "zone", "load", "groups", "tasks", "jobs", "leaving",
+		"incarnation", "capacity", "labels", "zone", "load", "groups", "queues", "tasks", "jobs",
+		"leaving",
 	}
 	loadFields = []string{"cpu", "memory"}
 	heldFields = []string{"id", "token", "progress", "note"}
@@ -56,6 +57,10 @@ func AppendBeat(b []byte, x task.Beat) []byte {
 	if len(x.Groups) > 0 {
 		b = append(b, `,"groups":`...)
 		b = appendStrings(b, x.Groups)
+	}
+	if len(x.Queues) > 0 {
+		b = append(b, `,"queues":`...)
+		b = appendStrings(b, x.Queues)
 	}
 	b = append(b, `,"tasks":[`...)
 	for i := range x.Tasks {
@@ -108,6 +113,8 @@ func ParseBeat(b []byte) (task.Beat, error) {
 			x.Load = d.load()
 		case "groups":
 			x.Groups = d.strs(maxGroups)
+		case "queues":
+			x.Queues = d.strs(limits.MaxQueues)
 		case "tasks":
 			for a := d.array(limits.MaxReports); a.next(); {
 				x.Tasks = add(x.Tasks, &a, d.held())

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// aheadWaiting looks at free spans in the order in which they are taken. Of one that nobody ever
-	// held all tasks are ready once it is due, and have its rank.
+	// aheadWaiting looks at free spans in the order in which they are taken. Of one that nobody
+	// ever held all tasks are ready once it is due, and have its rank.
 	aheadWaiting = `SELECT count(*), coalesce(sum(size) FILTER (WHERE token = 0 AND due <= $2
   AND (rank < $3 OR batch < $4 OR batch = $4 AND hi < $5)), 0)::bigint
 FROM (SELECT batch, hi, rank, due, token, size FROM rota.span

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// aheadWaiting looks at free spans in the order in which they are taken. Of one that nobody ever
-	// held all tasks are ready once it is due, and have its rank.
+	// aheadWaiting looks at free spans in the order in which they are taken. Of one that nobody
+	// ever held all tasks are ready once it is due, and have its rank.
 	aheadWaiting = `SELECT count(*), coalesce(sum(iif(token = 0 AND due <= ?2
   AND (rank < ?3 OR batch < ?4 OR batch = ?4 AND hi < ?5), size, 0)), 0)
 FROM (SELECT batch, hi, rank, due, token, size FROM span INDEXED BY span_ready
@@ -73,8 +73,8 @@ func (c *conn) ahead(f *rules.Fact, now int64, limit int) (a store.Ahead, err er
 	return a, nil
 }
 
-// aheadIn looks at the tasks of a span one by one, at most limit of them, and says how many more may
-// be looked at.
+// aheadIn looks at the tasks of a span one by one, at most limit of them, and says how many more
+// may be looked at.
 func (c *conn) aheadIn(
 	a *store.Ahead, f *rules.Fact, sp *store.Span, now int64, limit int,
 ) (left int, err error) {

@@ -147,7 +147,7 @@ const (
 	countTasks = `SELECT count(*) FROM task t WHERE t.batch = ? AND t.n BETWEEN ? AND ?
 AND coalesce((SELECT s.base FROM step s WHERE s.batch = t.batch AND s.n = t.n
 ORDER BY s.seq DESC LIMIT 1), 0) = ?`
-	cutSpan    = `UPDATE span SET lo = ?, size = ? WHERE id = ?`
+	cutSpan = `UPDATE span SET lo = ?, size = ? WHERE id = ?`
 )
 
 // split takes the first n numbers of a span into a new one, which sp then is. The free rest keeps

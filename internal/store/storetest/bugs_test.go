@@ -352,7 +352,9 @@ func bugs() []bug {
 			}},
 			{"a task that was retried counts at its first rank",
 				"AheadCountsReadyTasksOfEarlierRank", func(p *planted) {
-					p.ahead = func(ctx context.Context, id task.ID, limit int) (store.Ahead, error) {
+					p.ahead = func(
+						ctx context.Context, id task.ID, limit int,
+					) (store.Ahead, error) {
 						p.Model.mu.Lock()
 						kept := map[*fact]map[int32]recorded{}
 						for _, f := range p.Model.tasks {

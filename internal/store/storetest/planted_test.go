@@ -48,7 +48,8 @@ func plant(m *Model) *planted {
 		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act,
 		free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll,
 		endAll: m.EndAll, beat: m.Beat,
-		counts: m.Counts, ahead: m.Ahead, tasks: m.Tasks, keep: m.Keep, prune: m.Prune, report: m.Append,
+		counts: m.Counts, ahead: m.Ahead, tasks: m.Tasks,
+		keep: m.Keep, prune: m.Prune, report: m.Append,
 		events: m.Events, changeQ: m.ChangeQueue, changeTold: m.ChangeNotifier, advance: m.Advance,
 		plantedJobs: plantJobs(m), plantedSchedules: plantSchedules(m),
 	}

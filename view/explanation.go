@@ -1,0 +1,30 @@
+package view
+
+// Explanation says why a task, or the tasks of a queue, do not run.
+type Explanation struct {
+	State   string   `json:"state" doc:"of a task: its state; of a queue: empty, sleeping, paused, unserved, full, working"`
+	Reasons []Reason `json:"reasons" nullable:"false" doc:"what holds it back now, the hardest first; none = nothing does"`
+	Starts  Time     `json:"starts,omitzero" doc:"when a waiting or ready task probably begins; left out where it can't be said"`
+}
+
+// ReasonKind is one thing that may hold a task back.
+type ReasonKind string
+
+// Kinds of reasons.
+const (
+	ReasonPaused     ReasonKind = "paused"      // its queue hands nothing out
+	ReasonNotDue     ReasonKind = "not_due"     // its time has not come
+	ReasonBackingOff ReasonKind = "backing_off" // it waits after an attempt that failed
+	ReasonUnserved   ReasonKind = "unserved"    // no worker takes tasks of its queue
+	ReasonFull       ReasonKind = "full"        // all workers that do have all they may have
+	ReasonBehind     ReasonKind = "behind"      // others come first
+	ReasonUnheard    ReasonKind = "unheard"     // who has it, or may know more, says nothing
+)
+
+// Reason is one thing that holds a task back.
+type Reason struct {
+	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,backing_off,unheard"`
+	Text   string     `json:"text" doc:"for people"`
+	Until  Time       `json:"until,omitzero" doc:"when it ends by itself"`
+	Change string     `json:"change,omitempty" doc:"what would end it before: often a command"`
+}
