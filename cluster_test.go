@@ -19,6 +19,7 @@ import (
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // speaks is a client of the node.
@@ -45,18 +46,18 @@ func settled(t *testing.T, what string, f func() bool) {
 func TestLoneNodeAnswersForItsCluster(t *testing.T) {
 	n := start(t, Config{Listen: "127.0.0.1:0", Beat: 20 * time.Millisecond, Lease: time.Second})
 	c := speaks(t, n)
-	var got client.Cluster
+	var got view.Cluster
 	settled(t, "the node sees itself", func() bool {
 		var err error
 		if got, err = c.Cluster(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return len(got.Nodes) == 1 &&
-			slices.Equal(got.Chores, []client.Chore{{Name: "beat", Node: "n"}})
+			slices.Equal(got.Chores, []view.Chore{{Name: "beat", Node: "n"}})
 	})
 	if got.Working != 1 || got.Store != "sqlite" || got.Tolerance != 1 || got.Budget.Nodes != 0 ||
 		!slices.Equal(got.Budget.Weakest, []string{"n"}) ||
-		got.Nodes[0].State != client.NodeWorking {
+		got.Nodes[0].State != view.NodeWorking {
 		t.Errorf("%+v", got)
 	}
 	if err := c.DrainNode(t.Context(), "n", false); !errors.Is(err, client.ErrConflict) ||
@@ -66,18 +67,18 @@ func TestLoneNodeAnswersForItsCluster(t *testing.T) {
 	if err := c.DrainNode(t.Context(), "n", true); err != nil {
 		t.Fatal(err)
 	}
-	state := func() client.NodeState {
+	state := func() view.NodeState {
 		nodes, err := c.Nodes(t.Context())
 		if err != nil || len(nodes) != 1 {
 			t.Fatal(nodes, err)
 		}
 		return nodes[0].State
 	}
-	settled(t, "drained", func() bool { return state() == client.NodeDrained })
+	settled(t, "drained", func() bool { return state() == view.NodeDrained })
 	if err := c.UndrainNode(t.Context(), "n"); err != nil {
 		t.Fatal(err)
 	}
-	settled(t, "works again", func() bool { return state() == client.NodeWorking })
+	settled(t, "works again", func() bool { return state() == view.NodeWorking })
 	for _, err := range []error{c.DrainNode(t.Context(), "nobody", true),
 		c.UndrainNode(t.Context(), "nobody"), c.ReleaseClaim(t.Context(), "mail/a")} {
 		if !errors.Is(err, client.ErrNotFound) {

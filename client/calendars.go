@@ -11,17 +11,11 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-// What answers about calendars consist of is declared in package view.
-type (
-	Calendar     = view.Calendar
-	CalendarLine = view.CalendarLine
-)
-
 func calendarPath(name string) string { return "/v1/calendars/" + url.PathEscape(name) }
 
 // Calendars lists all calendars, by name.
-func (c *Client) Calendars(ctx context.Context) ([]CalendarLine, error) {
-	all, err := list[CalendarLine](ctx, c, "/v1/calendars")
+func (c *Client) Calendars(ctx context.Context) ([]view.CalendarLine, error) {
+	all, err := list[view.CalendarLine](ctx, c, "/v1/calendars")
 	if err != nil {
 		return nil, fmt.Errorf("list calendars: %w", err)
 	}
@@ -29,10 +23,10 @@ func (c *Client) Calendars(ctx context.Context) ([]CalendarLine, error) {
 }
 
 // Calendar reads one calendar.
-func (c *Client) Calendar(ctx context.Context, name string) (Calendar, error) {
-	var calendar Calendar
+func (c *Client) Calendar(ctx context.Context, name string) (view.Calendar, error) {
+	var calendar view.Calendar
 	if err := c.get(ctx, request{path: calendarPath(name)}, &calendar); err != nil {
-		return Calendar{}, fmt.Errorf("read calendar %q: %w", name, err)
+		return view.Calendar{}, fmt.Errorf("read calendar %q: %w", name, err)
 	}
 	return calendar, nil
 }

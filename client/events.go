@@ -13,9 +13,6 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-// Event is something that happened, as package view has it.
-type Event = view.Event
-
 // EventFilter selects events. Zero fields select everything.
 type EventFilter struct {
 	Since time.Time // those from this time on
@@ -38,8 +35,8 @@ func (f *EventFilter) values() url.Values {
 // empty, before it.
 func (c *Client) Events(
 	ctx context.Context, f EventFilter, cursor string, limit int,
-) (events []Event, next string, err error) {
-	var p page[Event]
+) (events []view.Event, next string, err error) {
+	var p page[view.Event]
 	if err := c.get(
 		ctx, request{path: "/v1/events", query: paged(f.values(), cursor, limit)}, &p,
 	); err != nil {
@@ -54,12 +51,12 @@ func (c *Client) Events(
 // it yields.
 func (c *Client) FollowEvents(
 	ctx context.Context, f EventFilter, cursor string,
-) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+) iter.Seq2[view.Event, error] {
+	return func(yield func(view.Event, error) bool) {
 		s := follower{client: c, path: "/v1/events/stream", query: f.values(), cursor: cursor}
 		s.over = func() (bool, error) { return false, nil }
 		s.read = func(data []byte) error {
-			var e Event
+			var e view.Event
 			if err := json.Unmarshal(data, &e); err != nil {
 				return fmt.Errorf("read event: %w", err)
 			}
@@ -69,7 +66,7 @@ func (c *Client) FollowEvents(
 			return nil
 		}
 		if err := s.run(ctx); !errors.Is(err, errEnough) {
-			yield(Event{}, fmt.Errorf("follow events: %w", err))
+			yield(view.Event{}, fmt.Errorf("follow events: %w", err))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 func ExampleClient_RunSchedule() {
@@ -33,12 +34,12 @@ func ExampleClient_RunSchedule() {
 }
 
 // nightly puts a schedule and has it run now.
-func nightly(ctx context.Context, c *client.Client) (client.Fire, error) {
+func nightly(ctx context.Context, c *client.Client) (view.Fire, error) {
 	_, err := c.PutSchedule(ctx, "nightly", client.ScheduleChange{
 		Cron: new("30 2 * * *"), Queue: new("reports"),
 	})
 	if err != nil {
-		return client.Fire{}, err
+		return view.Fire{}, err
 	}
 	return c.RunSchedule(ctx, "nightly")
 }

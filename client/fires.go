@@ -12,23 +12,14 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-// What answers about due times consist of is declared in package view.
-type (
-	Fire        = view.Fire
-	Backfilled  = view.Backfilled
-	Audit       = view.Audit
-	Preview     = view.Preview
-	PreviewNote = view.PreviewNote
-)
-
 // RunSchedule submits a schedule's task now, aside of its due times, paused or not. It is not
 // repeated once it may have arrived.
-func (c *Client) RunSchedule(ctx context.Context, name string) (Fire, error) {
-	var f Fire
+func (c *Client) RunSchedule(ctx context.Context, name string) (view.Fire, error) {
+	var f view.Fire
 	if err := c.send(
 		ctx, request{method: http.MethodPost, path: schedulePath(name) + "/run"}, &f,
 	); err != nil {
-		return Fire{}, fmt.Errorf("run schedule %q: %w", name, err)
+		return view.Fire{}, fmt.Errorf("run schedule %q: %w", name, err)
 	}
 	return f, nil
 }
@@ -45,7 +36,7 @@ type FireFilter struct {
 // last. A page of one outcome may be short, even empty, while next is not "".
 func (c *Client) Fires(
 	ctx context.Context, name string, f FireFilter, cursor string, limit int,
-) (fires []Fire, next string, err error) {
+) (fires []view.Fire, next string, err error) {
 	q := paged(url.Values{}, cursor, limit)
 	for name, value := range map[string]string{"outcome": string(f.Outcome),
 		"since": moment(f.Since), "until": moment(f.Until)} {
@@ -53,7 +44,7 @@ func (c *Client) Fires(
 			q.Set(name, value)
 		}
 	}
-	var p page[Fire]
+	var p page[view.Fire]
 	if err := c.get(ctx, request{path: schedulePath(name) + "/fires", query: q}, &p); err != nil {
 		return nil, "", fmt.Errorf("list fires of schedule %q: %w", name, err)
 	}
@@ -71,8 +62,8 @@ type Backfill struct {
 // 10,000. After ErrOutcomeUnknown it can be done again: what was fired stays as it is.
 func (c *Client) BackfillSchedule(
 	ctx context.Context, name string, b Backfill,
-) (Backfilled, error) {
-	var done Backfilled
+) (view.Backfilled, error) {
+	var done view.Backfilled
 	body, err := json.Marshal(struct {
 		From   string `json:"from"`
 		To     string `json:"to"`
@@ -85,7 +76,7 @@ func (c *Client) BackfillSchedule(
 				safe: b.DryRun}, &done)
 	}
 	if err != nil {
-		return Backfilled{}, fmt.Errorf("backfill schedule %q: %w", name, err)
+		return view.Backfilled{}, fmt.Errorf("backfill schedule %q: %w", name, err)
 	}
 	return done, nil
 }
@@ -94,16 +85,16 @@ func (c *Client) BackfillSchedule(
 // times are no bounds.
 func (c *Client) AuditSchedule(
 	ctx context.Context, name string, from, to time.Time,
-) (Audit, error) {
+) (view.Audit, error) {
 	q := url.Values{}
 	for name, t := range map[string]time.Time{"from": from, "to": to} {
 		if !t.IsZero() {
 			q.Set(name, moment(t))
 		}
 	}
-	var a Audit
+	var a view.Audit
 	if err := c.get(ctx, request{path: schedulePath(name) + "/audit", query: q}, &a); err != nil {
-		return Audit{}, fmt.Errorf("audit schedule %q: %w", name, err)
+		return view.Audit{}, fmt.Errorf("audit schedule %q: %w", name, err)
 	}
 	return a, nil
 }
@@ -119,8 +110,8 @@ type PreviewRequest struct {
 }
 
 // PreviewSchedule says when an expression is due, without a schedule.
-func (c *Client) PreviewSchedule(ctx context.Context, r PreviewRequest) (Preview, error) {
-	var p Preview
+func (c *Client) PreviewSchedule(ctx context.Context, r PreviewRequest) (view.Preview, error) {
+	var p view.Preview
 	body, err := json.Marshal(r)
 	if err == nil {
 		err = c.send(ctx,
@@ -128,7 +119,7 @@ func (c *Client) PreviewSchedule(ctx context.Context, r PreviewRequest) (Preview
 			&p)
 	}
 	if err != nil {
-		return Preview{}, fmt.Errorf("preview %.80q: %w", r.Cron, err)
+		return view.Preview{}, fmt.Errorf("preview %.80q: %w", r.Cron, err)
 	}
 	return p, nil
 }

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,30 +58,6 @@ type GroupChange struct {
 	Source *task.Source
 	Policy *PolicyChange
 	Paused *bool
-}
-
-// Apply makes a group what the change says.
-func (g GroupChange) Apply(to *task.Group) {
-	set(&to.Replicas, g.Replicas)
-	set(&to.Selector, g.Selector)
-	set(&to.Spread, g.Spread)
-	if s := g.Source; s != nil {
-		if s.Kind != "" && s.Kind != to.Source.Kind {
-			to.Source = task.Source{Kind: s.Kind, Every: to.Source.Every}
-		}
-		to.Source.Path, to.Source.URL = cmp.Or(s.Path, to.Source.Path), cmp.Or(s.URL, to.Source.URL)
-		to.Source.Every = cmp.Or(s.Every, to.Source.Every)
-		if len(s.Command) > 0 {
-			to.Source.Command = s.Command
-		}
-	}
-	if p := g.Policy; p != nil {
-		set(&to.Policy.Moves, p.Moves)
-		set(&to.Policy.New, p.New)
-		set(&to.Policy.Penalty, p.Penalty)
-		set(&to.Policy.Warmup, p.Warmup)
-	}
-	set(&to.Paused, g.Paused)
 }
 
 // PolicyChange says what to change of what a group's supervisor may do by itself.

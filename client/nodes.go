@@ -10,33 +10,12 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-// What answers consist of is declared in package view.
-type (
-	NodeState  = view.NodeState
-	Node       = view.Node
-	NodeClaims = view.NodeClaims
-	Strike     = view.Strike
-	Claim      = view.Claim
-	Cluster    = view.Cluster
-	Budget     = view.Budget
-	Chore      = view.Chore
-)
-
-// States of a node, as package view explains them.
-const (
-	NodeWorking     = view.NodeWorking
-	NodeDraining    = view.NodeDraining
-	NodeDrained     = view.NodeDrained
-	NodeUnreachable = view.NodeUnreachable
-	NodeOffline     = view.NodeOffline
-)
-
 func nodePath(name string) string { return "/v1/nodes/" + url.PathEscape(name) }
 
 // Nodes lists the nodes, by name. Those that left in order are not there; those that died are, for
 // a day.
-func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
-	nodes, err := list[Node](ctx, c, "/v1/nodes")
+func (c *Client) Nodes(ctx context.Context) ([]view.Node, error) {
+	nodes, err := list[view.Node](ctx, c, "/v1/nodes")
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
@@ -72,8 +51,8 @@ func (c *Client) UndrainNode(ctx context.Context, name string) error {
 }
 
 // Claims lists the keys that nodes look after, by key.
-func (c *Client) Claims(ctx context.Context) ([]Claim, error) {
-	claims, err := list[Claim](ctx, c, "/v1/claims")
+func (c *Client) Claims(ctx context.Context) ([]view.Claim, error) {
+	claims, err := list[view.Claim](ctx, c, "/v1/claims")
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
@@ -108,10 +87,10 @@ func (c *Client) RescanClaims(ctx context.Context) error {
 }
 
 // Cluster reads how the cluster stands, as the node that answers saw it last.
-func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
-	var cluster Cluster
+func (c *Client) Cluster(ctx context.Context) (view.Cluster, error) {
+	var cluster view.Cluster
 	if err := c.get(ctx, request{path: "/v1/cluster"}, &cluster); err != nil {
-		return Cluster{}, fmt.Errorf("read cluster: %w", err)
+		return view.Cluster{}, fmt.Errorf("read cluster: %w", err)
 	}
 	return cluster, nil
 }

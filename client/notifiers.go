@@ -11,9 +11,6 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-// Notifier tells somebody of events, as package view has it: without its secrets.
-type Notifier = view.Notifier
-
 // NotifierConf is the whole configuration of a notifier. Secrets that are left out stay as they
 // are, as long as they go to the same place.
 type NotifierConf struct {
@@ -43,8 +40,8 @@ var ErrUndelivered = errors.New("not delivered")
 func notifierPath(name string) string { return "/v1/notifiers/" + url.PathEscape(name) }
 
 // Notifiers lists all notifiers, by name.
-func (c *Client) Notifiers(ctx context.Context) ([]Notifier, error) {
-	all, err := list[Notifier](ctx, c, "/v1/notifiers")
+func (c *Client) Notifiers(ctx context.Context) ([]view.Notifier, error) {
+	all, err := list[view.Notifier](ctx, c, "/v1/notifiers")
 	if err != nil {
 		return nil, fmt.Errorf("list notifiers: %w", err)
 	}
@@ -52,10 +49,10 @@ func (c *Client) Notifiers(ctx context.Context) ([]Notifier, error) {
 }
 
 // Notifier reads a notifier.
-func (c *Client) Notifier(ctx context.Context, name string) (Notifier, error) {
-	var n Notifier
+func (c *Client) Notifier(ctx context.Context, name string) (view.Notifier, error) {
+	var n view.Notifier
 	if err := c.get(ctx, request{path: notifierPath(name)}, &n); err != nil {
-		return Notifier{}, fmt.Errorf("read notifier %q: %w", name, err)
+		return view.Notifier{}, fmt.Errorf("read notifier %q: %w", name, err)
 	}
 	return n, nil
 }
@@ -64,16 +61,16 @@ func (c *Client) Notifier(ctx context.Context, name string) (Notifier, error) {
 // of what happens from now on.
 func (c *Client) PutNotifier(
 	ctx context.Context, name string, conf NotifierConf,
-) (Notifier, error) {
+) (view.Notifier, error) {
 	body, err := json.Marshal(conf)
 	if err != nil {
-		return Notifier{}, fmt.Errorf("put notifier %q: %w", name, err)
+		return view.Notifier{}, fmt.Errorf("put notifier %q: %w", name, err)
 	}
-	var n Notifier
+	var n view.Notifier
 	if err := c.send(
 		ctx, request{method: http.MethodPut, path: notifierPath(name), body: body, safe: true}, &n,
 	); err != nil {
-		return Notifier{}, fmt.Errorf("put notifier %q: %w", name, err)
+		return view.Notifier{}, fmt.Errorf("put notifier %q: %w", name, err)
 	}
 	return n, nil
 }

@@ -34,32 +34,6 @@ type QueueChange struct {
 	FinalQueue *string
 }
 
-// Apply makes a queue what the change says.
-func (q QueueChange) Apply(to *task.Queue) {
-	set(&to.Timeout, q.Timeout)
-	set(&to.Silence, q.Silence)
-	set(&to.MaxAttempts, q.MaxAttempts)
-	if r := q.Retry; r != nil {
-		set(&to.Retry.Initial, r.Initial)
-		set(&to.Retry.Max, r.Max)
-		set(&to.Retry.Factor, r.Factor)
-		set(&to.Retry.Jitter, r.Jitter)
-	}
-	set(&to.HoldLimit, q.HoldLimit)
-	set(&to.PollInterval, q.PollInterval)
-	set(&to.ContextLimit, q.ContextLimit)
-	set(&to.Retention, q.Retention)
-	set(&to.DeadKept, q.DeadKept)
-	set(&to.FinalQueue, q.FinalQueue)
-}
-
-// set takes a value over, if one is given.
-func set[T any](to, from *T) {
-	if from != nil {
-		*to = *from
-	}
-}
-
 // RetryChange says what to change of the pauses between attempts; nil leaves it as it is.
 type RetryChange struct {
 	Initial *time.Duration

@@ -50,34 +50,6 @@ type ScheduleChange struct {
 	Notices       *NoticesChange
 }
 
-// Apply makes a schedule what the change says, but for Next, which is no part of it.
-func (s ScheduleChange) Apply(to *task.Schedule) {
-	set(&to.Cron, s.Cron)
-	set(&to.After, s.After)
-	set(&to.Zone, s.Zone)
-	set(&to.Calendar, s.Calendar)
-	set(&to.Starts, s.Starts)
-	set(&to.Ends, s.Ends)
-	set(&to.Paused, s.Paused)
-	set(&to.Queue, s.Queue)
-	set(&to.Stage, s.Stage)
-	if s.Context != nil {
-		to.Context = opaque(s.Context)
-	}
-	set(&to.Priority, s.Priority)
-	set(&to.MaxAttempts, s.MaxAttempts)
-	set(&to.Timeout, s.Timeout)
-	set(&to.Overlap, s.Overlap)
-	set(&to.Misfire, s.Misfire)
-	set(&to.MisfireWindow, s.MisfireWindow)
-	set(&to.Jitter, s.Jitter)
-	if n := s.Notices; n != nil {
-		set(&to.Notices.On, n.On)
-		set(&to.Notices.Origins, n.Origins)
-		set(&to.Notices.Slow, n.Slow)
-	}
-}
-
 // NoticesChange says what to change of what there are events of.
 type NoticesChange struct {
 	On      *[]task.Notice
@@ -268,14 +240,11 @@ type NamedChange struct {
 	ScheduleChange
 }
 
-// ScheduleReceipt answers a NamedChange, as package view has it.
-type ScheduleReceipt = view.ScheduleReceipt
-
 // PutSchedules creates or changes schedules, at most 10,000, all or none; the receipts
 // are in the same order. Others stay as they are.
 func (c *Client) PutSchedules(
 	ctx context.Context, changes []NamedChange,
-) ([]ScheduleReceipt, error) {
+) ([]view.ScheduleReceipt, error) {
 	body := []byte(`{"schedules":[`)
 	for i := range changes {
 		if i > 0 {
@@ -290,7 +259,7 @@ func (c *Client) PutSchedules(
 	}
 	body = append(body, "]}"...)
 	var answer struct {
-		Schedules []ScheduleReceipt `json:"schedules"`
+		Schedules []view.ScheduleReceipt `json:"schedules"`
 	}
 	if err := c.send(ctx,
 		request{method: http.MethodPut, path: "/v1/schedules", body: body, safe: true},

@@ -160,7 +160,7 @@ func TestFiresAreReadAsTheAPIWritesThem(t *testing.T) {
 	fires, next, err := c.Fires(t.Context(), "nightly", FireFilter{}, "", 0)
 	day := 24 * time.Hour
 	at := func(d time.Duration) view.Time { return view.Time{Time: aMoment.Add(d)} }
-	want := []Fire{
+	want := []view.Fire{
 		{At: at(0), Through: at(0), Count: 1, Origin: task.OriginSchedule,
 			Outcome: task.FireFired, Task: view.TaskID{ID: nightly.LastTask}, Ended: "done",
 			Node:  "n1",
@@ -176,7 +176,7 @@ func TestFiresAreReadAsTheAPIWritesThem(t *testing.T) {
 		t.Errorf("%v, next %q %s", err, next, diff)
 	}
 	for _, f := range want {
-		var again Fire
+		var again view.Fire
 		text, err := json.Marshal(f)
 		if err == nil {
 			err = json.Unmarshal(text, &again)
@@ -224,7 +224,7 @@ func TestBackfillsAuditsAndPreviewsTravelWhole(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 	whole, err := c.AuditSchedule(t.Context(), "nightly", time.Time{}, time.Time{})
-	want := Audit{
+	want := view.Audit{
 		Schedule: "nightly", Complete: true, Demanded: 12, Fired: 3, Skipped: 1, Missed: 8,
 		Aside: 2, Holes: []view.Time{}, Strays: []view.Time{},
 		Late: view.Duration(1500 * time.Microsecond),
@@ -256,7 +256,7 @@ func TestBackfillsAuditsAndPreviewsTravelWhole(t *testing.T) {
 func TestCalendarsAreReadAsTheAPIWritesThem(t *testing.T) {
 	c := told(t)
 	all, err := c.Calendars(t.Context())
-	want := []CalendarLine{
+	want := []view.CalendarLine{
 		{Name: "de", Skip: 2, First: "2026-12-25", Last: "2026-12-26"},
 		{Name: "odd", Keep: 1, First: "2027-01-01", Last: "2027-01-01"},
 	}

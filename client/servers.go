@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rotahq/rota/view"
 )
 
 // servers is where calls go: to one of them until it can't be reached, then to the next.
@@ -160,7 +162,7 @@ func (c *Client) learn(ctx context.Context) error {
 		return fmt.Errorf("ask for nodes: %w", err)
 	}
 	var nodes struct {
-		Items []Node `json:"items"`
+		Items []view.Node `json:"items"`
 	}
 	if err := json.Unmarshal(a.body, &nodes); err != nil {
 		return fmt.Errorf("read nodes: %w", err)
@@ -191,14 +193,14 @@ func (c *Client) learn(ctx context.Context) error {
 
 // candidates are addresses of living nodes that calls may go to: the configured ones are known
 // already, and a token that is sent to a server over TLS is never sent to another one without.
-func (c *Client) candidates(nodes []Node) []string {
+func (c *Client) candidates(nodes []view.Node) []string {
 	guarded := slices.ContainsFunc(c.servers.given, func(s string) bool {
 		return strings.HasPrefix(s, "https:")
 	})
 	var list []string
 	for _, n := range nodes {
 		address := strings.TrimRight(n.Address, "/")
-		if n.State == NodeOffline || n.State == NodeUnreachable || address == "" ||
+		if n.State == view.NodeOffline || n.State == view.NodeUnreachable || address == "" ||
 			checkServer(address) != nil {
 			continue
 		}

@@ -116,9 +116,9 @@ func TestGivenServersAreNeverForgottenAndTheUsedOneStaysInUse(t *testing.T) {
 }
 
 func TestTokenThatGoesOverTLSIsNotSentWithout(t *testing.T) {
-	nodes := []Node{
-		{State: NodeWorking, Address: "http://10.0.0.1:7700"},
-		{State: NodeWorking, Address: "https://10.0.0.2:7700"},
+	nodes := []view.Node{
+		{State: view.NodeWorking, Address: "http://10.0.0.1:7700"},
+		{State: view.NodeWorking, Address: "https://10.0.0.2:7700"},
 	}
 	for given, want := range map[string]int{"http://a": 2, "https://a": 1} {
 		c := newClient(t, Config{Servers: []string{given}})
@@ -129,10 +129,10 @@ func TestTokenThatGoesOverTLSIsNotSentWithout(t *testing.T) {
 }
 
 func TestManyNodesAreLearnedInPart(t *testing.T) {
-	var nodes []Node
+	var nodes []view.Node
 	for i := range 3 * maxLearned {
-		nodes = append(nodes, Node{
-			State: NodeWorking, Address: fmt.Sprintf("http://10.0.0.1:%d", 1000+i),
+		nodes = append(nodes, view.Node{
+			State: view.NodeWorking, Address: fmt.Sprintf("http://10.0.0.1:%d", 1000+i),
 		})
 	}
 	c := newClient(t, Config{})
@@ -301,21 +301,21 @@ func TestClusterIsReadAsItIs(t *testing.T) {
 	c := newClient(t, Config{Servers: []string{url}})
 	at := view.Time{Time: time.Date(2026, 10, 1, 12, 0, 0, 123e6, time.UTC)}
 	got, err := c.Cluster(t.Context())
-	want := fmt.Sprintf("%+v", Cluster{
+	want := fmt.Sprintf("%+v", view.Cluster{
 		Keys: 3, Working: 2, Unowned: 1, Tolerance: 1, Store: "postgres", Version: "1",
-		Chores: []Chore{{Name: "beat", Node: "n1"}},
-		Nodes: []Node{
-			{Name: "n1", State: NodeWorking, CPU: .5,
-				Claims:  NodeClaims{Owned: 2, Target: 2, Cap: 4, Alarm: 9},
-				Strikes: []Strike{{By: "n2", Misses: 3}}, Joined: at},
+		Chores: []view.Chore{{Name: "beat", Node: "n1"}},
+		Nodes: []view.Node{
+			{Name: "n1", State: view.NodeWorking, CPU: .5,
+				Claims:  view.NodeClaims{Owned: 2, Target: 2, Cap: 4, Alarm: 9},
+				Strikes: []view.Strike{{By: "n2", Misses: 3}}, Joined: at},
 		},
-		Budget: Budget{Nodes: 1, Workers: 5, Weakest: []string{"n1", "n2"}},
+		Budget: view.Budget{Nodes: 1, Workers: 5, Weakest: []string{"n1", "n2"}},
 	})
 	if text := fmt.Sprintf("%+v", got); err != nil || text != want {
 		t.Errorf("%v\n got %s\nwant %s", err, text, want)
 	}
 	claims, err := c.Claims(t.Context())
-	if want := []Claim{{Key: "k/a", Owner: "n1", Token: 7, Until: at}}; err != nil ||
+	if want := []view.Claim{{Key: "k/a", Owner: "n1", Token: 7, Until: at}}; err != nil ||
 		!slices.Equal(claims, want) {
 		t.Errorf("claims %+v, %v", claims, err)
 	}

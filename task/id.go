@@ -2,7 +2,6 @@ package task
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math/bits"
 	"strings"
@@ -15,12 +14,6 @@ type ID struct {
 	Batch int64
 	N     int32 // >= 0
 }
-
-// ErrBadID is what ParseID returns for anything that String never gives.
-var ErrBadID = errors.New("not a task id")
-
-// ErrBadToken is what ParseToken returns for anything that Token.String never gives.
-var ErrBadToken = errors.New("not a hand-out token")
 
 // digits is Crockford's base 32 in lower case: no i, l, o, u, and in ASCII order.
 const digits = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -83,7 +76,7 @@ func ParseID(s string) (ID, error) {
 }
 
 // badID copies s, so that callers of ParseID need not allocate for good ids.
-func badID(s string) error { return fmt.Errorf("parse id %.40q: %w", strings.Clone(s), ErrBadID) }
+func badID(s string) error { return fmt.Errorf("parse id %.40q: not a task id", strings.Clone(s)) }
 
 // Token is the right to report one hand-out. Handlers that fence side effects order the tokens of
 // one task by (Seq, Span token): a later hand-out always has the greater one.
@@ -146,7 +139,7 @@ func ParseToken(s string) (Token, error) {
 
 // badToken copies s as badID does.
 func badToken(s string) error {
-	return fmt.Errorf("parse token %.60q: %w", strings.Clone(s), ErrBadToken)
+	return fmt.Errorf("parse token %.60q: not a hand-out token", strings.Clone(s))
 }
 
 func appendDigits(b []byte, v uint64) []byte {

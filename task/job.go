@@ -2,7 +2,6 @@ package task
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -136,9 +135,6 @@ type JobToken struct {
 	Seal   uint64 // binds the number to the group, job, replica and worker
 }
 
-// ErrBadJobToken: a text is no token of an assignment.
-var ErrBadJobToken = errors.New("no assignment token")
-
 func (t JobToken) String() string {
 	b := appendDigits(make([]byte, 0, 24), uint64(t.Number))
 	return string(appendDigits(append(b, tokenDot), t.Seal))
@@ -152,5 +148,5 @@ func ParseJobToken(s string) (JobToken, error) {
 			return JobToken{Number: int64(number), Seal: seal}, nil
 		}
 	}
-	return JobToken{}, fmt.Errorf("parse token %.60q: %w", strings.Clone(s), ErrBadJobToken)
+	return JobToken{}, fmt.Errorf("parse token %.60q: not an assignment's token", strings.Clone(s))
 }

@@ -1,20 +1,21 @@
-// Package view has the types in which Rota answers questions about a cluster: what the REST API
-// writes, and what package client reads and hands on.
+// Package view has the types in which Rota answers questions about a cluster, its nodes, the keys
+// that they look after, what happened, and what came of due times: what the REST API writes, and
+// what the calls of package client (and so of a rota.Node) answer with. A program only reads them.
 //
-// # Where a type stands
+//	func unwell(ctx context.Context, c *client.Client) ([]view.Node, error) {
+//		cluster, err := c.Cluster(ctx)
+//		if err != nil {
+//			return nil, err
+//		}
+//		return slices.DeleteFunc(cluster.Nodes, func(n view.Node) bool {
+//			return n.State == view.NodeWorking
+//		}), nil
+//	}
 //
-// A concept that workers and rules use too has its type in package task, and no other is made of
-// it. What is only ever looked at, as the cluster, its nodes and the keys that they look after,
-// stands here. Its type carries the JSON names and, as doc tags, what the API's document says of
-// its fields.
+// What programs write, too, has its type in package task (a task, a queue, a schedule, a job).
 //
-// Tasks, queues, workers, schedules, groups, jobs and assignments still have types of their own in
-// package client; each comes here, or gets its tags in package task, in its turn. The command line
-// prints these types with -o json where its documents are the API's byte for byte; for events,
-// notifiers and what came of due times it has documents of its own.
+// # JSON and times
 //
-// # Times
-//
-// Every time is a [Time]: text by RFC 3339 in UTC with milliseconds, and null when there is none.
-// A [Duration] is text as Go writes it.
+// Each type is written and read as the API's JSON. Every time is a [Time]: text by RFC 3339 in UTC
+// with milliseconds, and null when there is none. A [Duration] is text as Go writes it.
 package view

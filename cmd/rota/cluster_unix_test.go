@@ -21,6 +21,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 	"github.com/rotahq/rota/worker"
 )
 
@@ -47,20 +48,20 @@ func joined(t *testing.T, peers map[string]*victim, name string) {
 	for _, p := range peers {
 		c := p.connect()
 		eventuallyTrue(t, "node "+name+" is seen at work", func() bool {
-			return nodeOf(c, name).State == client.NodeWorking
+			return nodeOf(c, name).State == view.NodeWorking
 		})
 	}
 }
 
 // nodeOf is what c's server says of a node; nothing when it does not answer, or knows none.
-func nodeOf(c *client.Client, name string) client.Node {
+func nodeOf(c *client.Client, name string) view.Node {
 	nodes, err := c.Nodes(context.Background())
-	if i := slices.IndexFunc(nodes, func(n client.Node) bool {
+	if i := slices.IndexFunc(nodes, func(n view.Node) bool {
 		return n.Name == name
 	}); err == nil && i >= 0 {
 		return nodes[i]
 	}
-	return client.Node{}
+	return view.Node{}
 }
 
 // handedOut tells whether the store of all nodes knows of a hand-out of a task; one younger than
@@ -107,7 +108,7 @@ func TestRunningCommandOutlivesTheDeathOfEitherNode(t *testing.T) {
 		})
 		turn.dies.kill()
 		eventuallyTrue(t, "the other one has taken over", func() bool {
-			return nodeOf(c, turn.dies.member[3]).State == client.NodeOffline
+			return nodeOf(c, turn.dies.member[3]).State == view.NodeOffline
 		})
 		if err := os.WriteFile(ran+"."+id.String(), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -266,7 +267,7 @@ func TestNodeThatWasStoppedHarmsNobodyAndJoinsAgain(t *testing.T) {
 		submit()
 		time.Sleep(200 * time.Millisecond)
 		a := nodeOf(c, "a")
-		return a.State == client.NodeOffline && a.Seen.IsZero()
+		return a.State == view.NodeOffline && a.Seen.IsZero()
 	})
 	for _, id := range ids { // what it held, too
 		v, err := c.Task(t.Context(), id, time.Minute)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // Again and again the node that fires an every-second schedule is killed. Every second from the
@@ -52,10 +53,10 @@ func TestEverySecondIsFiredOnceThoughItsOwnersAreKilled(t *testing.T) {
 
 // newestFire is what came of the schedule's last due time; nothing when nothing did yet, or the
 // server does not answer.
-func newestFire(ctx context.Context, c *client.Client) client.Fire {
+func newestFire(ctx context.Context, c *client.Client) view.Fire {
 	fires, _, err := c.Fires(ctx, "each", client.FireFilter{}, "", 1)
 	if err != nil || len(fires) == 0 {
-		return client.Fire{}
+		return view.Fire{}
 	}
 	return fires[0]
 }
@@ -83,7 +84,7 @@ func auditEach(ctx context.Context, t *testing.T, c *client.Client, asked time.T
 	last := s.Next // the next second that is not handled
 	n := 0
 	for cursor, more := "", true; more; more = cursor != "" {
-		var list []client.Fire
+		var list []view.Fire
 		if list, cursor, err = c.Fires(
 			ctx, "each", client.FireFilter{Until: s.Next}, cursor, 1000,
 		); err != nil {

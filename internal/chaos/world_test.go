@@ -19,6 +19,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
+	"github.com/rotahq/rota/view"
 )
 
 // Limits are drawn small, so that much happens in two minutes.
@@ -256,7 +257,7 @@ func (w *world) awaitNodes() {
 			nodes, err := c.Nodes(w.t.Context())
 			working := 0
 			for _, n := range nodes {
-				if n.State == client.NodeWorking {
+				if n.State == view.NodeWorking {
 					working++
 				}
 			}

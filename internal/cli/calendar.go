@@ -11,6 +11,7 @@ import (
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
 )
 
@@ -103,7 +104,7 @@ func (a scheduleCommands) calendarList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.Show(term.Page[client.CalendarLine]{Items: append([]client.CalendarLine{},
+		return a.Show(term.Page[view.CalendarLine]{Items: append([]view.CalendarLine{},
 			list...)}, func() string {
 			t := a.Table("CALENDAR", "#SKIP", "#KEEP", "FIRST", "LAST")
 			for _, l := range list {

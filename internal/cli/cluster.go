@@ -6,6 +6,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
 )
 
@@ -30,7 +31,7 @@ die just now is the budget; the nodes named there are those whose death would hu
 	})
 }
 
-func (a nodeCommands) clusterText(c client.Cluster) string {
+func (a nodeCommands) clusterText(c view.Cluster) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("nodes", fmt.Sprintf("S = %d of %d work, n = %d", c.Working, len(c.Nodes), c.Tolerance))
 	s.Line("keys", keysText(c))
@@ -46,7 +47,7 @@ func (a nodeCommands) clusterText(c client.Cluster) string {
 	return s.String() + "\n" + a.nodeTable(c.Nodes)
 }
 
-func keysText(c client.Cluster) string {
+func keysText(c view.Cluster) string {
 	text := fmt.Sprintf("K = %s", term.Count(c.Keys))
 	switch {
 	case c.Unowned > 0:
@@ -58,7 +59,7 @@ func keysText(c client.Cluster) string {
 }
 
 // budgetText says how many nodes can die now.
-func budgetText(c client.Cluster) string {
+func budgetText(c view.Cluster) string {
 	var text string
 	switch n := c.Budget.Nodes; {
 	case c.Working == 0:

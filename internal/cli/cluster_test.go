@@ -5,29 +5,29 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/view"
 )
 
 func TestBudgetIsToldInWords(t *testing.T) {
 	for _, c := range []struct {
-		cluster              client.Cluster
+		cluster              view.Cluster
 		keys, budget, doomed string
 	}{
-		{client.Cluster{Tolerance: 1}, "K = 0", "no node works", ""},
-		{client.Cluster{Working: 1, Tolerance: 1, Budget: client.Budget{Weakest: []string{"a"}}},
+		{view.Cluster{Tolerance: 1}, "K = 0", "no node works", ""},
+		{view.Cluster{Working: 1, Tolerance: 1, Budget: view.Budget{Weakest: []string{"a"}}},
 			"K = 0", "no node can die: it is the only one that works; n promises 1",
 			"the death of a would hurt most"},
-		{client.Cluster{Keys: 1200, Unowned: 3, Working: 2,
-			Budget: client.Budget{Weakest: []string{"b"}}},
+		{view.Cluster{Keys: 1200, Unowned: 3, Working: 2,
+			Budget: view.Budget{Weakest: []string{"b"}}},
 			"K = 1,200, 3 looked after by nobody just now",
 			"no node can die without keys left over", "the death of b would hurt most"},
-		{client.Cluster{Keys: 7, Working: 3, Tolerance: 1,
-			Budget: client.Budget{Nodes: 1, Weakest: []string{"b", "a"}}},
+		{view.Cluster{Keys: 7, Working: 3, Tolerance: 1,
+			Budget: view.Budget{Nodes: 1, Weakest: []string{"b", "a"}}},
 			"K = 7, each looked after by a node",
 			"any 1 node can die at once, with every key still ownable",
 			"the deaths of b and a would hurt most: all of them at once are one too many"},
-		{client.Cluster{Keys: 7, Working: 5, Tolerance: 3,
-			Budget: client.Budget{Nodes: 2, Weakest: []string{"a", "b", "c"}}},
+		{view.Cluster{Keys: 7, Working: 5, Tolerance: 3,
+			Budget: view.Budget{Nodes: 2, Weakest: []string{"a", "b", "c"}}},
 			"K = 7, each looked after by a node",
 			"any 2 nodes can die at once, with every key still ownable; n promises 3",
 			"the deaths of a, b and c would hurt most: all of them at once are one too many"},

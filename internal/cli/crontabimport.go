@@ -15,6 +15,7 @@ import (
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
 )
 
@@ -91,7 +92,7 @@ func (a scheduleCommands) importCrontab(
 	for _, note := range table.notes {
 		fmt.Fprintf(a.Err, "%s: %s\n", file, note)
 	}
-	receipts := make([]client.ScheduleReceipt, len(changes))
+	receipts := make([]view.ScheduleReceipt, len(changes))
 	if !f.dryRun {
 		if receipts, err = c.PutSchedules(ctx, changes); err != nil {
 			return err
@@ -174,7 +175,7 @@ type importedDoc struct {
 }
 
 func (a scheduleCommands) showImport(
-	table *crontab, changes []client.NamedChange, receipts []client.ScheduleReceipt, dryRun bool,
+	table *crontab, changes []client.NamedChange, receipts []view.ScheduleReceipt, dryRun bool,
 ) error {
 	doc := term.Page[importedDoc]{Items: make([]importedDoc, len(changes))}
 	for i, n := range changes {

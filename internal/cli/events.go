@@ -85,7 +85,7 @@ func (a notifierCommands) allEvents(
 
 // eventDoc is an event in JSON: the command line writes its time last.
 type eventDoc struct {
-	client.Event
+	view.Event
 	Time view.Time `json:"time"`
 }
 
@@ -107,7 +107,7 @@ func (a notifierCommands) followEvents(
 	return nil
 }
 
-func (a notifierCommands) printEvent(e client.Event) error {
+func (a notifierCommands) printEvent(e view.Event) error {
 	if a.JSON() {
 		w := json.NewEncoder(a.Out)
 		w.SetEscapeHTML(false)
@@ -117,7 +117,7 @@ func (a notifierCommands) printEvent(e client.Event) error {
 	return err
 }
 
-func eventText(e client.Event) string {
+func eventText(e view.Event) string {
 	parts := []string{
 		fmt.Sprintf("%6d", e.Seq), term.Faint(e.Time.Local().Format("2006-01-02 15:04:05")),
 		mood(e.Kind), term.Bold(term.OneLine(e.Subject)), term.OneLine(e.Text),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
 )
 
@@ -24,11 +25,11 @@ for all.`,
 }
 
 // standing is the node's state in its colour.
-func standing(s client.NodeState) string {
+func standing(s view.NodeState) string {
 	switch s {
-	case client.NodeWorking:
+	case view.NodeWorking:
 		return term.Green(string(s))
-	case client.NodeDraining, client.NodeDrained:
+	case view.NodeDraining, view.NodeDrained:
 		return term.Yellow(string(s))
 	}
 	return term.Red(string(s))
@@ -49,14 +50,14 @@ runs itself, 4 parts memory. KEYS is how many keys it looks after, of how many i
 		if err != nil {
 			return err
 		}
-		return a.Show(term.Page[client.Node]{Items: append([]client.Node{}, nodes...)},
+		return a.Show(term.Page[view.Node]{Items: append([]view.Node{}, nodes...)},
 			func() string {
 				return a.nodeTable(nodes)
 			})
 	})
 }
 
-func (a nodeCommands) nodeTable(nodes []client.Node) string {
+func (a nodeCommands) nodeTable(nodes []view.Node) string {
 	t := a.Table("NODE", "STATE", "#SCORE", "#CPU", "#MEMORY", "#KEYS", "UP", "SEEN", "ADDRESS")
 	for _, n := range nodes {
 		t.Add(n.Name, standing(n.State), fmt.Sprintf("%.2f", n.Score),
@@ -111,14 +112,14 @@ func (a nodeCommands) drained(ctx context.Context, c *client.Client, name string
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(nodes, func(n client.Node) bool { return n.Name == name })
-		if i < 0 || nodes[i].State == client.NodeOffline {
+		i := slices.IndexFunc(nodes, func(n view.Node) bool { return n.Name == name })
+		if i < 0 || nodes[i].State == view.NodeOffline {
 			fmt.Fprintf(a.Err, "%s has stopped\n", name)
 			return nil
 		}
 		n := nodes[i]
 		switch left := leftOf(n); {
-		case n.State == client.NodeDrained:
+		case n.State == view.NodeDrained:
 			fmt.Fprintf(a.Err, "%s is drained\n", name)
 			return nil
 		case left != said:
@@ -133,7 +134,7 @@ func (a nodeCommands) drained(ctx context.Context, c *client.Client, name string
 	}
 }
 
-func leftOf(n client.Node) string {
+func leftOf(n view.Node) string {
 	left := term.Plural(n.Claims.Owned, "key") + " and holds " + term.Plural(n.Tasks, "task")
 	if n.Running > 0 {
 		left += " and runs " + term.Plural(n.Running, "task")

@@ -66,12 +66,12 @@ delivered, and what keeps the next one from it. Secrets are never shown.`,
 
 // notifierDoc is a notifier in JSON: the command line writes last since when it fails.
 type notifierDoc struct {
-	client.Notifier
+	view.Notifier
 	Failing view.Time `json:"failing"`
 }
 
 // destination says where a notifier's messages go.
-func destination(n client.Notifier) string {
+func destination(n view.Notifier) string {
 	if n.Kind == "email" {
 		return term.OneLine(strings.Join(n.To, ", "))
 	}
@@ -181,7 +181,7 @@ func (a notifierCommands) readSecret(name string, to *string) error {
 	return nil
 }
 
-func notifierText(n client.Notifier) string {
+func notifierText(n view.Notifier) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("notifier", term.Bold(n.Name))
 	s.Line("kind", n.Kind)

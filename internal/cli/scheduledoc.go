@@ -3,7 +3,6 @@ package cli
 import (
 	"time"
 
-	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
 )
@@ -25,14 +24,14 @@ type fireDoc struct {
 	Fired   time.Time        `json:"fired"`
 }
 
-func docOfFire(f *client.Fire) fireDoc {
+func docOfFire(f *view.Fire) fireDoc {
 	return fireDoc{
 		f.At.Time, f.Through.Time, f.Count, f.Origin, f.Outcome, f.Reason, f.Task, f.Ended, f.Node,
 		f.Fired.Time,
 	}
 }
 
-func docsOfFires(fires []client.Fire) []fireDoc {
+func docsOfFires(fires []view.Fire) []fireDoc {
 	docs := make([]fireDoc, len(fires))
 	for i := range fires {
 		docs[i] = docOfFire(&fires[i])
@@ -55,7 +54,7 @@ type backfilledDoc struct {
 	Fires []fireDoc   `json:"fires"`
 }
 
-func docOfBackfilled(b *client.Backfilled) backfilledDoc {
+func docOfBackfilled(b *view.Backfilled) backfilledDoc {
 	return backfilledDoc{timesOf(b.Times), b.Fired, docsOfFires(b.Fires)}
 }
 
@@ -76,7 +75,7 @@ type auditDoc struct {
 	Late     view.Duration `json:"late"`
 }
 
-func docOfAudit(a *client.Audit) auditDoc {
+func docOfAudit(a *view.Audit) auditDoc {
 	return auditDoc{
 		Schedule: a.Schedule, Complete: a.Complete, From: a.From.Time, To: a.To.Time,
 		Demanded: a.Demanded, Fired: a.Fired, Skipped: a.Skipped, Missed: a.Missed,
@@ -99,7 +98,7 @@ type noteDoc struct {
 	Text string    `json:"text"`
 }
 
-func docOfPreview(p *client.Preview) previewDoc {
+func docOfPreview(p *view.Preview) previewDoc {
 	notes := make([]noteDoc, len(p.Notes))
 	for i, note := range p.Notes {
 		notes[i] = noteDoc{note.At.Time, note.Text}

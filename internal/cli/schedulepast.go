@@ -57,11 +57,11 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 			return err
 		}
 		filter := client.FireFilter{Outcome: task.FireOutcome(outcome), Since: from, Until: to}
-		var fires []client.Fire
+		var fires []view.Fire
 		next := cursor
 		for more := true; more; more = next != "" && len(fires) < limit {
 			// of an outcome that is rare a page may have few, or none
-			var some []client.Fire
+			var some []view.Fire
 			if some, next, err = c.Fires(ctx, args[0], filter, next, limit-len(fires)); err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 	return cmd
 }
 
-func (a scheduleCommands) fireTable(fires []client.Fire, zone string) string {
+func (a scheduleCommands) fireTable(fires []view.Fire, zone string) string {
 	t := a.Table("DUE ("+zone+")", "OUTCOME", "TASK", "ENDED", "BY", "#LATE", "NODE", "REASON")
 	t.Below = true
 	for _, f := range fires {
@@ -187,7 +187,7 @@ holds them, resume lets them go on. --dry-run only says which due times it would
 	return cmd
 }
 
-func backfillText(done *client.Backfilled, dryRun bool) string {
+func backfillText(done *view.Backfilled, dryRun bool) string {
 	var text strings.Builder
 	queued := 0
 	for i, at := range done.Times {
@@ -262,7 +262,7 @@ of times that were not due (strays), and exits 1.`,
 }
 
 // auditText says what an audit found.
-func auditText(found *client.Audit) string {
+func auditText(found *view.Audit) string {
 	var text strings.Builder
 	verdict := term.Green("complete")
 	if !found.Complete {
