@@ -28,11 +28,13 @@ func ExampleNode_Claim() {
 	mailboxes := func(context.Context) ([]string, error) { return []string{"ann", "bob"}, nil }
 	read := func(ctx context.Context, c rota.Claim) {
 		reading.Done()
-		for ctx.Err() == nil { // one mail after the other
+		mails := make(chan string) // in life: of a connection that c.Held() bounds
+		for ctx.Err() == nil {     // one mail after the other
 			select {
-			case <-time.After(time.Hour):
-				// a mail came: read it with c.Held(), write what it said with c.Token
+			case mail := <-mails:
+				fmt.Println(mail) // written with c.Token, by which a late write is refused
 			case <-ctx.Done():
+			case <-c.Held().Done(): // another node may have it now: stop at once
 			}
 		}
 		fmt.Println("mailbox", c.Key, "is given back:", context.Cause(ctx))

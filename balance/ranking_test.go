@@ -26,6 +26,26 @@ func ExampleRanking() {
 	// a
 }
 
+// Two replicas on two different members, the least loaded first.
+func ExampleRanking_PickN() {
+	var workers Ranking[string]
+	workers.Add("a", 3)
+	workers.Add("b", 1)
+	workers.Add("c", 2)
+	for _, w := range workers.PickN(nil, 2, 10) {
+		fmt.Println(w.Value)
+	}
+	sum := 0.0
+	for w := range workers.All() {
+		sum += w.Load()
+	}
+	fmt.Println(workers.Len(), sum)
+	// Output:
+	// b
+	// c
+	// 3 26
+}
+
 // Most free first: the load is what is free, negated.
 func ExampleRanking_mostFreeFirst() {
 	var nodes Ranking[string]

@@ -10,7 +10,10 @@ func ExampleSortNodes() {
 	nodes := []string{"a", "b", "c"}
 	SortNodes(nodes, "schedule/nightly")
 	fmt.Println(nodes)
-	// Output: [b a c]
+	fmt.Println(Rendezvous("b", "schedule/nightly") > Rendezvous("a", "schedule/nightly"))
+	// Output:
+	// [b a c]
+	// true
 }
 
 func ExampleSortKeys() {

@@ -146,6 +146,7 @@ func ExampleClient_PauseGroup() {
 	g, err := c.Group(ctx, "tails")
 	must(err)
 	fmt.Println(g.Paused)
+	must(c.RefreshGroup(ctx, "tails"))      // read its jobs now, if they come from a file or a URL
 	must(c.RebalanceGroup(ctx, "tails"))    // spread what runs anew, within its policy
 	must(c.DeleteGroup(ctx, "tails", true)) // with its jobs
 	// Output:

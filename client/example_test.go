@@ -131,5 +131,10 @@ func ExampleError() {
 	defer c.Close()
 	err = c.Retry(context.Background(), task.ID{Batch: 1})
 	fmt.Println(errors.Is(err, client.ErrNotFound), err)
-	// Output: true retry task 000000000000110: 404 no such thing
+	if refusal, ok := errors.AsType[*client.Error](err); ok {
+		fmt.Println(refusal.Status, refusal.Denied()) // denied: a token is missing, or wrong
+	}
+	// Output:
+	// true retry task 000000000000110: 404 no such thing
+	// 404 false
 }

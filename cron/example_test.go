@@ -54,3 +54,20 @@ func ExampleSkip() {
 	fmt.Println(s.On(holidays).Next(time.Date(2026, 12, 24, 12, 0, 0, 0, time.UTC)))
 	// Output: 2026-12-28 09:00:00 +0000 UTC
 }
+
+// Only these days, whatever the expression says of days.
+func ExampleKeep() {
+	closing, err := cron.Keep("2026-03-31", "2026-06-30")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := cron.Parse("0 18 * * *", cron.Options{Zone: time.UTC})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s = s.On(closing)
+	fmt.Println(s.Next(time.Date(2026, 3, 20, 0, 0, 0, 0, s.Zone())))
+	// Output: 2026-03-31 18:00:00 +0000 UTC
+}

@@ -8,11 +8,11 @@ import (
 
 func ExampleParseLoad() {
 	l, err := ParseLoad(2.125)
-	fmt.Println(l, l+Unit, err)
+	fmt.Println(l, l+Unit, l.Float(), err)
 	_, err = ParseLoad(0.0001)
 	fmt.Println(err)
 	// Output:
-	// 2.125 3.125 <nil>
+	// 2.125 3.125 2.125 <nil>
 	// load 0.0001: more than three decimals
 }
 

@@ -25,6 +25,8 @@ func ExampleCompute() {
 		fmt.Printf("start %s/%d on %s\n", x.Job, x.Replica, x.Worker)
 	}
 
+	fmt.Println("nothing to do:", plan.Empty())
+
 	s.Jobs[0].Replicas = 3
 	plan, _ = Compute(s, Policy{Replicas: 2})
 	for _, x := range plan.Pending {
@@ -34,6 +36,7 @@ func ExampleCompute() {
 	// start feed/1 on b
 	// start ticker/0 on b
 	// start ticker/1 on a
+	// nothing to do: false
 	// feed/2 waits: every worker that could take it has another replica of the job: of 2 workers 2 have another replica of the job
 }
 

@@ -29,10 +29,15 @@ func ExampleSharedBudgets() {
 	b := SharedBudgets(demands)[0]
 	fmt.Printf("together: %d, and without %v %d replicas of %v have no place\n", b.Workers,
 		b.Breaking(), b.Short, b.Groups)
+	for i := range demands { // once a has died
+		demands[i] = demands[i].Without(map[string]bool{"a": true})
+	}
+	fmt.Println("then there is no room for all:", SharedBudgets(demands)[0].Broken())
 	// Output:
 	// feeds alone: 1
 	// prices alone: 1
 	// together: 0, and without [a] 2 replicas of [feeds prices] have no place
+	// then there is no room for all: true
 }
 
 // tenant is a job, and the workers that may run it, by number.

@@ -170,3 +170,14 @@ func ExampleNew() {
 	// bee 4
 	// cat 2
 }
+
+// A runner that gets nothing says why.
+func ExampleRunnerView_Reason() {
+	p := must(pool.Lanes(pool.Config{Runners: 1}))
+	defer p.Close()
+	p.Run(context.Background(), 5, func(context.Context, pool.Lane) error {
+		fmt.Println(p.View().Runners[0].Reason())
+		return nil
+	})
+	// Output: runs 1 functions of load 5
+}

@@ -35,6 +35,6 @@ func ExampleChild_Call() {
 	defer c.Close()
 	err = c.Call(context.Background(), map[string]int{"n": 1}, nil)
 	refused, answered := errors.AsType[pool.ChildError](err)
-	fmt.Println(refused, answered)
-	// Output: not today true
+	fmt.Println(refused, answered, c.Pid() > 0)
+	// Output: not today true true
 }
