@@ -5,19 +5,48 @@
 // them, and, with Config.Listen, the REST API through which other programs submit tasks and work
 // them off.
 //
+//	package main
+//
+//	import (
+//		"context"
+//		"errors"
+//		"log"
+//		"os"
+//		"os/signal"
+//
+//		"github.com/rotahq/rota"
+//	)
+//
+//	// Mail is what tasks of send carry.
 //	type Mail struct{ To string }
 //
 //	var send = rota.Define[Mail]("mail")
 //
-//	node, err := rota.Open(ctx, rota.Config{Store: "sqlite:work.db"})
-//	rota.Handle(node, send, func(ctx context.Context, t rota.Task[Mail]) rota.Outcome {
-//		if err := deliver(ctx, t.Args.To); err != nil {
-//			return rota.Retry(err) // again after 1, 2, 4, 8, 10, 10 … seconds, up to 5 times
+//	func main() {
+//		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+//		defer stop()
+//		node, err := rota.Open(ctx, rota.Config{Store: "sqlite:work.db"})
+//		if err != nil {
+//			log.Fatal(err)
 //		}
-//		return rota.Finish(nil)
-//	})
-//	go node.Run(ctx)
-//	node.Submit(ctx, send.New(Mail{To: "ada"}))
+//		rota.Handle(node, send, func(ctx context.Context, t rota.Task[Mail]) rota.Outcome {
+//			if err := deliver(ctx, t.Args.To); err != nil {
+//				return rota.Retry(err) // after 1, 2, 4 and 8 s: five attempts in all
+//			}
+//			return rota.Finish(nil)
+//		})
+//		if _, err := node.Submit(ctx, send.New(Mail{To: "ada"})); err != nil {
+//			log.Fatal(errors.Join(err, node.Close()))
+//		}
+//		if err := node.Run(ctx); err != nil { // until Ctrl-C, and until all is reported
+//			log.Fatal(err)
+//		}
+//	}
+//
+//	func deliver(_ context.Context, to string) error {
+//		log.Println("dear", to)
+//		return nil
+//	}
 //
 // A [Type] is a kind of task: the queue, the stage, and what tasks carry there. Tasks of any type
 // go the untyped way beneath: a Submission with a Context of JSON, and [Node.Handle].

@@ -1,6 +1,31 @@
 // Package balance decides who looks after what, and who gets the next piece of work. It is pure: no
 // I/O, no clock, no luck; the same values give the same answer on every machine.
 //
+//	package main
+//
+//	import (
+//		"fmt"
+//
+//		"github.com/rotahq/rota/balance"
+//	)
+//
+//	func main() {
+//		plan := balance.Claims(balance.Snapshot{ // what node a sees, once a beat
+//			Self: "a",
+//			Nodes: []balance.Node{
+//				{Name: "a", Weight: 1, Working: true}, {Name: "b", Weight: 1, Working: true},
+//			},
+//			Keys:   []balance.Key{{Name: "mailbox/ann"}, {Name: "mailbox/bob"}},
+//			Limits: balance.Limits{Claim: 10, Release: 10},
+//		})
+//		fmt.Println(plan.Share, plan.Claim)
+//
+//		var workers balance.Ranking[string]
+//		workers.Add("v", 2)
+//		workers.Add("w", 1)
+//		fmt.Println(workers.Pick(1).Value) // the least loaded gets the next piece of work
+//	}
+//
 // # Claims: who looks after which key
 //
 // K keys must each have exactly one owner among nodes that come and go, and no node is special.

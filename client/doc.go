@@ -1,11 +1,40 @@
 // Package client speaks to a rota server from Go: it submits tasks, looks at them, acts on them,
 // configures queues and groups of jobs, and is the queue of a remote worker.
 //
-//	c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:7700"}})
-//	…
-//	defer c.Close()
-//	receipts, err := c.Submit(ctx, mail.New(Mail{To: "ann"}))
-//	view, err := c.Task(ctx, receipts[0].ID, time.Minute) // waits for the end
+//	package main
+//
+//	import (
+//		"context"
+//		"fmt"
+//		"log"
+//		"time"
+//
+//		"github.com/rotahq/rota/client"
+//		"github.com/rotahq/rota/task"
+//	)
+//
+//	// Mail is what tasks of mail carry.
+//	type Mail struct{ To string }
+//
+//	var mail = task.Define[Mail]("mail")
+//
+//	func main() {
+//		c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:7700"}})
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		defer c.Close()
+//		ctx := context.Background()
+//		receipts, err := c.Submit(ctx, mail.New(Mail{To: "ann"}))
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		view, err := c.Task(ctx, receipts[0].ID, time.Minute) // waits so long for the end
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		fmt.Println(view.State, string(view.Result))
+//	}
 //
 // # Gathering
 //

@@ -1,6 +1,30 @@
 // Package cron reads cron expressions and finds the times at which they are due. It is pure: no
 // clock, no goroutines, no state; a [Schedule] never changes and may be used by all.
 //
+//	package main
+//
+//	import (
+//		"fmt"
+//		"log"
+//		"time"
+//
+//		"github.com/rotahq/rota/cron"
+//	)
+//
+//	func main() {
+//		berlin, err := time.LoadLocation("Europe/Berlin")
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		s, err := cron.Parse("30 2 * * MON-FRI", cron.Options{Zone: berlin})
+//		if err != nil {
+//			log.Fatal(err) // says which field, and what may stand there
+//		}
+//		fmt.Println(s.Describe(cron.English))
+//		next := s.Next(time.Now())
+//		fmt.Println(next, s.Note(next)) // a note when the clocks change then
+//	}
+//
 // An expression has five fields, or six with seconds in front:
 //
 //	second  0-59            minute  0-59            hour   0-23

@@ -2,14 +2,38 @@
 // after a key, a member of a group. Of all processes that share a store, at most one holds a name
 // at a time, and when it dies the name is free by itself.
 //
-//	k, err := lease.New(lease.Config{Store: store, Holder: "host-7/4711"})
-//	go k.Run(ctx)
-//	l, err := k.Acquire(ctx, "report/daily", nil)
-//	if errors.Is(err, lease.ErrTaken) {
-//		return // somebody else looks after it
+//	package main
+//
+//	import (
+//		"context"
+//		"errors"
+//		"fmt"
+//		"log"
+//
+//		"github.com/rotahq/rota/lease"
+//	)
+//
+//	func main() {
+//		ctx, stop := context.WithCancel(context.Background())
+//		defer stop()
+//		store := &lease.Memory{} // in earnest a table that all processes see
+//		k, err := lease.New(lease.Config{Store: store, Holder: "host-7/4711"})
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		go k.Run(ctx) // renews once a second
+//		l, err := k.Acquire(ctx, "report/daily", nil)
+//		if errors.Is(err, lease.ErrTaken) {
+//			return // somebody else looks after it
+//		}
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		defer l.Release(ctx)
+//		write(l.Context(), l.Token()) // the context ends when the holding does
 //	}
-//	defer l.Release(ctx)
-//	write(l.Context(), l.Token()) // the context ends when the holding does
+//
+//	func write(ctx context.Context, token int64) { fmt.Println(ctx.Err(), token > 0) }
 //
 // A [Keeper] is one process's side of it. It renews everything it holds in one call of the store
 // per beat, so that 10,000 names cost no more statements than one. The [Store] is three short

@@ -3,6 +3,34 @@
 // and tire. It is pure: no I/O, no clock, no luck; the same values give the same plan on every
 // machine, in whatever order they stand.
 //
+//	package main
+//
+//	import (
+//		"fmt"
+//		"log"
+//
+//		"github.com/rotahq/rota/place"
+//	)
+//
+//	func main() {
+//		state := place.State{ // what there is, and what runs now
+//			Jobs:    []place.Job{{Name: "feed", Load: place.Unit}},
+//			Workers: []place.Worker{{Name: "a", Capacity: 4 * place.Unit}},
+//		}
+//		plan, err := place.Compute(state, place.Policy{Replicas: 2})
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		for _, s := range plan.Start {
+//			fmt.Println("start", s.Job, s.Replica, "on", s.Worker)
+//		}
+//		for _, p := range plan.Pending {
+//			fmt.Println(p.Job, p.Replica, "waits:", p.Reason)
+//		}
+//	}
+//
+// It answers three questions:
+//
 //	plan, err := place.Compute(state, policy)   // what runs now → what to start, stop and move, and what waits, and why
 //	e, err := place.Explain(state, policy, job) // why a job is where it is, or why it waits, and what would change that
 //	b, err := place.FaultBudget(state, policy)  // how many workers can die with every replica still placeable

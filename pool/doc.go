@@ -1,8 +1,31 @@
 // Package pool runs functions on n runners, each on the one that is least loaded at that moment.
 //
-//	p, err := pool.Lanes(pool.Config{Runners: 4})
-//	sum, err := pool.Do(ctx, p, 100, func(ctx context.Context, lane pool.Lane) (int, error) { … })
-//	err = p.Close()
+//	package main
+//
+//	import (
+//		"context"
+//		"fmt"
+//		"log"
+//
+//		"github.com/rotahq/rota/pool"
+//	)
+//
+//	func main() {
+//		p, err := pool.Lanes(pool.Config{Runners: 4})
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		const load = 100 // what it will cost, in any unit
+//		sum, err := pool.Do(context.Background(), p, load,
+//			func(_ context.Context, lane pool.Lane) (int, error) { return 6 * 7, nil })
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		fmt.Println(sum)
+//		if err := p.Close(); err != nil {
+//			log.Fatal(err)
+//		}
+//	}
 //
 // A [Runner] is what functions run on, and they are given it: a [Lane] is just a number, so that
 // 4 lanes run 4 functions at the same time on their callers' goroutines; a [Child] is a process

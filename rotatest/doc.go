@@ -1,12 +1,38 @@
 // Package rotatest tests programs that submit and handle tasks: with the real engine and a real
 // store, on a clock that the test moves. A handler's test:
 //
-//	func TestOrderIsChargedAndShipped(t *testing.T) {
+//	package shop_test
+//
+//	import (
+//		"context"
+//		"testing"
+//		"time"
+//
+//		"github.com/rotahq/rota"
+//		"github.com/rotahq/rota/rotatest"
+//	)
+//
+//	type Order struct{ Number int }
+//
+//	var charge = rota.Define[Order]("orders")
+//
+//	// handle is what the program calls with its node.
+//	func handle(to rota.Handlers) {
+//		rota.Handle(to, charge, func(_ context.Context, t rota.Task[Order]) rota.Outcome {
+//			if t.Attempt == 1 {
+//				return rota.Snooze(time.Hour) // the bank is closed
+//			}
+//			return rota.Finish("paid")
+//		})
+//	}
+//
+//	func TestOrderIsCharged(t *testing.T) {
 //		rotatest.Run(t, func(t *testing.T, r *rotatest.Rig) {
-//			shop.Handle(r) // as the program does: rota.Handle(r, charge, …)
+//			handle(r)
 //			r.Submit(t.Context(), charge.New(Order{Number: 7}))
-//			r.WorkAll(t.Context())
-//			rotatest.RequireSubmitted(t, r, ship, Parcel{To: "Ada"})
+//			r.Advance(2 * time.Hour)
+//			id := rotatest.RequireSubmitted(t, r, charge, Order{Number: 7})
+//			rotatest.RequireOutcome(t, r, id, rota.Finish("paid"))
 //		})
 //	}
 //

@@ -1,10 +1,26 @@
 // Package tick is a coarse timer for very many deadlines that mostly never come: silence limits
 // that every message moves, timeouts of work that ends in time.
 //
-//	clock := tick.New(tick.Config{})
-//	go clock.Run(ctx)
-//	silence := clock.After(15*time.Second, func() { lost(worker) })
-//	silence.Reset(15 * time.Second) // any message from the worker
+//	package main
+//
+//	import (
+//		"context"
+//		"fmt"
+//		"time"
+//
+//		"github.com/rotahq/rota/tick"
+//	)
+//
+//	func main() {
+//		ctx, stop := context.WithCancel(context.Background())
+//		clock := tick.New(tick.Config{})
+//		silence := clock.After(150*time.Millisecond, func() {
+//			fmt.Println("the worker is lost")
+//			stop()
+//		})
+//		silence.Reset(150 * time.Millisecond) // at any message from the worker
+//		clock.Run(ctx)
+//	}
 //
 // # Laws
 //

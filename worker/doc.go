@@ -3,20 +3,49 @@
 // and reports what became of it. Jobs are endless work; the server says which of a group's jobs
 // this worker is to run, and moves them when workers come and go.
 //
+//	package main
+//
+//	import (
+//		"context"
+//		"log"
+//		"os"
+//		"os/signal"
+//
+//		"github.com/rotahq/rota/client"
+//		"github.com/rotahq/rota/task"
+//		"github.com/rotahq/rota/worker"
+//	)
+//
+//	// Mail is what tasks of mail carry.
+//	type Mail struct{ To string }
+//
 //	var mail = task.Define[Mail]("mail")
 //
-//	w, err := worker.New(worker.Config{Queue: c, Name: "mailer-1", Capacity: 16})
-//	…
-//	worker.Handle(w, mail, func(ctx context.Context, t task.Task[Mail]) task.Outcome {
-//		if err := send(ctx, t.Args); err != nil {
-//			return task.Retry(err)
+//	func main() {
+//		c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:7700"}})
+//		if err != nil {
+//			log.Fatal(err)
 //		}
-//		return task.Finish(nil)
-//	})
-//	w.HandleJob("feeds", func(ctx context.Context, a task.Assignment) error {
-//		return follow(ctx, a.Job, a.Token.Number) // until ctx ends
-//	})
-//	err = w.Run(ctx) // until ctx ends and everything is reported
+//		defer c.Close()
+//		w, err := worker.New(worker.Config{Queue: c, Name: "mailer-1", Capacity: 16})
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		worker.Handle(w, mail, func(ctx context.Context, t task.Task[Mail]) task.Outcome {
+//			worker.Logf(ctx, "dear %s", t.Args.To)
+//			return task.Finish("sent")
+//		})
+//		w.HandleJob("feeds", func(ctx context.Context, a task.Assignment) error {
+//			log.Println("following", a.Job, "with token", a.Token.Number)
+//			<-ctx.Done() // a job goes on until the server ends it
+//			return nil
+//		})
+//		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+//		defer stop()
+//		if err := w.Run(ctx); err != nil { // until Ctrl-C, and until all is reported
+//			log.Fatal(err)
+//		}
+//	}
 //
 // # What holds
 //
