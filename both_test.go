@@ -17,17 +17,14 @@ import (
 )
 
 // A node does what a client does, by the same calls: those of its own hide the client's only with
-// the same arguments and answers.
+// the same arguments and answers, Close included.
 func TestANodeHasEachCallOfAClientAsTheClientHasIt(t *testing.T) {
-	own := map[string]bool{
-		"Close": true, // a node's can fail
-	}
 	of, node := reflect.TypeFor[*client.Client](), reflect.TypeFor[*Node]()
 	for m := range of.Methods() {
 		at, ok := node.MethodByName(m.Name)
 		if !ok {
 			t.Errorf("a node has no %s", m.Name)
-		} else if want, got := plain(m), plain(at); want != got && !own[m.Name] {
+		} else if want, got := plain(m), plain(at); want != got {
 			t.Errorf("%s of a node is %s, of a client %s", m.Name, got, want)
 		}
 	}

@@ -29,7 +29,7 @@ func speaks(t *testing.T, n *Node) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { c.Close() })
 	return c
 }
 
@@ -145,7 +145,7 @@ func TestWorkersAreSeenAndSteeredThroughAnyNode(t *testing.T) {
 					Fixed: true, Token: "admin-token-0123456789"}); err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(at[i].Close)
+				t.Cleanup(func() { at[i].Close() })
 			}
 			if err := nodes[0].peers.Probe(
 				t.Context(), "b", "http://"+nodes[1].Addr(),

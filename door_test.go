@@ -43,7 +43,7 @@ func TestHandlerServesTheAPIInAnotherServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(c.Close)
+		t.Cleanup(func() { c.Close() })
 		return c
 	}
 	got, err := n.Submit(t.Context(), Submission{Queue: "q"})

@@ -126,7 +126,7 @@ func TestDatabaseThatCannotBeWrittenToIsAnOutage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { c.Close() })
 	calls := map[string]func() error{
 		"submit": func() error {
 			_, err := c.Submit(t.Context(), task.Submission{Queue: "q"})

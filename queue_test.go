@@ -83,7 +83,7 @@ func TestClientIsAQueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(c.Close)
+		t.Cleanup(func() { c.Close() })
 		return remote{c, n}
 	})
 }
@@ -121,7 +121,7 @@ func TestNodeGivesJobsToClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(c.Close)
+		t.Cleanup(func() { c.Close() })
 		return jobHouse{c.Beat, n}
 	})
 }

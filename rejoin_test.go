@@ -172,7 +172,7 @@ func TestNodeWhoseStoreStandsStillRefusesCallsThatChangedNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { c.Close() })
 	submit := func() error {
 		_, err := c.Submit(t.Context(), task.Submission{Queue: "q"})
 		return err

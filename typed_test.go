@@ -55,7 +55,7 @@ func eachWay(t *testing.T, conf Config, prepare func(*Node), test func(*testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { c.Close() })
 	t.Run("node", func(t *testing.T) { test(t, n) })
 	t.Run("client", func(t *testing.T) { test(t, c) })
 }

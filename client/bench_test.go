@@ -28,7 +28,7 @@ func canned(b *testing.B, body []byte) *Client {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(c.Close)
+	b.Cleanup(func() { c.Close() })
 	return c
 }
 

@@ -151,13 +151,14 @@ func New(c Config) (*Client, error) {
 }
 
 // Close waits for gathered calls still in flight and drops the connections. Don't call other
-// methods after it.
-func (c *Client) Close() {
+// methods after it. A client's never fails: the error is a node's, which closes its store.
+func (c *Client) Close() error {
 	c.servers.stop()
 	c.flights.Wait()
 	if c.config.HTTP == nil {
 		c.http.CloseIdleConnections()
 	}
+	return nil
 }
 
 // transport is tuned for few hosts and many calls at once: plain HTTP/1.1, since one connection per

@@ -45,7 +45,7 @@ func newClient(t *testing.T, c Config) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(cl.Close)
+	t.Cleanup(func() { cl.Close() })
 	return cl
 }
 

@@ -302,7 +302,7 @@ func (s *victim) connect() *client.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(c.Close)
+	s.t.Cleanup(func() { c.Close() })
 	return c
 }
 
