@@ -2,7 +2,7 @@
 GO ?= go
 TOOL = $(GO) tool -modfile=tools.mod
 
-.PHONY: check quick format vet lint test race chaos fuzz bench figures build
+.PHONY: check quick format vet lint test race chaos scenarios fuzz bench figures build
 
 check: format vet lint test race
 
@@ -40,6 +40,11 @@ SEED ?= 0
 chaos:
 	$(GO) vet -tags chaos ./internal/chaos
 	$(GO) test -tags chaos -count 1 -timeout 0 -v -run '$(RUN)' ./internal/chaos -for $(FOR) -failovers $(FAILOVERS) -seed $(SEED)
+
+# What five documents describe, played by the real binary, two scenarios at a time: make scenarios RUN=Stories/003/drain
+scenarios:
+	$(GO) vet -tags scenarios ./internal/scenarios
+	$(GO) test -tags scenarios -count 1 -timeout 10m -parallel 2 -run '$(RUN)' ./internal/scenarios
 
 # Each fuzz target for a while: make fuzz TIME=1m
 TIME ?= 20s
