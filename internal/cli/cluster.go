@@ -40,11 +40,19 @@ func (a nodeCommands) clusterText(c view.Cluster) string {
 	s.Line("workers",
 		fmt.Sprintf("%d of them can die with every replica still placeable", c.Budget.Workers))
 	for _, chore := range c.Chores {
-		s.Line("chores", fmt.Sprintf("%s: done by %s last", chore.Name, chore.Node))
+		s.Line("chores", choreText(chore))
 	}
 	s.Line("store", c.Store)
 	s.Line("version", c.Version)
 	return s.String() + "\n" + a.nodeTable(c.Nodes)
+}
+
+// choreText says who did a chore last; a cluster that has just begun has nobody who did.
+func choreText(chore view.Chore) string {
+	if chore.Node == "" {
+		return chore.Name + ": not done yet"
+	}
+	return fmt.Sprintf("%s: done by %s last", chore.Name, chore.Node)
 }
 
 func keysText(c view.Cluster) string {

@@ -41,3 +41,14 @@ func TestBudgetIsToldInWords(t *testing.T) {
 		}
 	}
 }
+
+func TestChoreThatNobodyDidYetNamesNobody(t *testing.T) {
+	for chore, want := range map[view.Chore]string{
+		{Name: "beat"}:            "beat: not done yet",
+		{Name: "beat", Node: "n"}: "beat: done by n last",
+	} {
+		if got := choreText(chore); got != want {
+			t.Errorf("%+v: %q, want %q", chore, got, want)
+		}
+	}
+}
