@@ -243,6 +243,9 @@ func (m *memory) judge(now, at time.Time) (spared, active int) {
 	slices.SortFunc(losses, func(a, b loss) int {
 		return strings.Compare(a.worker.name, b.worker.name)
 	})
+	for _, w := range m.unheard(now) { // else what it loses could come back to it by a hold
+		w.dismiss()
+	}
 	brake := len(losses) >= least && float64(len(losses)) > share*float64(active)
 	for _, l := range losses {
 		if brake && !l.worker.spared {
@@ -261,6 +264,18 @@ func (m *memory) judge(now, at time.Time) (spared, active int) {
 		return len(losses), active
 	}
 	return 0, active
+}
+
+// unheard are the workers whose holds wait though nothing was heard of them for their whole limit,
+// by name. One that lives asks again when its hold ends with nothing.
+func (m *memory) unheard(now time.Time) (list []*worker) {
+	for _, w := range m.workers {
+		if w.beats && len(w.waiting) > 0 && w.silent(now) >= max(w.patience, 3*w.told) {
+			list = append(list, w)
+		}
+	}
+	slices.SortFunc(list, func(a, b *worker) int { return strings.Compare(a.name, b.name) })
+	return list
 }
 
 // pardon lets every worker's silence count from now: this process itself was stopped, so it could
