@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,11 +20,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Bounds of what a story waits for.
+// patience is how long a story waits at most until something is so.
+var patience = flag.Duration("patience", 40*time.Second, "how long until waits at most")
+
 const (
-	patience = 40 * time.Second // until something is so
-	longest  = 60 * time.Second // that one command takes
-	pause    = 50 * time.Millisecond
+	longest = 60 * time.Second // that one command takes
+	pause   = 50 * time.Millisecond
 )
 
 // answer is what a command printed, and how it ended.
@@ -159,7 +161,7 @@ func sees(ts *testscript.TestScript, _ bool, args []string) {
 			wrong = fmt.Errorf("it exited with %d", a.code)
 		}
 		over := wrong == nil && time.Since(begun) >= stay ||
-			wrong != nil && (how != "until" || time.Since(begun) > patience)
+			wrong != nil && (how != "until" || time.Since(begun) > *patience)
 		if !over {
 			continue
 		}
