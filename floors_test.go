@@ -36,10 +36,9 @@ var floors = map[string]int{
 	"internal/store/blob": 2, "internal/notify": 2, "internal/peers": 2,
 	"internal/store/storetest": 2, "internal/pgtest": 2, "internal/sim": 3, "internal/chaos": 3,
 	"internal/unserved": 2, "internal/queuetest": 2, "worker": 2, "client": 2,
-	"internal/scenarios": 4,
 	".":        3,
 	"cmd/rota": 4, "internal/cli": 4, "internal/demo": 4, "internal/simulate": 4,
-	"internal/bench": 4, "rotatest": 4,
+	"internal/bench": 4, "rotatest": 4, "internal/scenarios": 4,
 }
 
 // lodgers are rooms that other rooms may import: a store of files that the SQL stores keep their
