@@ -131,8 +131,10 @@ type Outcome struct {
 	Stage   string          // of KindNext: the stage that follows
 	Context json.RawMessage // what is passed on from here; nil keeps the present context
 	Result  json.RawMessage // of KindDone and KindFail: kept for whoever asks
-	Delay   time.Duration   // of KindRetry (0 = by the queue's back-off) and KindSnooze
-	Error   string          // for people; cut at 4,096 bytes
+	// how long until the task is due again: of KindNext, of KindRetry (0 = by the queue's back-off)
+	// and of KindSnooze
+	Delay time.Duration
+	Error string // for people; cut at 4,096 bytes
 }
 
 // Finish says that the task ended well. result may be nil, a json.RawMessage (kept byte for byte)
@@ -153,6 +155,19 @@ func Next(stage string, context any) Outcome {
 		return Fail(fmt.Errorf("encode context: %w", err))
 	}
 	return Outcome{Kind: KindNext, Stage: stage, Context: raw}
+}
+
+// NextAfter is Next with a wait in between: the stage that follows begins d from now.
+func NextAfter(d time.Duration, stage string, context any) Outcome {
+	return after(d, Next(stage, context))
+}
+
+// after is an outcome with a wait, unless it became a failure.
+func after(d time.Duration, o Outcome) Outcome {
+	if o.Kind == KindNext {
+		o.Delay = d
+	}
+	return o
 }
 
 // Retry says that the attempt failed and should be repeated after the queue's back-off. It is

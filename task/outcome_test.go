@@ -57,6 +57,12 @@ func TestOutcomesSayWhatTheirNamesSay(t *testing.T) {
 		{task.Next("s", json.RawMessage(`{`)), task.Outcome{
 			Kind: task.KindFail, Error: "encode context: not valid JSON",
 		}},
+		{task.NextAfter(time.Hour, "s", 7), task.Outcome{
+			Kind: task.KindNext, Stage: "s", Context: json.RawMessage(`7`), Delay: time.Hour,
+		}},
+		{task.NextAfter(time.Hour, "s", json.RawMessage(`{`)), task.Outcome{
+			Kind: task.KindFail, Error: "encode context: not valid JSON",
+		}},
 		{task.Retry(no), task.Outcome{Kind: task.KindRetry, Error: "no"}},
 		{task.Retry(nil), task.Outcome{Kind: task.KindRetry}},
 		{task.RetryAfter(s, no), task.Outcome{Kind: task.KindRetry, Delay: s, Error: "no"}},

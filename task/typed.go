@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 )
 
 // Type is a kind of task: the queue that its tasks go to, the stage of theirs that it stands for,
@@ -78,6 +79,9 @@ func (t Type[A]) Next(args A) Outcome {
 	}
 	return Outcome{Kind: KindNext, Stage: t.Stage, Context: context}
 }
+
+// NextAfter is Next with a wait in between: the stage of t begins d from now.
+func (t Type[A]) NextAfter(d time.Duration, args A) Outcome { return after(d, t.Next(args)) }
 
 // Decode reads a context, as of a hand-out, of a View or of a FinalNotice. None is read as null. An
 // error names the place.

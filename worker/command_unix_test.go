@@ -63,6 +63,9 @@ func TestExitCodeAndOutputFileDecide(t *testing.T) {
 			}},
 		{"delay", `echo '{"delay":"1m30s"}' >$ROTA_OUTPUT; exit 75`,
 			task.Outcome{Kind: task.KindRetry, Delay: 90 * time.Second, Error: "exit status 75"}},
+		{"a wait before the next stage",
+			`echo '{"outcome":"next","stage":"b","delay":"2h"}' >$ROTA_OUTPUT`,
+			task.Outcome{Kind: task.KindNext, Stage: "b", Delay: 2 * time.Hour}},
 		{"null is none", `echo '{"context":null,"result":null}' >$ROTA_OUTPUT`, task.Outcome{
 			Kind: task.KindDone,
 		}},

@@ -17,7 +17,7 @@ type Row interface{ Scan(dest ...any) error }
 // handler's, so that both commit together or neither does: no crash leaves what the handler wrote
 // without the outcome, or the outcome without what it wrote. ctx is the handler's; tx, as a pgx.Tx
 // is one, is on the PostgreSQL database that the server's store is in (Config.Schema); the outcome
-// is one of task.Finish or task.Next. Call it last, commit at once, and then return the outcome:
+// is one of task.Finish, task.Next or task.NextAfter. Call it last, commit at once, and then return the outcome:
 //
 //	done := task.Finish(receipt)
 //	if err := worker.FinishTx(ctx, tx, done); err != nil {
@@ -72,7 +72,12 @@ func finish(ctx context.Context, o task.Outcome, ask func(query string, args ...
 	args := []any{h.task.ID.String(), h.task.Token, text(o.Result), text([]byte(o.Stage)),
 		text(o.Context), h.worker.config.Name, time.Since(h.arrived).Seconds()}
 	query := "SELECT " + h.worker.config.Schema + `.finish($1::text, $2::text, $3::text::json,
-$4::text, $5::text::json, $6::text, $7::float8 * interval '1 second') IS NULL`
+$4::text, $5::text::json, $6::text, $7::float8 * interval '1 second'`
+	if o.Delay > 0 { // a store of before knows no such argument
+		query += ", $8::float8 * interval '1 second'"
+		args = append(args, o.Delay.Seconds())
+	}
+	query += ") IS NULL"
 	var nothing bool
 	err := ask(query, args...).Scan(&nothing)
 	if coded := (interface{ SQLState() string })(nil); errors.As(err, &coded) &&

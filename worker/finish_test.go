@@ -50,6 +50,8 @@ func TestOutcomeOfATransactionIsReportedAsCommitted(t *testing.T) {
 	}{
 		"done":              {finished, finished, []any{`{"a":1}`, nil, nil}, true},
 		"next":              {second, second, []any{nil, "second", `"b"`}, true},
+		"next after a wait": {task.NextAfter(90*time.Second, "second", nil),
+			task.NextAfter(90*time.Second, "second", nil), []any{nil, "second", nil}, true},
 		"done, and no more": {finished, task.Finish(nil), []any{`{"a":1}`, nil, nil}, true},
 		"not known": {finished, task.Retry(errors.New("is it?")),
 			[]any{`{"a":1}`, nil, nil}, false},
@@ -81,6 +83,12 @@ func TestOutcomeOfATransactionIsReportedAsCommitted(t *testing.T) {
 					t.Errorf("asked %q", tx.query)
 				}
 				want := slices.Concat([]any{id.String(), of.Token}, x.args, []any{"w1", 1.5})
+				if x.gives.Delay > 0 {
+					want = append(want, x.gives.Delay.Seconds())
+				}
+				if delays := strings.Contains(tx.query, "$8"); delays != (x.gives.Delay > 0) {
+					t.Errorf("asked %q", tx.query)
+				}
 				if !slices.Equal(tx.args, want) {
 					t.Errorf("asked with %q, want %q", tx.args, want)
 				}

@@ -284,7 +284,7 @@ type outcome struct {
 	Stage   string   `json:"stage,omitempty" maxLength:"128" doc:"of next: the stage that follows"`
 	Context any      `json:"context,omitempty" doc:"what is passed on; left out = the present one"`
 	Result  any      `json:"result,omitempty" doc:"of done and fail: kept for whoever asks"`
-	Delay   duration `json:"delay,omitzero" doc:"of retry (left out = by the queue's back-off) and snooze"`
+	Delay   duration `json:"delay,omitzero" doc:"how long until the task is due again: of next (left out = at once), retry (left out = by the queue's back-off) and snooze"`
 	Error   string   `json:"error,omitempty" doc:"for people; cut at 4,096 bytes"`
 
 	Committed bool `json:"committed,omitempty" doc:"a transaction of the worker's own recorded the outcome (done or next) with the database's function finish: answered repeated; if none did, the task is tried again, and the answer is stale"`

@@ -52,8 +52,8 @@ For a task it finds
 
 Exit code 0 = done, 75 = try again, 65 = failed for good, any other = try again by the
 queue's policy; after its last attempt a task is dead. With {"outcome":"next","stage":"S"}
-in ROTA_OUTPUT the task goes on in stage S, with the context given there. stdout and stderr
-become the task's log. When the task is cancelled or its time is over the whole process
+in ROTA_OUTPUT the task goes on in stage S, with the context given there, after a "delay"
+if one is given. stdout and stderr become the task's log. When the task is cancelled or its time is over the whole process
 group gets SIGTERM, and SIGKILL after --grace.
 
 With --shell it has no COMMAND: each task brings a command line in its context, {"command",

@@ -116,8 +116,9 @@ func CheckOutcome(o *task.Outcome) string {
 		return fmt.Sprintf("stage: must be at most %d bytes of printable UTF-8", MaxStage)
 	case o.Delay < 0 || o.Delay > MaxDuration:
 		return "delay: must be 0 to 100 years"
-	case o.Delay != 0 && o.Kind != task.KindRetry && o.Kind != task.KindSnooze:
-		return "delay: only retry and snooze take a delay"
+	case o.Delay != 0 && o.Kind != task.KindNext && o.Kind != task.KindRetry &&
+		o.Kind != task.KindSnooze:
+		return "delay: only next, retry and snooze take a delay"
 	case o.Result != nil && o.Kind != task.KindDone && o.Kind != task.KindFail:
 		return "result: only done and fail keep a result"
 	}

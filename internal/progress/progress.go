@@ -86,7 +86,7 @@ func Decide(id task.ID, s Standing, o task.Outcome, l Limits) Decision {
 	case task.KindCancelled:
 		d.Final = task.Cancelled
 	case task.KindNext:
-		d.Stage, d.Attempt = o.Stage, 0
+		d.Stage, d.Attempt, d.Delay = o.Stage, 0, max(o.Delay, 0)
 	case task.KindRetry, task.KindLost, task.KindTimeout:
 		d.Attempt = s.Attempt + 1
 		if int(d.Attempt) >= max(l.MaxAttempts, 1) {

@@ -125,6 +125,14 @@ func TestDecide(t *testing.T) {
 			Stage: "read", Delay: time.Hour, Moved: true,
 		}},
 		{"negative snooze", at(0), task.Snooze(-s), progress.Decision{Stage: "read"}},
+		{"next after a wait", at(2), task.NextAfter(5*s, "parse", nil), progress.Decision{
+			Stage: "parse", Delay: 5 * s,
+		}},
+		{"next after a long wait", at(2), task.NextAfter(time.Hour, "parse", nil),
+			progress.Decision{Stage: "parse", Delay: time.Hour, Moved: true}},
+		{"next after a negative wait", at(1), task.NextAfter(-s, "parse", nil), progress.Decision{
+			Stage: "parse",
+		}},
 		{"cancelled is not charged", at(1), task.Outcome{Kind: task.KindCancelled},
 			progress.Decision{
 				Final: task.Cancelled, Stage: "read", Attempt: 1,

@@ -389,7 +389,9 @@ func (s *suite) stages() {
 		second.Attempt != 1 || second.Token == h.Token {
 		s.Errorf("second stage came as %+v", second)
 	}
-	s.want(task.Recorded, second, task.Outcome{Kind: task.KindNext, Stage: "third"})
+	s.want(task.Recorded, second, task.Outcome{
+		Kind: task.KindNext, Stage: "third", Delay: time.Millisecond,
+	})
 	third := s.hold(worker, 1)[0]
 	if third.Stage != "third" || string(third.Context) != `{"b" : 1}` {
 		s.Errorf("third stage came as %+v, want the context kept", third)

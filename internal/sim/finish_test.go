@@ -89,8 +89,15 @@ func (w *world) commit(p *process, t task.Handout, o task.Outcome) error {
 		Kind: o.Kind, Ran: st.Stage, Stage: d.Stage, ContextSeq: st.ContextSeq, Attempt: d.Attempt,
 		Base: st.Base, Worker: p.name, Started: now, Finished: now, Hash: store.CommittedHash,
 	}
-	if d.Final != "" {
+	if o.Kind == task.KindNext {
+		r.Step.Due = now + d.Delay.Microseconds()
+	}
+	switch {
+	case d.Final != "":
 		r.Step.Base = store.Final
+	case d.Moved:
+		r.Step.Base = token.Seq + 1
+		r.Move = &store.Move{Rank: r.Step.Due - st.HeadStart, Due: r.Step.Due}
 	}
 	if o.Context != nil {
 		r.Step.ContextSeq = token.Seq

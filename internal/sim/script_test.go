@@ -114,6 +114,12 @@ func (w *world) scriptOf(t task.Handout) script {
 	default:
 		s.outcome = task.Finish(stage)
 	}
+	if s.outcome.Kind == task.KindNext && luck.IntN(8) == 0 {
+		s.outcome.Delay = between(0, 10*time.Second)
+		if luck.IntN(3) == 0 {
+			s.outcome.Delay += time.Minute
+		}
+	}
 	if s.outcome.Kind == task.KindDone || s.outcome.Kind == task.KindNext {
 		s.commits, s.forgets = luck.IntN(3) == 0, luck.IntN(12) == 0
 	}

@@ -377,7 +377,7 @@ func TestOneBadReportNeverSpoilsTheOthers(t *testing.T) {
 		report(`"outcome":"next"`):                 "stage: next needs the stage that follows",
 		report(`"outcome":"retry","delay":"soon"`): `delay: must be a duration like "1m30s"`,
 		report(`"outcome":"retry","delay":"-1s"`):  "delay: must be 0 to 100 years",
-		report(`"outcome":"done","delay":"1s"`):    "delay: only retry and snooze take a delay",
+		report(`"outcome":"done","delay":"1s"`):    "delay: only next, retry and snooze take a delay",
 		report(`"outcome":"retry","result":1`):     "result: only done and fail keep a result",
 		report(`"outcome":"done","result":null`):   "",
 	}

@@ -314,3 +314,94 @@ context => to_json(repeat('c', 4095)))`
 		})
 	}
 }
+
+// A delay of the next stage stands in the step; from a minute on the task has a span of its own,
+// ranked as a submission with that delay.
+func TestFunctionLetsTheNextStageWait(t *testing.T) {
+	for name, x := range map[string]struct {
+		delay string // "" = none
+		wait  time.Duration
+		moves bool
+		state string // of a refusal
+	}{
+		"none":       {"", 0, false, ""},
+		"a minute":   {"1 minute", time.Minute, false, ""},
+		"longer":     {"1 hour", time.Hour, true, ""},
+		"negative":   {"-1 second", 0, false, "22023"},
+		"for ever":   {"101 years", 0, false, "22023"},
+		"of no date": {"170000000 years", 0, false, "22023"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := meanwhile(t)
+			b := o.batch(1, 1, true)
+			b.Rank = b.Due - 30e6
+			sp := o.submit(b)[0]
+			of := task.ID{Batch: sp.Batch}
+			id, token := o.given(&sp, 0, 0)
+			var delay any
+			if x.delay != "" {
+				delay = x.delay
+			}
+			_, err := o.Exec(t.Context(), `SELECT rota.finish($1, $2, next_stage => 'two',
+				delay => $3::text::interval)`, id, token, delay)
+			if x.state != "" {
+				if stateOf(err) != x.state {
+					t.Errorf("it says %v, want %s", err, x.state)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.end(true)
+			st := must(o.Stand(t.Context(), []task.ID{of}))(t)[0]
+			step := must(o.Task(t.Context(), of))(t).Steps[0]
+			if st.Stage != "two" || st.Due != step.Finished.Add(x.wait).UnixMicro() {
+				t.Errorf("it goes on at %d in %q, finished at %v", st.Due, st.Stage, step.Finished)
+			}
+			if !x.moves {
+				if st.Owner.ID != sp.ID {
+					t.Errorf("its span is %+v, want %d", st.Owner, sp.ID)
+				}
+				return
+			}
+			want := store.Span{
+				ID: st.Owner.ID, Batch: sp.Batch, Seq0: 1, Queue: "q", Rank: st.Due - 30e6, Due: st.Due,
+			}
+			if st.Owner != want || st.Owner.ID <= sp.ID || st.HeadStart != 30e6 {
+				t.Errorf("its span is %+v, want %+v", st.Owner, want)
+			}
+		})
+	}
+}
+
+// Who was allowed to call the function of before may call this one.
+func TestFunctionMadeAnewKeepsItsRights(t *testing.T) {
+	o := meanwhile(t)
+	text, err := migrations.ReadFile("migrations/00015_finish_delay.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := must(migrations.ReadFile("migrations/00011_finish.sql"))(t)
+	_, made, _ := strings.Cut(string(before), "CREATE FUNCTION rota.finish(")
+	for _, query := range []string{
+		"CREATE ROLE teller", `CREATE ROLE "Head Teller"`,
+		"DROP FUNCTION rota.finish", "CREATE FUNCTION rota.finish(" + made,
+		"GRANT EXECUTE ON FUNCTION rota.finish TO teller",
+		`GRANT EXECUTE ON FUNCTION rota.finish TO "Head Teller" WITH GRANT OPTION`,
+		string(text),
+	} {
+		if _, err := o.Exec(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var rights string
+	if err := o.QueryRow(t.Context(), `SELECT string_agg(grantee::regrole::text ||
+is_grantable::text, ', ' ORDER BY is_grantable) FROM pg_proc p, aclexplode(p.proacl)
+WHERE p.oid = 'rota.finish'::regproc AND grantee <> p.proowner`).Scan(&rights); err != nil {
+		t.Fatal(err)
+	}
+	if want := `tellerfalse, "Head Teller"true`; rights != want {
+		t.Errorf("the rights are %s, want %s", rights, want)
+	}
+}

@@ -35,7 +35,8 @@ $$ BEGIN RETURN coalesce(given, current_setting('test.micros', true)::bigint); E
 
 // finishFor calls the function with what a report says.
 const finishFor = `SELECT rota.finish($1, $2, result => $3::text::json, next_stage => $4,
-context => $5::text::json, worker => $6, ran_for => $7::bigint * interval '1 microsecond') IS NULL`
+context => $5::text::json, worker => $6, ran_for => $7::bigint * interval '1 microsecond',
+delay => $8::bigint * interval '1 microsecond') IS NULL`
 
 // Settle records one report after the other, and deletes the spent spans of which none was refused.
 func (f finishing) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
@@ -101,15 +102,25 @@ func (f finishing) finish(ctx context.Context, tx pgx.Tx, r *store.Report) error
 	if r.Step.Kind == task.KindNext {
 		stage = r.Step.Stage
 	}
+	var delay any
+	if wait := r.Step.Due - r.Step.Finished; r.Step.Kind == task.KindNext && wait > 0 {
+		delay = wait
+	}
 	var none bool
 	if err := tx.QueryRow(ctx, finishFor, r.ID.String(),
 		f.sealer.Seal(r.Token, r.ID, r.Step.Worker).String(), arg(r.Step.Result), stage,
 		arg(r.Step.Context), r.Step.Worker,
-		r.Step.Finished-r.Step.Started).Scan(&none); err != nil {
+		r.Step.Finished-r.Step.Started, delay).Scan(&none); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, `UPDATE rota.step SET hash = $4, due = nullif($5::bigint, 0)
 WHERE batch = $1 AND n = $2 AND seq = $3`, r.ID.Batch, r.ID.N, r.Token.Seq, r.Step.Hash, r.Step.Due)
+	if err != nil || r.Move == nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE rota.span SET rank = $4, due = $5
+WHERE batch = $1 AND lo = $2 AND seq0 = $3`, r.ID.Batch, r.ID.N, r.Token.Seq+1, r.Move.Rank,
+		r.Move.Due)
 	return err
 }
 

@@ -235,7 +235,11 @@ func (w *walk) report(o walkOut) store.Report {
 	case 0, 1, 2:
 		out = task.Outcome{Kind: task.KindDone, Result: []byte(`"fine"`)}
 	case 3, 4:
-		out = task.Outcome{Kind: task.KindNext, Stage: pick(w, []string{"one", "two", "three"})}
+		out = task.Outcome{
+			Kind: task.KindNext, Stage: pick(w, []string{"one", "two", "three"}),
+			// without a draw: seeds stay what they are
+			Delay: []time.Duration{0, 0, 3 * time.Second, 10 * time.Minute}[w.ranks%4],
+		}
 	case 5:
 		out = task.Outcome{Kind: task.KindRetry, Error: "no luck"}
 	case 6:
