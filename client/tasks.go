@@ -107,8 +107,9 @@ func paged(q url.Values, cursor string, limit int) url.Values {
 // report comes too late.
 func (c *Client) Cancel(ctx context.Context, id task.ID) error { return c.act(ctx, id, "cancel") }
 
-// Replay says where a task begins again; the zero value is the stage that it ended in, with the
-// context that it has.
+// Replay says where a task begins again. The zero value: a done task in its first stage, with the
+// context that was submitted; another one in the stage that it ended in, with the context that it
+// has.
 type Replay struct {
 	// this stage, with the context with which the task first came there; ErrConflict when it never
 	// was there. nil = as Whole says
@@ -116,15 +117,19 @@ type Replay struct {
 	Whole bool // its first stage, with the context that was submitted
 }
 
-// Retry lets a dead task begin again, at attempt 1 of the stage it died in, or where from says.
+// replayView is a Replay in the API's JSON.
+type replayView struct {
+	Stage *string `json:"stage,omitempty"`
+	Whole bool    `json:"whole,omitempty"`
+}
+
+// Retry lets a task that is done, dead or cancelled begin again, at attempt 1, where from says.
+// ErrConflict when it is not final.
 func (c *Client) Retry(ctx context.Context, id task.ID, from ...Replay) error {
 	var body []byte
 	for _, r := range from {
 		var err error
-		if body, err = json.Marshal(struct {
-			Stage *string `json:"stage,omitempty"`
-			Whole bool    `json:"whole,omitempty"`
-		}{r.Stage, r.Whole}); err != nil {
+		if body, err = json.Marshal(replayView(r)); err != nil {
 			return fmt.Errorf("retry task %v: %w", id, err)
 		}
 	}
@@ -161,6 +166,8 @@ func (c *Client) act(ctx context.Context, id task.ID, verb string) error {
 // Bulk says how a call that acts on many tasks goes about it.
 type Bulk struct {
 	DryRun bool // only count them
+	// of RetryAll: where they begin. Those that never were in its stage stay as they are
+	From Replay
 	// called after each part of the tasks, in the caller's goroutine, with what was done so far;
 	// nil = nobody is told
 	Progress func(Acted)
@@ -178,7 +185,8 @@ func (c *Client) CancelAll(ctx context.Context, f TaskFilter, how Bulk) (Acted, 
 	return c.actAll(ctx, "cancel", f, how)
 }
 
-// RetryAll lets all dead tasks that f selects begin again. An empty filter needs All. What it
+// RetryAll lets all dead tasks that f selects begin again, or all done or cancelled ones, when f has
+// that State. An empty filter needs All. What it
 // answers beside an error was done before.
 func (c *Client) RetryAll(ctx context.Context, f TaskFilter, how Bulk) (Acted, error) {
 	return c.actAll(ctx, "retry", f, how)
@@ -189,7 +197,7 @@ func (c *Client) actAll(
 	ctx context.Context, verb string, f TaskFilter, how Bulk,
 ) (all Acted, err error) {
 	for cursor := ""; ; {
-		page, err := c.actPage(ctx, verb, f, cursor, how.DryRun)
+		page, err := c.actPage(ctx, verb, f, cursor, how)
 		all.Matched, all.Changed = all.Matched+page.Matched, all.Changed+page.Changed
 		if err != nil {
 			return all, err
@@ -211,7 +219,7 @@ type actedPage struct {
 }
 
 func (c *Client) actPage(
-	ctx context.Context, verb string, f TaskFilter, cursor string, dryRun bool,
+	ctx context.Context, verb string, f TaskFilter, cursor string, how Bulk,
 ) (page actedPage, err error) {
 	if f.Stuck {
 		return page, fmt.Errorf("%s tasks: %w", verb, invalid(task.FieldError{
@@ -233,13 +241,16 @@ func (c *Client) actPage(
 		Filter filter `json:"filter"`
 		DryRun bool   `json:"dry_run"`
 		Cursor string `json:"cursor"`
+		replayView
 	}{
 		filter{f.Queue, f.State, f.Stage, f.Worker, f.Key, moment(f.Since), moment(f.Until), f.All},
-		dryRun, cursor,
+		how.DryRun, cursor, replayView(how.From),
 	})
 	if err == nil {
+		// what is done again may be done once more before a lost answer is known to be lost
+		again := how.DryRun || verb != "retry" || f.State != task.Done
 		err = c.send(ctx,
-			request{method: http.MethodPost, path: "/v1/tasks/" + verb, body: body, safe: true},
+			request{method: http.MethodPost, path: "/v1/tasks/" + verb, body: body, safe: again},
 			&page)
 	}
 	if err != nil {

@@ -50,7 +50,7 @@ const (
 	KindTimeout   Kind = 8  // found: the attempt passed its hard limit; charged
 	KindCancelled Kind = 9  // asked for
 	KindMoved     Kind = 10 // asked for: run now, another priority
-	KindReplayed  Kind = 11 // asked for: a dead task begins again
+	KindReplayed  Kind = 11 // asked for: a final task begins again
 	KindRemoved   Kind = 12 // asked for: the tombstone of a deleted task
 )
 
@@ -83,8 +83,8 @@ func (k Kind) Leaves() State {
 }
 
 // Fits tells whether what is asked for from outside may happen to a task in a state: cancelling one
-// that is not final, moving one that is neither final nor running, replaying a dead one, removing
-// one that is not running.
+// that is not final, moving one that is neither final nor running, replaying one that is final,
+// removing one that is not running.
 func (k Kind) Fits(s State) bool {
 	switch k {
 	case KindCancelled:
@@ -94,7 +94,7 @@ func (k Kind) Fits(s State) bool {
 	case KindMoved:
 		return s == Waiting || s == Ready
 	case KindReplayed:
-		return s == Dead
+		return s.Final()
 	}
 	return false
 }

@@ -141,7 +141,7 @@ func TestWhatIsAskedForFitsSomeStates(t *testing.T) {
 	}
 	for kind, want := range map[task.Kind]string{
 		task.KindCancelled: "yyynnn", task.KindRemoved: "yynyyy", task.KindMoved: "yynnnn",
-		task.KindReplayed: "nnnnyn", task.KindDone: "nnnnnn",
+		task.KindReplayed: "nnnyyy", task.KindDone: "nnnnnn",
 	} {
 		for i, s := range states {
 			if kind.Fits(s) != (want[i] == 'y') {

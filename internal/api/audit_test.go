@@ -105,6 +105,8 @@ func TestChangesSayWhoAndHowMuchAndNoSecret(t *testing.T) {
 		{"a-token", "POST /v1/tasks/cancel", `{"filter":{"all":true}}`,
 			`: 6 map[by:ann call:POST /v1/tasks/cancel changed:6 from:192.0.2.1 matched:7 role:operator]`},
 		{"a-token", "POST /v1/tasks/cancel", `{"filter":{"all":true},"dry_run":true}`, ""},
+		{"a-token", "POST /v1/tasks/retry", `{"filter":{"state":"done"},"stage":"send"}`,
+			`: 6 map[by:ann call:POST /v1/tasks/retry changed:6 from:192.0.2.1 matched:7 role:operator stage:send state:done]`},
 		{"a-token", "DELETE /v1/queues/mail", "", ""}, // forbidden
 		{"a-token", "POST /v1/queues/none/pause", "", ""},
 		{"r-token", "PUT /v1/notifiers/ops",

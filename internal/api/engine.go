@@ -36,14 +36,15 @@ type Hands interface {
 }
 
 // Actions changes tasks from outside: task.KindCancelled, KindMoved (run now), KindReplayed (retry
-// a dead one), KindRemoved.
+// a final one), KindRemoved.
 type Actions interface {
 	Act(ctx context.Context, kind task.Kind, by string, id task.ID) error
-	// Replay lets a dead task begin again where from says. A stage in which it never was is a
+	// Replay lets a final task begin again where from says. A stage in which it never was is a
 	// store.ErrConflict.
 	Replay(ctx context.Context, by string, id task.ID, from store.Replay) error
-	// ActAll does it to a page of the tasks that the filter selects; a dry run only counts them.
-	ActAll(ctx context.Context, kind task.Kind, by string, f store.Filter, after task.ID,
+	// ActAll does what the Kind, By and Replay of an action say to a page of the tasks that the
+	// filter selects; a dry run only counts them. A replay without a state is of dead ones.
+	ActAll(ctx context.Context, what store.Action, f store.Filter, after task.ID,
 		dryRun bool) (store.ActedAll, error)
 }
 

@@ -218,7 +218,7 @@ func (f *fake) Act(_ context.Context, kind task.Kind, by string, id task.ID) err
 		return err
 	}
 	can := map[task.Kind]bool{
-		task.KindCancelled: !v.State.Final(), task.KindReplayed: v.State == task.Dead,
+		task.KindCancelled: !v.State.Final(), task.KindReplayed: v.State.Final(),
 		task.KindMoved: v.State == task.Ready ||
 			v.State == task.Waiting, task.KindRemoved: v.State != task.Running,
 	}
@@ -244,7 +244,7 @@ func (f *fake) Replay(ctx context.Context, by string, id task.ID, from store.Rep
 
 // ActAll answers in two pages.
 func (f *fake) ActAll(
-	_ context.Context, kind task.Kind, by string, filter store.Filter, after task.ID, dry bool,
+	_ context.Context, what store.Action, filter store.Filter, after task.ID, dry bool,
 ) (store.ActedAll, error) {
 	all := store.ActedAll{Matched: 4, Changed: 3, Next: task.ID{Batch: 1000}}
 	if after != (task.ID{}) {
@@ -254,7 +254,14 @@ func (f *fake) ActAll(
 		all.Changed = 0
 		return all, f.err
 	}
-	return all, f.change("act %s %s %+v after %v", kind, by, filter, after)
+	by := what.By
+	if what.Replay.Stage != nil {
+		by += " in stage " + *what.Replay.Stage
+	}
+	if what.Replay.Whole {
+		by += " whole"
+	}
+	return all, f.change("act %s %s %+v after %v", what.Kind, by, filter, after)
 }
 
 func (f *fake) Await(context.Context, task.ID, time.Duration) error { return f.err }

@@ -211,7 +211,7 @@ func bulkDoc(verb, summary string) described {
 				"and its answer says where to go on.",
 		},
 		example: `{"filter":{"queue":"mail","until":"2026-11-21T08:00:00Z"},"dry_run":true}`,
-		status:  http.StatusOK, body: bulkIn{}, answer: bulkOut{},
+		status:  http.StatusOK, body: BulkIn{}, answer: bulkOut{},
 	}
 }
 

@@ -11,17 +11,43 @@ import (
 
 // replayIn is the body of POST /v1/tasks/{id}/retry.
 type replayIn struct {
-	Stage *string `json:"stage,omitempty" maxLength:"128" doc:"the stage to begin in, with the context with which the task first came there; left out = the one in which it died, with the context that it has"`
+	Stage *string `json:"stage,omitempty" maxLength:"128" doc:"the stage to begin in, with the context with which the task first came there"`
 	Whole bool    `json:"whole,omitempty" doc:"begin in the first stage, with the context that was submitted"`
+}
+
+// bulkRetryIn is the body of POST /v1/tasks/retry.
+type bulkRetryIn struct {
+	BulkIn
+	Stage *string `json:"stage,omitempty" maxLength:"128" doc:"the stage to begin in, with the context with which each task first came there; those that never were there stay as they are"`
+	Whole bool    `json:"whole,omitempty" doc:"begin in the first stage, with the context that was submitted"`
+}
+
+// replayOf is where a body lets tasks begin.
+func replayOf(stage *string, whole bool) (store.Replay, error) {
+	if whole && stage != nil {
+		return store.Replay{}, wrong("body.whole", "begins in the first stage; leave stage out")
+	}
+	return store.Replay{Whole: whole, Stage: stage}, nil
+}
+
+// noteReplay tells where a call let tasks begin.
+func (w *answer) noteReplay(from store.Replay) {
+	if from.Stage != nil {
+		w.note("stage", *from.Stage)
+	}
+	if from.Whole {
+		w.note("whole", true)
+	}
 }
 
 var retryDoc = described{
 	op: huma.Operation{
 		OperationID: "retry-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/retry",
-		Tags:        []string{"Tasks"},
-		Summary:     "Let a dead task begin again",
-		Description: "At attempt 1 of the stage in which it died, or of another one in which it was. The body may be left out.",
-		Parameters:  []*huma.Param{pathParameter("id", "the task's id")},
+		Tags:    []string{"Tasks"},
+		Summary: "Let a task that is done, dead or cancelled begin again",
+		Description: "At attempt 1. Where the body names no stage, a task that is done begins in its first stage, with the context that was submitted; another one goes on " +
+			"in the stage in which it ended, with the context that it has. The body may be left out.",
+		Parameters: []*huma.Param{pathParameter("id", "the task's id")},
 	},
 	status: http.StatusOK, body: replayIn{}, optional: true, example: `{"stage":"send"}`,
 	answer: actedBody{},
@@ -36,17 +62,42 @@ func (a *API) retryTask(w *answer, r *http.Request) error {
 	if _, err = knownQuery(r); err == nil && r.ContentLength != 0 {
 		err = a.strict(w, r, &in)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case in.Whole && in.Stage != nil:
-		return wrong("body.whole", "begins in the first stage; leave stage out")
 	}
-	if err := a.conf.Engine.Replay(
-		r.Context(), w.who.Name, id, store.Replay{Whole: in.Whole, Stage: in.Stage},
-	); err != nil {
+	from, err := replayOf(in.Stage, in.Whole)
+	if err != nil {
+		return err
+	}
+	if err := a.conf.Engine.Replay(r.Context(), w.who.Name, id, from); err != nil {
 		return missing(err, id)
 	}
+	w.noteReplay(from)
 	a.writeValue(w, http.StatusOK, actedBody{id, task.Ready})
 	return nil
+}
+
+func bulkRetryDoc() described {
+	d := bulkDoc("retry", "Let all tasks that a filter selects begin again")
+	d.op.Description += " Without a state in its filter it is about dead tasks only, whatever else the filter says, also with all: tasks that are done or cancelled begin again " +
+		"when the filter's state says done or cancelled."
+	d.example = `{"filter":{"queue":"mail","state":"dead"},"dry_run":true}`
+	d.body = bulkRetryIn{}
+	return d
+}
+
+func (a *API) bulkRetry(w *answer, r *http.Request) error {
+	var in bulkRetryIn
+	if err := a.strict(w, r, &in); err != nil {
+		return unknownFilter(err)
+	}
+	from, err := replayOf(in.Stage, in.Whole)
+	if err != nil {
+		return err
+	}
+	w.noteReplay(from)
+	if in.Filter != nil && in.Filter.State != "" {
+		w.note("state", in.Filter.State)
+	}
+	return a.bulk(w, r, store.Action{Kind: task.KindReplayed, Replay: from}, &in.BulkIn)
 }

@@ -148,9 +148,8 @@ func (a *API) registerTasks() {
 	a.described(retryDoc, a.retryTask)
 	a.verb("run", "Make a waiting task due now", task.KindMoved, task.Ready)
 	a.described(bulkDoc("cancel", "Cancel all tasks that a filter selects and that are not final"),
-		a.bulk(task.KindCancelled))
-	a.described(bulkDoc("retry", "Let all dead tasks that a filter selects begin again"),
-		a.bulk(task.KindReplayed))
+		a.bulkCancel)
+	a.described(bulkRetryDoc(), a.bulkRetry)
 }
 
 func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error) {
@@ -269,8 +268,8 @@ func (a *API) verb(name, summary string, kind task.Kind, state task.State) {
 	})
 }
 
-// bulkIn is the body of the calls that act on many tasks.
-type bulkIn struct {
+// BulkIn is the body of the calls that act on many tasks. It is exported as TaskItem is.
+type BulkIn struct {
 	Filter *bulkFilter `json:"filter" nullable:"false"`
 	DryRun bool        `json:"dry_run,omitempty" doc:"only count"`
 	Cursor *string     `json:"cursor,omitempty" doc:"act on one page of the tasks and answer where to go on: an empty text for the first page, then next. Left out, the call goes through all pages, which takes as long as it takes"`
@@ -312,32 +311,36 @@ func (f *bulkFilter) rows() (store.Filter, error) {
 	}, nil
 }
 
-func (a *API) bulk(kind task.Kind) func(*answer, *http.Request) error {
-	return func(w *answer, r *http.Request) error {
-		var in bulkIn
-		if err := a.strict(w, r, &in); err != nil {
-			return unknownFilter(err)
-		}
-		f, err := in.Filter.rows()
-		if err != nil {
-			return err
-		}
-		if err := w.who.mayQueue(f.Queue); err != nil { // without one it is about all
-			return err
-		}
-		w.dry(in.DryRun)
-		out, err := a.actAll(r.Context(), kind, w.who.Name, f, &in)
-		if err != nil && !in.DryRun {
-			return a.partly(r, err)
-		}
-		if err != nil {
-			return err
-		}
-		w.note("matched", out.Matched)
-		w.note("changed", out.Changed)
-		a.writeValue(w, http.StatusOK, out)
-		return nil
+func (a *API) bulkCancel(w *answer, r *http.Request) error {
+	var in BulkIn
+	if err := a.strict(w, r, &in); err != nil {
+		return unknownFilter(err)
 	}
+	return a.bulk(w, r, store.Action{Kind: task.KindCancelled}, &in)
+}
+
+// bulk does what an action says to all tasks that a body's filter selects.
+func (a *API) bulk(w *answer, r *http.Request, what store.Action, in *BulkIn) error {
+	f, err := in.Filter.rows()
+	if err != nil {
+		return err
+	}
+	if err := w.who.mayQueue(f.Queue); err != nil { // without one it is about all
+		return err
+	}
+	w.dry(in.DryRun)
+	what.By = w.who.Name
+	out, err := a.actAll(r.Context(), what, f, in)
+	if err != nil && !in.DryRun {
+		return a.partly(r, err)
+	}
+	if err != nil {
+		return err
+	}
+	w.note("matched", out.Matched)
+	w.note("changed", out.Changed)
+	a.writeValue(w, http.StatusOK, out)
+	return nil
 }
 
 // unknownFilter makes an unknown member of the filter what an unknown parameter of a list is:
@@ -363,7 +366,7 @@ func unknownFilter(err error) error {
 // actAll acts on one page of the tasks that a filter selects, or, when the caller does not page, on
 // all.
 func (a *API) actAll(
-	ctx context.Context, kind task.Kind, by string, f store.Filter, in *bulkIn,
+	ctx context.Context, what store.Action, f store.Filter, in *BulkIn,
 ) (out bulkOut, err error) {
 	var after task.ID
 	if in.Cursor != nil {
@@ -372,7 +375,7 @@ func (a *API) actAll(
 		}
 	}
 	for {
-		acted, err := a.conf.Engine.ActAll(ctx, kind, by, f, after, in.DryRun)
+		acted, err := a.conf.Engine.ActAll(ctx, what, f, after, in.DryRun)
 		if err != nil {
 			return out, err
 		}

@@ -27,7 +27,8 @@ steps and its log until it is replayed or its queue's --retention-dead has passe
   rota task show 1pq3v0m7d2k5g10           # what became of each hand-out
   rota task explain 1pq3v0m7d2k5g10        # why it does not run
   rota task ls --stuck                     # what runs for suspiciously long
-  rota task retry --queue mail             # all dead ones of a queue begin again`,
+  rota task retry --queue mail             # all dead ones of a queue begin again
+  rota task retry 1pq3v0m7d2k5g10          # one that is over, however it ended`,
 		a.taskList(), a.taskShow(), a.taskExplain(), a.taskLogs(),
 		a.taskAct(act{
 			verb: "cancel", past: "cancelled", short: "Cancel tasks",

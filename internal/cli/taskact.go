@@ -63,39 +63,59 @@ Name tasks, or select them with the filter flags (together they narrow the selec
 	return cmd
 }
 
-// taskRetry is retry, which names where named tasks begin: there --stage is no filter.
+// taskRetry is retry, which says where tasks begin: of named ones --stage does so, too, and is no
+// filter.
 func (a taskCommands) taskRetry() *cobra.Command {
-	var stage *string
-	var whole bool
-	retry := func(c *client.Client, ctx context.Context, id task.ID) error {
-		if !whole && stage == nil {
-			return c.Retry(ctx, id)
-		}
-		return c.Retry(ctx, id, client.Replay{Stage: stage, Whole: whole})
-	}
+	var from client.Replay
 	cmd := a.taskAct(act{
-		verb: "retry", past: "replayed", short: "Replay dead tasks",
-		long: `Let dead tasks (dead letters) begin again, at attempt 1 of the stage in which they died, with
-the context that they have. Tasks that are named begin in another stage in which they were with
---stage, with the context with which they first came there; or from the first stage, with the
-context that was submitted, with --whole.`,
-		example: "  rota task retry 1pq3v0m7d2k5g10 --stage render\n  rota task retry 1pq3v0m7d2k5g10 --whole\n",
-		one:     retry, all: (*client.Client).RetryAll,
+		verb: "retry", past: "replayed", short: "Replay tasks that are over",
+		long: `Let tasks that are over begin again, at attempt 1: dead and cancelled ones in the stage in which
+they ended, with the context that they have; done ones in their first stage, with the context
+that was submitted. --from names another stage in which they were, and they begin there with
+the context with which they first came there (for named tasks --stage says the same); --whole
+is the first stage, with the context that was submitted.
+
+Filters select dead tasks (dead letters), also with --all; done or cancelled ones only with
+--state done or --state cancelled.`,
+		example: `  rota task retry 1pq3v0m7d2k5g10 --from render
+  rota task retry 1pq3v0m7d2k5g10 --whole
+  rota task retry --queue mail --state done --since 1h --dry-run
+`,
+		one: func(c *client.Client, ctx context.Context, id task.ID) error {
+			if from == (client.Replay{}) {
+				return c.Retry(ctx, id)
+			}
+			return c.Retry(ctx, id, from)
+		},
+		all: func(
+			c *client.Client, ctx context.Context, f client.TaskFilter, how client.Bulk,
+		) (client.Acted, error) {
+			how.From = from
+			return c.RetryAll(ctx, f, how)
+		},
 	})
-	cmd.Flags().BoolVar(&whole, "whole", false,
-		"named tasks begin in their first stage, with the context that was submitted")
-	cmd.Flags().Lookup("stage").Usage = "named tasks begin in this `stage`; without names, tasks that died in it"
+	flags := cmd.Flags()
+	begin := flags.String("from", "", "they begin in this `stage`")
+	flags.BoolVar(&from.Whole, "whole", false,
+		"they begin in their first stage, with the context that was submitted")
+	flags.Lookup("stage").Usage = "named tasks begin in this `stage`; without names, tasks that ended in it"
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		given := cmd.Flags().Lookup("stage")
-		switch {
-		case whole && (len(args) == 0 || given.Changed):
-			return usage.Errorf("--whole goes with the ids of tasks, and without --stage")
-		case len(args) > 0 && given.Changed:
-			stage = new(given.Value.String())
+		given, named := flags.Lookup("stage"), flags.Changed("from")
+		if len(args) > 0 && given.Changed {
+			if named {
+				return usage.Errorf("--from and --stage say the same of named tasks: give one")
+			}
+			named, *begin = true, given.Value.String()
 			if err := override(given, ""); err != nil { // it selects nothing
 				return err
 			}
+		}
+		if named && from.Whole {
+			return usage.Errorf("--whole begins in the first stage: leave --from and --stage out")
+		}
+		if named {
+			from.Stage = begin
 		}
 		return run(cmd, args)
 	}

@@ -13,20 +13,20 @@ import (
 const bulk = 1000
 
 // Act does one thing to one task from outside: task.KindCancelled, KindMoved (run now),
-// KindReplayed (a dead one begins again) or KindRemoved. by is who asked. Errors:
+// KindReplayed (a final one begins again) or KindRemoved. by is who asked. Errors:
 // store.ErrNotFound, store.ErrConflict with the reason.
 func (d *Dispatcher) Act(ctx context.Context, kind task.Kind, by string, id task.ID) error {
 	return d.actOne(ctx, store.Action{Kind: kind, By: by}, id)
 }
 
-// Replay lets a dead task begin again where from says. A stage in which it never was is a
+// Replay lets a final task begin again where from says. A stage in which it never was is a
 // store.ErrConflict.
 func (d *Dispatcher) Replay(ctx context.Context, by string, id task.ID, from store.Replay) error {
 	return d.actOne(ctx, store.Action{Kind: task.KindReplayed, By: by, Replay: from}, id)
 }
 
 func (d *Dispatcher) actOne(ctx context.Context, what store.Action, id task.ID) error {
-	acted, err := d.act(ctx, what, []task.ID{id})
+	acted, err := d.act(ctx, what, []task.ID{id}, nil)
 	if err != nil {
 		return err
 	}
@@ -44,11 +44,12 @@ func (d *Dispatcher) actOne(ctx context.Context, what store.Action, id task.ID) 
 	}
 }
 
-// ActAll does it to tasks that the filter selects, newest first, from below after on (zero = the
-// newest); a dry run only counts. It does so much as one page of a list finds, and says where to go
-// on, zero at the end.
+// ActAll does what the Kind, By and Replay of an action say to tasks that the filter selects, newest
+// first, from below after on (zero = the newest); a dry run only counts. It does so much as one page
+// of a list finds, and says where to go on, zero at the end. A replay without a state in its filter
+// is of dead tasks alone: what ended as it should is not done again because nobody thought of it.
 func (d *Dispatcher) ActAll(
-	ctx context.Context, kind task.Kind, by string, f store.Filter, after task.ID, dryRun bool,
+	ctx context.Context, what store.Action, f store.Filter, after task.ID, dryRun bool,
 ) (store.ActedAll, error) {
 	if f.Stuck != nil { // stores don't know it, and would take what is not stuck as well
 		e := &task.InvalidError{}
@@ -61,17 +62,17 @@ func (d *Dispatcher) ActAll(
 		d.note(err)
 		return store.ActedAll{}, fmt.Errorf("list tasks: %w", err)
 	}
-	ids := make([]task.ID, 0, len(page))
+	ids, states := make([]task.ID, 0, len(page)), make([]task.State, 0, len(page))
 	for i := range page {
-		if kind.Fits(page[i].State) {
-			ids = append(ids, page[i].ID)
+		if meant(what.Kind, f.State, page[i].State) {
+			ids, states = append(ids, page[i].ID), append(states, page[i].State)
 		}
 	}
 	all := store.ActedAll{Matched: int64(len(ids)), Next: next}
 	if dryRun || len(ids) == 0 {
 		return all, nil
 	}
-	acted, err := d.act(ctx, store.Action{Kind: kind, By: by}, ids)
+	acted, err := d.act(ctx, what, ids, states)
 	if err != nil {
 		return store.ActedAll{}, err
 	}
@@ -83,9 +84,16 @@ func (d *Dispatcher) ActAll(
 	return all, nil
 }
 
+// meant tells whether a call about many tasks is about one in a state; asked is the state of the
+// call's filter, "" = none.
+func meant(kind task.Kind, asked, s task.State) bool {
+	return kind.Fits(s) && (kind != task.KindReplayed || asked != "" || s == task.Dead)
+}
+
 // act does what an action says to tasks; their ids, and what this node knows of them, it fills in.
+// states are those in which a list has shown them, nil = no list has.
 func (d *Dispatcher) act(
-	ctx context.Context, what store.Action, ids []task.ID,
+	ctx context.Context, what store.Action, ids []task.ID, states []task.State,
 ) ([]store.Acted, error) {
 	d.mu.Lock()
 	if d.mem.closed {
@@ -93,6 +101,11 @@ func (d *Dispatcher) act(
 		return nil, ErrClosed
 	}
 	a := d.mem.planActs(what, ids, time.Now())
+	if what.Kind == task.KindReplayed && states != nil {
+		for i := range a.actions {
+			a.actions[i].When = states[a.index[i]]
+		}
+	}
 	d.release()
 	if len(a.actions) == 0 {
 		return a.acted, nil

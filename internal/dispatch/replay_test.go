@@ -1,12 +1,15 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -42,6 +45,83 @@ func TestDeadTaskBeginsAgainWhereTheReplaySays(t *testing.T) {
 			}
 			h.report("w", x, task.Fail(errHiccup), task.Recorded)
 		}
+	})
+}
+
+// One call about many tasks is about the dead ones, unless its filter says otherwise.
+func TestReplayOfManyIsOfDeadTasksUnlessItSaysOtherwise(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.many(6)
+		for i := range 6 {
+			o := []task.Outcome{task.Finish(nil), task.Fail(errHiccup)}[i%2]
+			if x := h.one("w"); i < 4 {
+				h.report("w", x, o, task.Recorded)
+			} else if err := h.d.Act(h.ctx, task.KindCancelled, "me", x.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.counts(task.Counts{Done: 2, Dead: 2, Cancelled: 2})
+		all := func(f store.Filter, dry bool, matched, changed int64) {
+			t.Helper()
+			got, err := h.d.ActAll(h.ctx, store.Action{Kind: task.KindReplayed, By: "me"}, f,
+				task.ID{}, dry)
+			if err != nil || got.Matched != matched || got.Changed != changed {
+				t.Errorf("%+v: %+v, %v, want %d of %d", f, got, err, changed, matched)
+			}
+		}
+		all(store.Filter{}, true, 2, 0)
+		all(store.Filter{Queue: "q"}, false, 2, 2)
+		h.counts(task.Counts{Ready: 2, Done: 2, Cancelled: 2})
+		all(store.Filter{State: task.Cancelled}, false, 2, 2)
+		all(store.Filter{State: task.Done}, true, 2, 0)
+		all(store.Filter{State: task.Done}, false, 2, 2)
+		all(store.Filter{State: task.Ready}, false, 0, 0)
+		h.counts(task.Counts{Ready: 6})
+		for range 6 {
+			h.report("w", h.one("w"), task.Finish(nil), task.Recorded)
+		}
+		h.counts(task.Counts{Done: 6})
+	})
+}
+
+// listing is a store between whose lists and whose actions something happens.
+type listing struct {
+	storetest.Store
+	after func()
+}
+
+func (l *listing) Tasks(
+	ctx context.Context, f store.Filter, after task.ID, limit int,
+) ([]task.View, task.ID, error) {
+	page, next, err := l.Store.Tasks(ctx, f, after, limit)
+	if meanwhile := l.after; meanwhile != nil {
+		l.after = nil
+		meanwhile()
+	}
+	return page, next, err
+}
+
+// A task that a list shows as dead, and that somebody else has replayed and a worker done before
+// anything comes of the list, stays done.
+func TestReplayOfManyLeavesWhatChangedSinceItWasListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &listing{Store: storetest.NewModel(time.Now)}
+		h := open(t, l)
+		defer h.close()
+		id := h.many(1)[0]
+		h.report("w", h.one("w"), task.Fail(errHiccup), task.Recorded)
+		l.after = func() {
+			if err := h.d.Act(h.ctx, task.KindReplayed, "another", id); err != nil {
+				t.Error(err)
+			}
+			h.report("w", h.one("w"), task.Finish(nil), task.Recorded)
+		}
+		got, err := h.d.ActAll(h.ctx, store.Action{Kind: task.KindReplayed, By: "me"},
+			store.Filter{}, task.ID{}, false)
+		if err != nil || got.Matched != 1 || got.Changed != 0 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		h.state(id, task.Done)
 	})
 }
 

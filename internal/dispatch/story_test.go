@@ -354,7 +354,8 @@ func TestBulkActionByWhatSeemsStuckIsRefused(t *testing.T) {
 		h.many(1)
 		var wrong *task.InvalidError
 		stuck := store.Filter{Stuck: &store.Suspicion{}}
-		got, err := h.d.ActAll(t.Context(), task.KindCancelled, "me", stuck, task.ID{}, false)
+		got, err := h.d.ActAll(t.Context(),
+			store.Action{Kind: task.KindCancelled, By: "me"}, stuck, task.ID{}, false)
 		if got.Changed != 0 || !errors.As(err, &wrong) {
 			t.Errorf("%d were cancelled, %v", got.Changed, err)
 		}

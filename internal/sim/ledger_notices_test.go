@@ -51,8 +51,12 @@ func (l *ledger) notices(t *tale) {
 	}
 	deaths := 0
 	if finals[t.wish.sub.Queue] != "" {
-		if deaths = kinds(t.steps, task.KindReplayed); t.final == task.Dead {
-			// only what is dead is replayed
+		for i := range t.steps { // what is replayed was over, and may have been dead
+			if t.steps[i].Kind == task.KindReplayed && t.steps[i-1].Kind.Leaves() == task.Dead {
+				deaths++
+			}
+		}
+		if t.final == task.Dead {
 			deaths++
 		}
 	}

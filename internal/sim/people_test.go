@@ -205,17 +205,21 @@ func (s *person) forAWhile(
 
 // victim chooses a task, and what is to happen to it.
 func (s *person) victim() (*tale, task.Kind) {
-	var dead, open []*tale
+	var dead, over, open []*tale
 	for _, t := range s.world.ledger.order {
 		switch {
 		case !t.stored:
 		case t.final == task.Dead && !t.wish.poison:
 			dead = append(dead, t)
+		case t.final == task.Done && !t.wish.notice, t.final == task.Cancelled && !t.wish.poison:
+			over = append(over, t)
 		case t.final == "":
 			open = append(open, t)
 		}
 	}
 	switch {
+	case len(over) > 0 && s.luck.IntN(8) == 0:
+		return over[s.luck.IntN(len(over))], task.KindReplayed
 	case len(dead) > 0 && s.luck.IntN(2) == 0:
 		return dead[s.luck.IntN(len(dead))], task.KindReplayed
 	case len(open) > 0 && s.luck.IntN(3) == 0:

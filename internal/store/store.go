@@ -352,7 +352,7 @@ type Overdue struct {
 }
 
 // Action asks for something to happen to a task from outside: KindCancelled, KindMoved (run now or
-// with another priority), KindReplayed (a dead task begins again) or KindRemoved.
+// with another priority), KindReplayed (a final task begins again) or KindRemoved.
 type Action struct {
 	ID   task.ID
 	Kind task.Kind
@@ -367,17 +367,21 @@ type Action struct {
 	Rank    int64  // of KindMoved and KindReplayed
 	Due     int64  // of KindMoved and KindReplayed
 	Replay  Replay // of KindReplayed
-	Error   string // for people
+	// When is the only state in which it may happen to the task; "" = any that its kind fits. Who
+	// acts on what a list shows means what was in the list.
+	When  task.State
+	Error string // for people
 }
 
-// Replay says where a dead task begins again. The zero value: in the stage in which it died, with
-// the context that it has.
+// Replay says where a final task begins again. The zero value: a done task in its first stage, with
+// the context that it was submitted with; another one in the stage in which it ended, with the
+// context that it has.
 type Replay struct {
 	Whole bool    // in its first stage, with the context that it was submitted with
 	Stage *string // in this stage, with the context with which it first came there; nil = another
 }
 
-// Acted answers an Action. Not Changed: Was says why (already final, not dead, running).
+// Acted answers an Action. Not Changed: Was says why (already final, not final, running).
 type Acted struct {
 	ID      task.ID
 	Queue   string

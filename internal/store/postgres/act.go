@@ -142,7 +142,7 @@ func (t *tx) actOnce(
 	if err != nil {
 		return nil, err
 	}
-	begins, err := t.begins(ctx, actions, round)
+	begins, err := t.begins(ctx, actions, round, found)
 	if err != nil {
 		return nil, err
 	}
@@ -187,15 +187,16 @@ LEFT JOIN LATERAL (SELECT coalesce(stage, ran) AS stage, context_seq FROM rota.s
   LIMIT 1) p ON w.stage <> t.stage
 WHERE w.stage IS NULL OR coalesce(p.stage, t.stage) = w.stage`
 
-// begins are where the replays among actions that say where begin: the stage, and where its context
-// stands. Those that never were there are left out.
+// begins are where replays let tasks begin that do not go on where they ended: the stage, and where
+// its context stands. Those that never were there are left out. found are the tasks of the round.
 func (t *tx) begins(
-	ctx context.Context, actions []store.Action, round []int,
+	ctx context.Context, actions []store.Action, round []int, found []fact,
 ) (map[task.ID]*rules.Begin, error) {
 	var ids []task.ID
 	var stages []*string
-	for _, i := range round {
-		if r := actions[i].Replay; r != (store.Replay{}) {
+	for k, i := range round {
+		r := found[k].Begins(actions[i].Replay)
+		if actions[i].Kind == task.KindReplayed && r != (store.Replay{}) {
 			ids = append(ids, actions[i].ID)
 			stages = append(stages, r.Stage)
 		}
@@ -290,7 +291,7 @@ func (t *tx) follow(
 		case task.KindRemoved:
 			counts.undone(f.Queue).Gone(acted[a.i].Was)
 		case task.KindReplayed:
-			counts.at(f.Queue).Dead--
+			*counts.at(f.Queue).Final(acted[a.i].Was)--
 			replayed.add(f.ID, f.Seq+1)
 		}
 		if f.Running != nil {

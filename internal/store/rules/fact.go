@@ -90,9 +90,18 @@ type Begin struct {
 	ContextSeq int32
 }
 
+// Begins says where a replay lets the task begin, when it does not say so itself: what is done
+// begins as it was submitted, the stage that it ended in is over.
+func (f *Fact) Begins(r store.Replay) store.Replay {
+	if r == (store.Replay{}) && f.Kind == task.KindDone {
+		r.Whole = true
+	}
+	return r
+}
+
 // Act decides what an action does to a task, at a time of the store's. repeated says that a step of
-// this very action stands already: it is answered as the first time. begin is where a replay that
-// says where lets the task begin, nil if the task never was there. A nil step means that there is
+// this very action stands already: it is answered as the first time. begin is where a replay lets the
+// task begin by what [Fact.Begins] says, nil if the task never was there or nothing is said. A nil step means that there is
 // nothing to write; else it is the task's next.
 func Act(
 	f *Fact, a *store.Action, repeated bool, begin *Begin, now int64,
@@ -101,10 +110,11 @@ func Act(
 		return store.Acted{ID: a.ID}, nil
 	}
 	was := f.State(now, false)
-	placed := a.Replay == (store.Replay{}) || begin != nil
+	fits := a.Kind.Fits(was) && (a.When == "" || a.When == was)
+	placed := f.Begins(a.Replay) == (store.Replay{}) || begin != nil ||
+		a.Kind != task.KindReplayed
 	acted = store.Acted{
-		ID: a.ID, Queue: f.Queue, Found: true, Changed: repeated || a.Kind.Fits(was) && placed,
-		Was: was,
+		ID: a.ID, Queue: f.Queue, Found: true, Changed: repeated || fits && placed, Was: was,
 	}
 	if repeated || !acted.Changed {
 		return acted, nil

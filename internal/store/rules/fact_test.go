@@ -127,6 +127,27 @@ func TestAnActionMakesAStepWhereItFits(t *testing.T) {
 				Due: now, Worker: "me", Finished: now},
 		},
 		{
+			name: "replay what is cancelled", fact: fact(ended(task.KindCancelled)),
+			action: store.Action{Kind: task.KindReplayed, By: "me", Due: now},
+			acted:  store.Acted{Changed: true, Was: task.Cancelled},
+			step: &store.Step{Kind: task.KindReplayed, Stage: "second", ContextSeq: 2, Base: 6,
+				Due: now, Worker: "me", Finished: now},
+		},
+		{
+			name: "replay what is done", fact: fact(ended(task.KindDone)),
+			action: store.Action{Kind: task.KindReplayed, By: "me", Due: now, When: task.Done},
+			begin:  &rules.Begin{Stage: "first", ContextSeq: -1},
+			acted:  store.Acted{Changed: true, Was: task.Done},
+			step: &store.Step{Kind: task.KindReplayed, Stage: "first", ContextSeq: -1, Base: 6,
+				Due: now, Worker: "me", Finished: now},
+		},
+		{
+			name: "replay what was dead, and is done by now", fact: fact(ended(task.KindDone)),
+			action: store.Action{Kind: task.KindReplayed, By: "me", Due: now, When: task.Dead},
+			begin:  &rules.Begin{Stage: "first", ContextSeq: -1},
+			acted:  store.Acted{Was: task.Done},
+		},
+		{
 			name: "replay from a stage", fact: fact(ended(task.KindFail)),
 			action: store.Action{
 				Kind: task.KindReplayed, By: "me", Due: now, Replay: store.Replay{Stage: &first},
@@ -185,6 +206,24 @@ func TestASpanGoesWithItsOnlyTask(t *testing.T) {
 	} {
 		if got := fact(c.change).Alone(); got != c.want {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
+// What is done begins as it was submitted, unless the replay says where; what ended otherwise goes
+// on where it ended.
+func TestAReplayBeginsAsTheTaskEnded(t *testing.T) {
+	stage := store.Replay{Stage: new("third")}
+	for kind, want := range map[task.Kind]store.Replay{
+		task.KindDone: {Whole: true}, task.KindFail: {}, task.KindCancelled: {},
+		task.KindTimeout: {},
+	} {
+		f := fact(ended(kind))
+		if got := f.Begins(store.Replay{}); got != want {
+			t.Errorf("%s: %+v, want %+v", kind, got, want)
+		}
+		if got := f.Begins(stage); got != stage {
+			t.Errorf("%s: %+v, want %+v", kind, got, stage)
 		}
 	}
 }

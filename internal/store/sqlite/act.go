@@ -44,7 +44,7 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 			return store.Acted{}, err
 		}
 	}
-	begin, err := t.begin(a)
+	begin, err := t.begin(&f, a)
 	if err != nil {
 		return store.Acted{}, err
 	}
@@ -58,7 +58,7 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 	case task.KindRemoved:
 		t.undone(f.Queue).Gone(acted.Was)
 	case task.KindReplayed:
-		t.stat(f.Queue).Dead--
+		*t.stat(f.Queue).Final(acted.Was)--
 	}
 	if err := t.insertStep(a.ID, f.Seq+1, step); err != nil {
 		return acted, err
@@ -84,10 +84,10 @@ const (
 ORDER BY seq LIMIT 1`
 )
 
-// begin finds where a replay that says where lets the task begin; nil: the task never was there, or
-// it is no such replay.
-func (t *tx) begin(a *store.Action) (*rules.Begin, error) {
-	if a.Replay == (store.Replay{}) {
+// begin finds where a replay lets a task begin; nil: the task never was there, or nothing is said.
+func (t *tx) begin(f *rules.Fact, a *store.Action) (*rules.Begin, error) {
+	r := f.Begins(a.Replay)
+	if a.Kind != task.KindReplayed || r == (store.Replay{}) {
 		return nil, nil
 	}
 	var b rules.Begin
@@ -95,8 +95,8 @@ func (t *tx) begin(a *store.Action) (*rules.Begin, error) {
 		b.Stage, b.ContextSeq = st.ColumnText(0), st.ColumnInt32(1)
 	}
 	found, err := t.one(firstStage, scan, a.ID.Batch, a.ID.N)
-	if err == nil && !a.Replay.Whole && b.Stage != *a.Replay.Stage {
-		found, err = t.one(cameTo, scan, a.ID.Batch, a.ID.N, *a.Replay.Stage)
+	if err == nil && !r.Whole && b.Stage != *r.Stage {
+		found, err = t.one(cameTo, scan, a.ID.Batch, a.ID.N, *r.Stage)
 	}
 	if err != nil || !found {
 		return nil, err

@@ -317,19 +317,48 @@ func bugs() []bug {
 					return got, err
 				}
 			}},
-			{"everything final is replayed", "OnlyDeadTasksAreReplayed", func(p *planted) {
+			{"what goes on is replayed", "OnlyFinalTasksAreReplayed", func(p *planted) {
 				p.act = func(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
-					for _, a := range actions {
+					actions = slices.Clone(actions)
+					for i, a := range actions {
 						if f := p.fact(a.ID); f != nil && a.Kind == task.KindReplayed {
-							if seq, s := f.newest(); s.Kind == task.KindCancelled {
-								s.Kind = task.KindFail
-								f.steps[seq] = s
+							if _, s := f.newest(); s.Base != store.Final {
+								actions[i].Kind = task.KindMoved
 							}
 						}
 					}
 					return p.Model.Act(ctx, actions)
 				}
 			}},
+			{"a done task goes on where it ended", "ReplayOfADoneTaskBeginsAsItWasSubmitted",
+				func(p *planted) {
+					p.act = func(ctx context.Context, actions []store.Action) ([]store.Acted,
+						error) {
+						actions = slices.Clone(actions)
+						for i, a := range actions {
+							f := p.fact(a.ID)
+							if f == nil || a.Kind != task.KindReplayed || a.Replay.Whole ||
+								a.Replay.Stage != nil {
+								continue
+							}
+							if _, s := f.newest(); s.Kind == task.KindDone {
+								actions[i].Replay.Stage = &s.Stage
+							}
+						}
+						return p.Model.Act(ctx, actions)
+					}
+				}},
+			{"a replay happens whatever state was meant", "ActionOfAStateIsDoneInNoOther",
+				func(p *planted) {
+					p.act = func(ctx context.Context, actions []store.Action) ([]store.Acted,
+						error) {
+						actions = slices.Clone(actions)
+						for i := range actions {
+							actions[i].When = ""
+						}
+						return p.Model.Act(ctx, actions)
+					}
+				}},
 			{"counts drift with every replay", "CountsAreExactAfterEveryAct", func(p *planted) {
 				drift := int64(0)
 				p.act = func(ctx context.Context, actions []store.Action) ([]store.Acted, error) {

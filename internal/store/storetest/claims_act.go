@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rotahq/rota/internal/progress"
@@ -276,22 +277,24 @@ func actClaims() []claim {
 			s.want("move of a running task", s.act(task.KindMoved, y.id()).Changed, false)
 			s.recorded(y.report(s.clock, task.Finish(nil)))
 		}},
-		{"OnlyDeadTasksAreReplayed", func(s *scene) {
+		{"OnlyFinalTasksAreReplayed", func(s *scene) {
 			h := s.join("a")
-			ids := s.put(4)
-			done, dead, gone := s.takeOne(h), s.takeOne(h), s.takeOne(h)
+			ids := s.put(2)
+			dead := s.takeOne(h)
 			next := task.Next("second", nil)
 			next.Context = []byte(`"kept"`)
-			s.recorded(done.report(s.clock, task.Finish(nil)), dead.report(s.clock, next))
+			s.recorded(dead.report(s.clock, next))
+			s.want("replay of one that goes on", s.act(task.KindReplayed, dead.id()).Changed, false)
 			dead = s.takeAgain(h, dead)
+			s.sync(h, dead)
+			s.want("replay of a running one", s.act(task.KindReplayed, dead.id()), store.Acted{
+				ID: dead.id(), Queue: "q", Found: true, Was: task.Running,
+			})
 			s.recorded(dead.report(s.clock, task.Fail(nil)))
-			s.changed(task.KindCancelled, gone.id())
-			for _, id := range []task.ID{done.id(), gone.id(), ids[3]} {
-				s.want("replay changed", s.act(task.KindReplayed, id).Changed, false)
-			}
+			s.want("replay of a ready one", s.act(task.KindReplayed, ids[1]).Changed, false)
 			s.changed(task.KindReplayed, dead.id())
 			s.wantState(dead.id(), task.Ready)
-			s.want("counts", s.counts(), task.Counts{Ready: 2, Done: 1, Cancelled: 1})
+			s.want("counts", s.counts(), task.Counts{Ready: 2})
 			st := s.stand(dead.id())
 			st.Due = 0
 			s.want("where it begins again", st.Loaded, store.Loaded{
@@ -301,6 +304,83 @@ func actClaims() []claim {
 			s.want("replay changed twice", s.act(task.KindReplayed, dead.id()).Changed, false)
 			s.want("late report", s.settle(dead.report(s.clock, task.Finish(nil))),
 				[]task.Status{task.Stale})
+		}},
+		{"ReplayOfADoneTaskBeginsAsItWasSubmitted", func(s *scene) {
+			h := s.join("a")
+			id := s.put(1)[0]
+			done := func() {
+				o := s.takeOne(h)
+				s.want("stage, context and attempts",
+					[]any{o.Stage, string(o.Context), o.ContextSeq, o.Attempt},
+					[]any{"first", "[0]", int32(-1), int32(0)})
+				next := task.Next("second", nil)
+				next.Context = []byte(`"two"`)
+				s.recorded(o.report(s.clock, next))
+				o = s.takeAgain(h, o)
+				end := task.Finish("receipt")
+				s.recorded(o.report(s.clock, end))
+				s.want("its report once more", s.settle(o.report(s.clock, end)),
+					[]task.Status{task.Repeated})
+				s.want("counts", s.counts(), task.Counts{Done: 1})
+			}
+			done()
+			for range 2 {
+				s.want("answer", s.act(task.KindReplayed, id), store.Acted{
+					ID: id, Queue: "q", Found: true, Changed: true, Was: task.Done,
+				})
+				s.want("counts", s.counts(), task.Counts{Ready: 1})
+				s.want("result", string(s.view(id).Result), "")
+				done()
+			}
+			s.want("to its second stage", s.replay(id, store.Replay{Stage: new("second")}).Changed,
+				true)
+			o := s.takeOne(h)
+			s.want("stage and context", []any{o.Stage, string(o.Context)}, []any{"second", `"two"`})
+			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.want("counts", s.counts(), task.Counts{Done: 1})
+		}},
+		{"ReplayOfACancelledTaskGoesOnWhereItEnded", func(s *scene) {
+			h := s.join("a")
+			id := s.put(1)[0]
+			o := s.takeOne(h)
+			next := task.Next("second", nil)
+			next.Context = []byte(`"two"`)
+			s.recorded(o.report(s.clock, next))
+			o = s.takeAgain(h, o)
+			s.recorded(o.report(s.clock, task.Retry(nil)))
+			o = s.takeAgain(h, o)
+			s.changed(task.KindCancelled, id)
+			s.want("counts", s.counts(), task.Counts{Cancelled: 1})
+			s.changed(task.KindReplayed, id)
+			s.want("counts", s.counts(), task.Counts{Ready: 1})
+			again := s.takeOne(h)
+			s.want("stage, context and attempts",
+				[]any{again.Stage, string(again.Context), again.Attempt},
+				[]any{"second", `"two"`, int32(0)})
+			s.want("the report of the one that was cancelled",
+				s.settle(o.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+			s.recorded(again.report(s.clock, task.Finish(nil)))
+			s.want("counts", s.counts(), task.Counts{Done: 1})
+		}},
+		{"ActionOfAStateIsDoneInNoOther", func(s *scene) {
+			h := s.join("a")
+			id := s.put(1)[0]
+			ask := func(kind task.Kind, when task.State, changed bool, was task.State) {
+				now := s.clock.Micros()
+				got, err := s.Act(s.ctx, []store.Action{
+					{ID: id, Kind: kind, Rank: now, Due: now, When: when},
+				})
+				s.ok(err)
+				s.want(fmt.Sprint(kind, " when ", when), got[0], store.Acted{
+					ID: id, Queue: "q", Found: true, Changed: changed, Was: was,
+				})
+			}
+			ask(task.KindCancelled, task.Waiting, false, task.Ready)
+			s.recorded(s.takeOne(h).report(s.clock, task.Finish(nil)))
+			ask(task.KindReplayed, task.Dead, false, task.Done)
+			ask(task.KindReplayed, task.Done, true, task.Done)
+			ask(task.KindReplayed, task.Done, false, task.Ready)
+			ask(task.KindCancelled, task.Ready, true, task.Ready)
 		}},
 		{"RemovalLeavesATombstone", func(s *scene) {
 			h := s.join("a")

@@ -87,8 +87,11 @@ type Steps interface {
 	Overdue(context.Context, store.OverdueQuery) (store.Overdue, error)
 	// Act cancels, moves, replays or removes tasks: each a step at max(seq) + 1, with its
 	// consequences in the same transaction. Cancel needs a task that is not final, move one that is
-	// neither final nor running, replay a dead one, removal one that is not running. A replay to a
-	// stage in which the task never was changes nothing: Was is dead all the same. Cancelling,
+	// neither final nor running, replay a final one, removal one that is not running; and a When
+	// that the task is in. A replay begins where it says; where it says nothing, a done task begins
+	// in its first stage, with the context that it was submitted with, and another one goes on in
+	// the stage in which it ended, with the context that it has. A replay to a stage in which the
+	// task never was changes nothing: Was is its final state all the same. Cancelling,
 	// moving or removing deletes its running row, and its span when that is free and has only this
 	// task. An action whose Mark a step of the task has was done before: it is answered as Changed,
 	// and nothing happens. Running means: a running row stands at max(seq) + 1. (What only a node's

@@ -185,8 +185,11 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 		acted.Changed = acted.Was == task.Waiting || acted.Was == task.Ready
 		step.Base, step.Due = seq+1, a.Due
 	case task.KindReplayed:
-		acted.Changed = acted.Was == task.Dead && f.begin(&step, a.Replay)
+		acted.Changed = acted.Was.Final() && f.begin(&step, acted.Was, a.Replay)
 		step.Base, step.Due, step.Attempt = seq+1, a.Due, 0
+	}
+	if a.When != "" && a.When != acted.Was {
+		acted.Changed = false
 	}
 	if !acted.Changed {
 		return acted
@@ -206,11 +209,11 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 
 // begin makes a step the one that lets the task begin where a replay says; false: it never was
 // there.
-func (f *fact) begin(step *store.Step, r store.Replay) bool {
+func (f *fact) begin(step *store.Step, was task.State, r store.Replay) bool {
 	switch {
-	case r == store.Replay{}:
+	case r == store.Replay{} && was != task.Done:
 		return true
-	case r.Whole || *r.Stage == f.Stage:
+	case r == store.Replay{}, r.Whole, *r.Stage == f.Stage:
 		step.Stage, step.ContextSeq = f.Stage, -1
 		return true
 	}

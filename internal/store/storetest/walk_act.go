@@ -41,7 +41,7 @@ func (w *walk) actAsked(fresh bool) {
 		case task.KindReplayed:
 			delete(w.finals, a.ID)
 			if fresh {
-				w.texts[a.ID] = w.began(a.ID, w.asked[i].Replay)
+				w.texts[a.ID] = w.began(a.ID, a.Was, w.asked[i].Replay)
 			}
 		case task.KindRemoved:
 			w.forget(a.ID)
@@ -69,6 +69,7 @@ func (w *walk) ask() {
 			// without a draw: seeds stay what they are
 			a.Replay = []store.Replay{{}, {Whole: true}, {Stage: new("one")},
 				{Stage: new("three")}}[w.ranks%4]
+			a.When = []task.State{"", "", task.Dead, "", task.Done}[w.ranks%5]
 		}
 		w.asked = append(w.asked, a)
 	}
@@ -85,9 +86,10 @@ func (w *walk) came(id task.ID, stage string) {
 }
 
 // began is the context of a task after a replay.
-func (w *walk) began(id task.ID, r store.Replay) string {
+func (w *walk) began(id task.ID, was task.State, r store.Replay) string {
+	whole := r.Whole || r.Stage == nil && was == task.Done
 	for _, s := range w.stages[id] {
-		if r.Whole || r.Stage != nil && s.stage == *r.Stage {
+		if whole || r.Stage != nil && s.stage == *r.Stage {
 			return s.text
 		}
 	}
