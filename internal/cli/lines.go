@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/rotahq/rota/client"
@@ -30,7 +31,7 @@ var errNotUTF8 = errors.New("not UTF-8")
 type gather struct {
 	tasks []task.Submission
 	line  int64 // of its first task
-	read  int64 // bytes of stdin up to its end
+	read  int64 // bytes of the lines up to its end
 	end   error // why there are no more: io.EOF, or what is wrong with the line that follows
 }
 
@@ -40,6 +41,14 @@ type gather struct {
 // nobody has to guess which lines became tasks.
 func (a taskCommands) submitLines(ctx context.Context, c *client.Client, s submission) error {
 	r := a.newReceipts(s)
+	if name, isFile := strings.CutPrefix(s.text, "@"); s.isText && isFile {
+		f, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("read contexts: %w", err)
+		}
+		defer f.Close()
+		r.from, r.size = f, inputSize(f)
+	}
 	err := r.submit(ctx, c, s.Submission)
 	r.told()
 	if err == nil && s.wait {
@@ -51,9 +60,12 @@ func (a taskCommands) submitLines(ctx context.Context, c *client.Client, s submi
 // receipts prints ids as they come, and their sum.
 type receipts struct {
 	*App
+	from    io.Reader // the lines
+	context func(line []byte) (json.RawMessage, error)
+
 	out      *bufio.Writer
 	silent   bool  // no ids: a terminal shows progress instead, JSON a sum
-	size     int64 // of stdin in bytes, 0 when nobody can know
+	size     int64 // of the lines in bytes, 0 when nobody can know
 	progress *term.Progress
 
 	wait bool      // remember the ids
@@ -79,8 +91,12 @@ type failedTask struct {
 
 func (a taskCommands) newReceipts(s submission) *receipts {
 	_, onTerminal := term.Terminal(a.Out)
+	context := contextOf
+	if s.isText {
+		context = textOf
+	}
 	return &receipts{
-		App: a.App, out: bufio.NewWriter(a.Out), silent: onTerminal ||
+		App: a.App, from: a.in, context: context, out: bufio.NewWriter(a.Out), silent: onTerminal ||
 			a.JSON(), size: inputSize(a.in), progress: a.Progress(),
 		wait: s.wait, sum: linesSum{Queue: s.Queue},
 	}
@@ -92,7 +108,7 @@ func (r *receipts) submit(ctx context.Context, c *client.Client, s task.Submissi
 	defer cancel()
 	gathers := make(chan gather)
 	// not waited for: nothing can interrupt a read of stdin but the end of the process
-	go readGathers(ctx, r.in, s, gathers)
+	go readGathers(ctx, r.from, r.context, s, gathers)
 	for {
 		var g gather
 		select {
@@ -224,15 +240,19 @@ func inputSize(r io.Reader) int64 {
 
 // lineReader cuts its input into gathers.
 type lineReader struct {
-	r    *bufio.Reader
-	line int64 // lines read
-	read int64 // bytes read
+	r       *bufio.Reader
+	context func(line []byte) (json.RawMessage, error) // that a line stands for
+	line    int64                                      // lines read
+	read    int64                                      // bytes read
 }
 
 // readGathers sends gathers of tasks like s until the input ends or has something wrong; the last
 // one says which.
-func readGathers(ctx context.Context, in io.Reader, s task.Submission, to chan<- gather) {
-	l := &lineReader{r: bufio.NewReaderSize(in, 256<<10)}
+func readGathers(
+	ctx context.Context, in io.Reader, context func(line []byte) (json.RawMessage, error),
+	s task.Submission, to chan<- gather,
+) {
+	l := &lineReader{r: bufio.NewReaderSize(in, 256<<10), context: context}
 	for end := error(nil); end == nil; {
 		g := l.gather(s)
 		end = g.end
@@ -251,7 +271,7 @@ func (l *lineReader) gather(s task.Submission) gather {
 	for size := 0; len(g.tasks) < gatherTasks && size < gatherBytes; {
 		text, err := l.next()
 		if err == nil {
-			if s.Context, err = contextOf(text); err != nil {
+			if s.Context, err = l.context(text); err != nil {
 				err = fmt.Errorf("line %d: %w", l.line, err)
 			}
 		}
@@ -305,10 +325,18 @@ func contextOf(line []byte) (json.RawMessage, error) {
 	if json.Valid(line) {
 		return bytes.TrimSpace(line), nil
 	}
+	return textOf(line)
+}
+
+// textOf is the JSON string of a text.
+func textOf(text []byte) (json.RawMessage, error) {
+	if !utf8.Valid(text) {
+		return nil, errNotUTF8
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(string(line)); err != nil {
+	if err := e.Encode(string(text)); err != nil {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil

@@ -16,7 +16,7 @@ import (
 
 // gathersOf cuts all of r into gathers.
 func gathersOf(r io.Reader) []gather {
-	l := &lineReader{r: bufio.NewReaderSize(r, 256<<10)}
+	l := &lineReader{context: contextOf, r: bufio.NewReaderSize(r, 256<<10)}
 	for all := []gather(nil); ; {
 		g := l.gather(task.Submission{Queue: "q"})
 		if all = append(all, g); g.end != nil {
@@ -81,7 +81,7 @@ func TestGathersAreBounded(t *testing.T) {
 
 func TestGatherLeavesWhenStdinPauses(t *testing.T) {
 	in, out := io.Pipe()
-	l := &lineReader{r: bufio.NewReader(in)}
+	l := &lineReader{context: contextOf, r: bufio.NewReader(in)}
 	go func() {
 		io.WriteString(out, "a\nb\n")
 		// and now nothing, for ever

@@ -25,6 +25,8 @@ import (
 type submission struct {
 	task.Submission
 	context string // JSON, "-" or "@file"
+	text    string // any text, "-" or "@file", where --context-text was given
+	isText  bool   // it was
 	due     string
 	lines   bool
 	wait    bool
@@ -38,10 +40,12 @@ func (a taskCommands) submit() *cobra.Command {
 		Long: `Submit a task to QUEUE and print its id. The queue comes to be, with defaults, at its
 first task. What is acknowledged is on disk.
 
-The context is any JSON value; workers get it byte for byte. With --lines every line of
-stdin becomes a task: a line that is JSON is the context as it is, any other line becomes
-a JSON string. The ids are printed in the order of the lines (not on a terminal, where a
-progress line stands instead).
+The context is any JSON value; workers get it byte for byte. --context-text takes any text in
+UTF-8 instead, also one that happens to be JSON, with all its spaces and line ends: its context
+is a JSON string. With --lines every line of stdin becomes a task: a line that is JSON is the
+context as it is, any other line becomes a JSON string; with --context-text - every line does,
+and with --context-text @FILE every line of that file. The ids are printed in the order of the
+lines (not on a terminal, where a progress line stands instead).
 
 With --wait the command ends when the task does: it tells the id on stderr at once, prints
 the result, and exits 1 when the task died or was cancelled. A server that is away for a
@@ -50,6 +54,8 @@ tasks are waited for once the last is submitted; the ids of those that were not 
 told on stderr.`,
 		Example: `  rota submit mail --context '{"to":"ann@example.org"}'
   rota submit report --context @order.json --priority 30s --wait
+  rota submit mail --context-text 'Dear Ann, it is 5 < 6.'
+  rota submit letters --context-text @letter.txt
   find . -name '*.jpg' | rota submit thumbnails --lines --wait
   rota submit nightly --key 2026-11-21 --delay 2h`,
 		Args: takes("QUEUE"),
@@ -57,7 +63,8 @@ told on stderr.`,
 	a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		s.Queue = args[0]
 		if err := errors.Join(
-			nonZero(cmd.Flags(), "timeout", "max-attempts"), s.check(a.Now()),
+			nonZero(cmd.Flags(), "timeout", "max-attempts"),
+			s.check(cmd.Flags().Changed("context-text"), a.Now()),
 		); err != nil {
 			return err
 		}
@@ -68,6 +75,8 @@ told on stderr.`,
 	})
 	f := cmd.Flags()
 	f.StringVar(&s.context, "context", "", "`JSON` value, - for stdin, or @file (default none)")
+	f.StringVar(&s.text, "context-text", "",
+		"any `text` as the context, - for stdin, or @file (default none)")
 	f.StringVar(&s.Stage, "stage", "", "first `stage` of the task (default none)")
 	f.DurationVar(&s.Priority, "priority", 0, "head start in the queue, as 30s or 5m")
 	f.DurationVar(&s.Delay, "delay", 0, "how long until it is due, as 90s or 2h")
@@ -97,8 +106,14 @@ func nonZero(flags *pflag.FlagSet, names ...string) error {
 }
 
 // check refuses what no server would take.
-func (s *submission) check(now time.Time) error {
+func (s *submission) check(isText bool, now time.Time) error {
+	s.isText = isText
 	switch {
+	case isText && s.context != "":
+		return usage.Errorf("--context and --context-text are two contexts: leave one of them out")
+	case s.lines && isText && s.text != "-" && !strings.HasPrefix(s.text, "@"):
+		return usage.Errorf("--lines takes the contexts from stdin, or from a file: " +
+			"want --context-text - or --context-text @FILE")
 	case s.lines && s.context != "":
 		return usage.Errorf("--lines takes the contexts from stdin: leave --context out")
 	case s.lines && s.Key != "":
@@ -124,7 +139,12 @@ func (s *submission) check(now time.Time) error {
 
 func (a taskCommands) submitOne(ctx context.Context, c *client.Client, s submission) error {
 	var err error
-	if s.Context, err = readContext(a.App, s.context); err != nil {
+	if s.isText {
+		s.Context, err = readText(a.App, s.text)
+	} else {
+		s.Context, err = readContext(a.App, s.context)
+	}
+	if err != nil {
 		return err
 	}
 	receipts, err := c.Submit(ctx, s.Submission)
@@ -141,14 +161,27 @@ func (a taskCommands) submitOne(ctx context.Context, c *client.Client, s submiss
 	return a.Show(doc, func() string { return doc.ID.String() + "\n" })
 }
 
-// readContext reads the value of --context.
-func readContext(a *App, arg string) (json.RawMessage, error) {
-	text := []byte(arg)
-	var err error
+// readText reads the value of --context-text.
+func readText(a *App, arg string) (json.RawMessage, error) {
+	text, err := readValue(a, "--context-text", arg)
+	if err != nil {
+		return nil, err
+	}
+	context, err := textOf(text)
+	if err == nil && len(context) > maxContext {
+		err = fmt.Errorf("as a JSON string more than %s", term.Bytes(maxContext))
+	}
+	if err != nil {
+		return nil, usage.Errorf("--context-text: %v", err)
+	}
+	return context, nil
+}
+
+// readValue reads what a flag says, or the file or stdin that it names.
+func readValue(a *App, flag, arg string) (text []byte, err error) {
+	text = []byte(arg)
 	name, isFile := strings.CutPrefix(arg, "@")
 	switch {
-	case arg == "":
-		return nil, nil
 	case arg == "-":
 		text, err = io.ReadAll(io.LimitReader(a.in, maxContext+1))
 	case isFile:
@@ -158,7 +191,19 @@ func readContext(a *App, arg string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("read context: %w", err)
 	}
 	if len(text) > maxContext {
-		return nil, usage.Errorf("--context: more than %s", term.Bytes(maxContext))
+		return nil, usage.Errorf("%s: more than %s", flag, term.Bytes(maxContext))
+	}
+	return text, nil
+}
+
+// readContext reads the value of --context.
+func readContext(a *App, arg string) (json.RawMessage, error) {
+	if arg == "" {
+		return nil, nil
+	}
+	text, err := readValue(a, "--context", arg)
+	if err != nil {
+		return nil, err
 	}
 	if text = bytes.TrimSpace(text); !utf8.Valid(text) || !json.Valid(text) {
 		return nil, usage.Errorf("--context: not JSON (a plain text needs its quotes: '\"text\"')")

@@ -6,6 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -54,6 +57,14 @@ func submitAll(
 	t *testing.T, s *submitServer, in string,
 ) (code int, ids []string, complaint string) {
 	t.Helper()
+	return submitBy(t, s, in, "--lines")
+}
+
+// submitBy runs `rota submit q` with flags against s.
+func submitBy(
+	t *testing.T, s *submitServer, in string, flags ...string,
+) (code int, ids []string, complaint string) {
+	t.Helper()
 	server := httptest.NewServer(s)
 	defer server.Close()
 	out, stderr := new(bytes.Buffer), new(bytes.Buffer)
@@ -61,7 +72,8 @@ func submitAll(
 		Output: term.Output{Out: out, Err: stderr, Now: time.Now}, in: strings.NewReader(in),
 		env: noEnv,
 	}
-	code = Run(t.Context(), a, []string{"submit", "q", "--lines", "--server", server.URL})
+	args := slices.Concat([]string{"submit", "q", "--server", server.URL}, flags)
+	code = Run(t.Context(), a, args)
 	return code, strings.Fields(out.String()), stderr.String()
 }
 
@@ -100,5 +112,47 @@ func TestRefusedLinesAreNamedAndThoseBeforeThemTold(t *testing.T) {
 	}
 	if len(ids) != gatherTasks || len(s.taken) != gatherTasks {
 		t.Errorf("%d ids for %d tasks, want %d", len(ids), len(s.taken), gatherTasks)
+	}
+}
+
+// Any text is a context, as a JSON string that says the same: as an argument, from a file, from
+// stdin, and each line of either.
+func TestTextBecomesAStringHoweverItIsGiven(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "letter")
+	const letter = "Dear \"Ann\",\n\t{}\n"
+	if err := os.WriteFile(file, []byte(letter), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		flags []string
+		in    string
+		want  []string // contexts
+		code  int
+		says  string
+	}{
+		{[]string{"--context-text", `5 < 6 & "7"`}, "", []string{`"5 < 6 & \"7\""`}, ExitDone, ""},
+		{[]string{"--context-text", `{"a": 1}`}, "", []string{`"{\"a\": 1}"`}, ExitDone, ""},
+		{[]string{"--context-text", " é "}, "", []string{`" é "`}, ExitDone, ""},
+		{[]string{"--context-text", ""}, "", []string{`""`}, ExitDone, ""},
+		{[]string{"--context-text", "@" + file}, "", []string{`"Dear \"Ann\",\n\t{}\n"`}, ExitDone, ""},
+		{[]string{"--context-text", "-"}, letter, []string{`"Dear \"Ann\",\n\t{}\n"`}, ExitDone, ""},
+		{[]string{"--context-text", "-", "--lines"}, "1\ntwo\n\n", []string{`"1"`, `"two"`, `""`},
+			ExitDone, ""},
+		{[]string{"--context-text", "@" + file, "--lines"}, "not this",
+			[]string{`"Dear \"Ann\","`, `"\t{}"`}, ExitDone, ""},
+		{[]string{"--lines"}, "1\ntwo\n", []string{`1`, `"two"`}, ExitDone, ""},
+		{[]string{"--context-text", "a\xffb"}, "", nil, ExitUsage, "not UTF-8"},
+		{[]string{"--context-text", "-", "--lines"}, "a\nb\xff\n", nil, ExitFailed, "line 2: not UTF-8"},
+		{[]string{"--context-text", "a", "--lines"}, "", nil, ExitUsage, "--context-text @FILE"},
+		{[]string{"--context-text", "a", "--context", "1"}, "", nil, ExitUsage, "two contexts"},
+		{[]string{"--context-text", "@" + file + "x"}, "", nil, ExitFailed, "no such file"},
+		{[]string{"--context-text", "@" + file + "x", "--lines"}, "", nil, ExitFailed, "no such file"},
+	} {
+		s := new(submitServer)
+		code, _, complaint := submitBy(t, s, c.in, c.flags...)
+		if code != c.code || c.want != nil && !slices.Equal(s.taken, c.want) ||
+			!strings.Contains(complaint, c.says) {
+			t.Errorf("%q: exit code %d, contexts %q, %s", c.flags, code, s.taken, complaint)
+		}
 	}
 }
