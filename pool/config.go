@@ -53,6 +53,10 @@ type Config struct {
 	// Where the one of first choice has no room for a load the others are looked through: O(n).
 	Capacity float64
 
+	// DefaultLoad is the load of functions that are given 0, from 0 to MaxLoad. When it is 0, so is
+	// theirs: functions of load 0 go round.
+	DefaultLoad float64
+
 	MaxWaiting int // callers that may wait for room; no bound when 0, none may when negative
 	// HeadStart is how much earlier a caller counts as having come for each unit of its load: who
 	// waits longest, the head start included, goes first. First come first served when 0; a large
@@ -109,6 +113,9 @@ func (c *Config) validate() error {
 	}
 	if !(0 <= c.Capacity && c.Capacity <= math.MaxFloat64) {
 		bad("Capacity %v", c.Capacity)
+	}
+	if !(0 <= c.DefaultLoad && c.DefaultLoad <= MaxLoad) {
+		bad("DefaultLoad %v", c.DefaultLoad)
 	}
 	if c.HeadStart < 0 {
 		bad("HeadStart %v", c.HeadStart)

@@ -32,7 +32,8 @@
 // that answers JSON lines ([Command]); anything with a Close can be one, such as a connection to a
 // remote worker. A load is what a function is expected to cost, in any unit, as long as it is the
 // same for all. There are four verbs: [Pool.Run] and [Do], which gives a typed result, run a
-// function on one runner; [Pool.RunEach] and [DoEach] on k distinct ones.
+// function on one runner; [Pool.RunEach] and [DoEach] on k distinct ones. [DoOr] is Do with a value
+// of the caller's where Do has an error because the time is over.
 //
 // # Laws
 //

@@ -223,3 +223,122 @@ func TestLimitsAreOfTheCallsTheyAreMadeFor(t *testing.T) {
 		}
 	})
 }
+
+func TestDoOrGivesAValueInPlaceOfATimeout(t *testing.T) {
+	quick := func(context.Context, Lane) (string, error) { return "done", nil }
+	hangs := func(context.Context, Lane) (string, error) {
+		time.Sleep(time.Minute) // and does not look at its context
+		return "late", nil
+	}
+	yields := func(ctx context.Context, _ Lane) (string, error) {
+		<-ctx.Done()
+		return "half", ctx.Err()
+	}
+	fails := func(context.Context, Lane) (string, error) { return "", errOuch }
+	or := func() (string, error) { return "instead", nil }
+	for name, c := range map[string]struct {
+		f    func(context.Context, Lane) (string, error)
+		or   func() (string, error)
+		want string
+		err  error
+	}{
+		"in time":         {quick, or, "done", nil},
+		"hangs":           {hangs, or, "instead", nil},
+		"yields":          {yields, or, "instead", nil},
+		"fails":           {fails, or, "", errOuch},
+		"no value":        {hangs, nil, "", ErrTimeout},
+		"another error":   {hangs, func() (string, error) { return "", errOuch }, "", errOuch},
+		"nothing to run":  {nil, or, "", ErrNoFunction},
+		"value and error": {hangs, func() (string, error) { return "a", errOuch }, "a", errOuch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, err := Lanes(Config{Runners: 2, Limit: Limit{
+					Timeout: time.Second, OnTimeout: func() error { return ErrTimeout },
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := DoOr(t.Context(), p, 1, c.f, c.or)
+				if got != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+					t.Errorf("got %q, %v, want %q, %v", got, err, c.want, c.err)
+				}
+				if err := p.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A panic of the value's function is the caller's error, and the end of the caller's own context is
+// no timeout.
+func TestDoOrIsAskedForTimeoutsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := Lanes(Config{Runners: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		waits := func(ctx context.Context, _ Lane) (int, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		limited := p.Limited(Limit{Timeout: time.Second})
+		_, err = DoOr(t.Context(), limited, 1, waits, func() (int, error) { panic("no value") })
+		if _, ok := errors.AsType[*PanicError](err); !ok {
+			t.Errorf("a panic is %v", err)
+		}
+		for name, p := range map[string]*Pool[Lane]{"limited": limited, "unlimited": p} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			got, err := DoOr(ctx, p, 1, waits, func() (int, error) { return 7, nil })
+			if cancel(); got != 0 || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %d, %v", name, got, err)
+			}
+		}
+	})
+}
+
+// What is given no load carries the default one, whichever verb gives it, and gives it back.
+func TestFunctionsOfNoLoadCarryTheDefaultLoad(t *testing.T) {
+	for _, by := range []float64{0, 100} {
+		p, err := Lanes(Config{Runners: 2, DefaultLoad: by})
+		if err != nil {
+			t.Fatal(err)
+		}
+		loads := func() (sum float64) {
+			for _, r := range p.View().Runners {
+				sum += r.Load
+			}
+			return sum
+		}
+		for given, want := range map[float64]float64{0: by, 7: 7} {
+			look := func(context.Context, Lane) error {
+				if got := loads(); got != want {
+					t.Errorf("load %v by a default of %v counts as %v", given, by, got)
+				}
+				return nil
+			}
+			if err := p.Run(t.Context(), given, look); err != nil {
+				t.Error(err)
+			}
+			limited := p.Limited(Limit{Timeout: time.Hour})
+			if err := limited.Run(t.Context(), given, look); err != nil {
+				t.Error(err)
+			}
+			each := func(ctx context.Context, r Lane, _ int) error { return look(ctx, r) }
+			if err := p.RunEach(t.Context(), 1, given, each); err != nil {
+				t.Error(err)
+			}
+		}
+		if left := loads(); left != 0 {
+			t.Errorf("%v is left", left)
+		}
+		p.Close()
+	}
+	for _, bad := range []float64{-1, MaxLoad * 2, math.NaN(), math.Inf(1)} {
+		if _, err := Lanes(Config{Runners: 1, DefaultLoad: bad}); !errors.Is(err, ErrRange) {
+			t.Errorf("a default load of %v: %v", bad, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,8 +125,9 @@ func (p *Pool[R]) Run(ctx context.Context, load float64, f func(context.Context,
 	case f == nil:
 		return ErrNoFunction
 	case p.limit.Timeout != 0:
-		return p.runLimited(ctx, load, f)
+		return p.runLimited(ctx, cmp.Or(load, p.conf.DefaultLoad), f)
 	}
+	load = cmp.Or(load, p.conf.DefaultLoad)
 	var at [1]*place
 	if err := p.take(ctx, load, at[:]); err != nil {
 		return err
@@ -166,6 +168,7 @@ func (p *Pool[R]) RunEach(
 		return err
 	}
 	defer cancel()
+	load = cmp.Or(load, p.conf.DefaultLoad)
 	places := make([]*place, k)
 	if err := p.take(ctx, load, places); err != nil {
 		return p.limit.result(callers, ctx, err)
@@ -200,6 +203,29 @@ func Do[T any, R Runner](
 	})
 	if v := given.Load(); v != nil {
 		result = *v
+	}
+	return result, err
+}
+
+// DoOr is Do with a value in place of an error when the time of the pool's Limit is over: then the
+// result is what or answers, on the caller's goroutine; a panic of it is a *PanicError. Limit's own
+// OnTimeout is not asked, unless or is nil. Without a Timeout it is Do.
+func DoOr[T any, R Runner](
+	ctx context.Context, p *Pool[R], load float64, f func(context.Context, R) (T, error),
+	or func() (T, error),
+) (result T, err error) {
+	if or == nil {
+		return Do(ctx, p, load, f)
+	}
+	var instead T
+	over := false
+	limited := p.Limited(Limit{Timeout: p.limit.Timeout, OnTimeout: func() (err error) {
+		over = true
+		instead, err = or()
+		return err
+	}})
+	if result, err = Do(ctx, limited, load, f); over { // f may have returned since
+		result = instead
 	}
 	return result, err
 }
