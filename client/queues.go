@@ -25,7 +25,7 @@ type QueueChange struct {
 	Silence      *time.Duration // longest without a sign of life of a worker that beats
 	MaxAttempts  *int           // per stage
 	Retry        *RetryChange
-	HoldLimit    *int           // tasks per hold when the worker names no limit
+	HoldLimit    *int           // tasks per hold when the worker names no limit; at most 1,000
 	PollInterval *time.Duration // for workers that do not long-poll
 	ContextLimit *int64         // bytes
 	Retention    *time.Duration // of done and cancelled tasks, from their end

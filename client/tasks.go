@@ -185,8 +185,8 @@ func (c *Client) CancelAll(ctx context.Context, f TaskFilter, how Bulk) (Acted, 
 	return c.actAll(ctx, "cancel", f, how)
 }
 
-// RetryAll lets all dead tasks that f selects begin again, or all done or cancelled ones, when f has
-// that State. An empty filter needs All. What it
+// RetryAll lets all dead tasks that f selects begin again, or all done or cancelled ones, when f
+// has that State. An empty filter needs All. What it
 // answers beside an error was done before.
 func (c *Client) RetryAll(ctx context.Context, f TaskFilter, how Bulk) (Acted, error) {
 	return c.actAll(ctx, "retry", f, how)

@@ -36,7 +36,7 @@ type Receipt struct {
 type HoldRequest struct {
 	Worker string
 	Queues []string      // served in this order of preference only among equal ranks
-	Limit  int           // at most so many; 0 = the queue's hold limit
+	Limit  int           // at most so many; 0 = the queue's hold limit; above 1,000 it is 1,000
 	Wait   time.Duration // for the first task; at most a minute
 
 	// Ahead is how many of the tasks may wait at the worker until something that it runs has ended:
@@ -183,7 +183,7 @@ type Queue struct {
 	Silence      time.Duration // longest without a sign of life of a worker that beats
 	MaxAttempts  int           // per stage
 	Retry        Backoff
-	HoldLimit    int           // tasks per hold when the worker names no limit
+	HoldLimit    int           // tasks per hold when the worker names no limit; at most 1,000
 	PollInterval time.Duration // for workers that do not long-poll
 	ContextLimit int64         // bytes
 	Retention    time.Duration // of done and cancelled tasks, from their end

@@ -17,7 +17,8 @@ type Row interface{ Scan(dest ...any) error }
 // handler's, so that both commit together or neither does: no crash leaves what the handler wrote
 // without the outcome, or the outcome without what it wrote. ctx is the handler's; tx, as a pgx.Tx
 // is one, is on the PostgreSQL database that the server's store is in (Config.Schema); the outcome
-// is one of task.Finish, task.Next or task.NextAfter. Call it last, commit at once, and then return the outcome:
+// is one of task.Finish, task.Next or task.NextAfter. Call it last, commit at once, and then return
+// the outcome:
 //
 //	done := task.Finish(receipt)
 //	if err := worker.FinishTx(ctx, tx, done); err != nil {

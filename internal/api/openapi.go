@@ -248,7 +248,7 @@ type receipt struct {
 type holdIn struct {
 	Worker string   `json:"worker" pattern:"^[a-z0-9][a-z0-9._-]{0,127}$"`
 	Queues []string `json:"queues" nullable:"false" minItems:"1" maxItems:"100"`
-	Limit  int      `json:"limit,omitempty" minimum:"0" maximum:"1000" doc:"0 = the queue's hold_limit"`
+	Limit  int      `json:"limit,omitempty" minimum:"0" doc:"0 = the queue's hold_limit; above 1,000 it is 1,000"`
 	Wait   duration `json:"wait,omitzero" doc:"for the first task; at most 1m"`
 
 	Ahead       int    `json:"ahead,omitempty" minimum:"0" maximum:"1000" doc:"how many tasks may wait at the worker beyond its capacity; given only while no worker with free capacity waits"`

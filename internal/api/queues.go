@@ -49,7 +49,7 @@ type queueIn struct {
 	Silence      *duration `json:"silence,omitempty" doc:"longest without a sign of life of a worker that beats; 15s"`
 	MaxAttempts  *int      `json:"max_attempts,omitempty" minimum:"1" maximum:"1000000" doc:"per stage; 5"`
 	Retry        *retryIn  `json:"retry,omitempty"`
-	HoldLimit    *int      `json:"hold_limit,omitempty" minimum:"1" maximum:"1000" doc:"tasks per hold when the worker names no limit; 100"`
+	HoldLimit    *int      `json:"hold_limit,omitempty" minimum:"1" doc:"tasks per hold when the worker names no limit; 100; above 1,000 it is 1,000"`
 	PollInterval *duration `json:"poll_interval,omitempty" doc:"for workers that do not long-poll; 10s"`
 	ContextLimit *int64    `json:"context_limit,omitempty" minimum:"0" maximum:"33554432" doc:"bytes; 16 MiB"`
 	Retention    *duration `json:"retention,omitempty" doc:"of done and cancelled tasks, from their end; 7 days"`

@@ -44,10 +44,11 @@ func (d *Dispatcher) actOne(ctx context.Context, what store.Action, id task.ID) 
 	}
 }
 
-// ActAll does what the Kind, By and Replay of an action say to tasks that the filter selects, newest
-// first, from below after on (zero = the newest); a dry run only counts. It does so much as one page
-// of a list finds, and says where to go on, zero at the end. A replay without a state in its filter
-// is of dead tasks alone: what ended as it should is not done again because nobody thought of it.
+// ActAll does what the Kind, By and Replay of an action say to tasks that the filter selects,
+// newest first, from below after on (zero = the newest); a dry run only counts. It does so much as
+// one page of a list finds, and says where to go on, zero at the end. A replay without a state in
+// its filter is of dead tasks alone: what ended as it should is not done again because nobody
+// thought of it.
 func (d *Dispatcher) ActAll(
 	ctx context.Context, what store.Action, f store.Filter, after task.ID, dryRun bool,
 ) (store.ActedAll, error) {
@@ -62,10 +63,12 @@ func (d *Dispatcher) ActAll(
 		d.note(err)
 		return store.ActedAll{}, fmt.Errorf("list tasks: %w", err)
 	}
-	ids, states := make([]task.ID, 0, len(page)), make([]task.State, 0, len(page))
+	ids := make([]task.ID, 0, len(page))
+	states := make([]task.State, 0, len(page))
 	for i := range page {
 		if meant(what.Kind, f.State, page[i].State) {
-			ids, states = append(ids, page[i].ID), append(states, page[i].State)
+			ids = append(ids, page[i].ID)
+			states = append(states, page[i].State)
 		}
 	}
 	all := store.ActedAll{Matched: int64(len(ids)), Next: next}

@@ -121,6 +121,7 @@ func (d *Dispatcher) ChangeQueue(
 		if err := change(q, stands); err != nil {
 			return err
 		}
+		q.HoldLimit = min(q.HoldLimit, limits.MaxHold) // as a hold's own limit is
 		var e task.InvalidError
 		limits.CheckQueue(q, &e, "body")
 		return e.Err()

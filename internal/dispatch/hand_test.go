@@ -3,6 +3,7 @@ package dispatch
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,5 +157,31 @@ func TestIdlePollsEndTogetherAndNeverLate(t *testing.T) {
 		if wait > time.Microsecond && len(ends) > 35 {
 			t.Errorf("polls of %v that begin within its half end at %d moments", wait, len(ends))
 		}
+	}
+}
+
+// Who asks for more than one answer holds gets as much as it holds, and so does who names no limit
+// where the queue's is greater.
+func TestLimitOfAHoldIsCapped(t *testing.T) {
+	for worker, limit := range map[string]int{"greedy": 1 << 40, "modest": 0} {
+		bubble(t, func(t *testing.T, h *house) {
+			changed, err := h.d.ChangeQueue(h.ctx, "q", func(q *task.Queue, _ bool) error {
+				*q = limits.DefaultQueue("q")
+				q.HoldLimit = 5000
+				return nil
+			})
+			if err != nil || changed.Is.HoldLimit != limits.MaxHold {
+				t.Fatalf("the queue's is %d, %v", changed.Is.HoldLimit, err)
+			}
+			h.many(limits.MaxHold + 200)
+			if got := h.hold(worker, limit); len(got) != limits.MaxHold {
+				t.Errorf("%s asked for %d, and got %d", worker, limit, len(got))
+			}
+			if _, err := h.d.Hold(h.ctx, task.HoldRequest{
+				Worker: "w", Queues: []string{"q"}, Limit: -1,
+			}); !strings.Contains(fmt.Sprint(err), "body.limit: must not be negative") {
+				t.Errorf("a negative limit: %v", err)
+			}
+		})
 	}
 }

@@ -38,6 +38,7 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 	if err := checkHold(r); err != nil {
 		return task.HoldAnswer{}, err
 	}
+	r.Limit = min(r.Limit, limits.MaxHold) // who asks for more gets what one answer holds
 	d.mu.Lock()
 	wt, poll, err := d.mem.wait(r, time.Now())
 	d.release()
@@ -72,8 +73,8 @@ func checkHold(r task.HoldRequest) error {
 	if r.Ahead < 0 || r.Ahead > limits.MaxHold {
 		e.Add("body.ahead", "must be 0 to %d", limits.MaxHold)
 	}
-	if r.Limit < 0 || r.Limit > limits.MaxHold {
-		e.Add("body.limit", "must be 0 to %d", limits.MaxHold)
+	if r.Limit < 0 {
+		e.Add("body.limit", "must not be negative; 0 = the queue's hold_limit")
 	}
 	if r.Wait < 0 || r.Wait > limits.MaxWait {
 		e.Add("body.wait", "must be 0s to %v", limits.MaxWait)

@@ -76,7 +76,8 @@ func TestStageAfterADelayHasItsHeadStart(t *testing.T) {
 			bubble(t, func(t *testing.T, h *house) {
 				late := h.between(wait)
 				time.Sleep(wait - 30*time.Second)
-				early := h.submit(task.Submission{Queue: "q"})[0] // due 30 s before it, and no priority
+				// due 30 s before it, and without a priority
+				early := h.submit(task.Submission{Queue: "q"})[0]
 				time.Sleep(35 * time.Second)
 				if x := h.one("w"); x.ID != late {
 					t.Errorf("%v was handed out before the one with a head start", x.ID)

@@ -25,7 +25,7 @@ func AppendHold(b []byte, h task.HoldRequest) []byte {
 	b = appendString(b, h.Worker)
 	b = append(b, `,"queues":`...)
 	b = appendStrings(b, h.Queues)
-	b = appendCount(b, `,"limit":`, h.Limit)
+	b = appendCount(b, `,"limit":`, min(h.Limit, limits.MaxHold)) // some servers refuse more
 	b = appendSpell(b, `,"wait":`, h.Wait)
 	b = appendCount(b, `,"ahead":`, h.Ahead)
 	if h.Incarnation != "" {
@@ -52,8 +52,8 @@ func ParseHold(b []byte) (task.HoldRequest, error) {
 		case "incarnation":
 			h.Incarnation = d.str("")
 		case "limit":
-			if h.Limit = d.integer(); h.Limit < 0 || h.Limit > limits.MaxHold {
-				d.failValue(at, "must be 0 to %d; 0 = the queue's hold_limit", limits.MaxHold)
+			if h.Limit = min(d.integer(), limits.MaxHold); h.Limit < 0 {
+				d.failValue(at, "must not be negative; 0 = the queue's hold_limit")
 			}
 		case "wait":
 			if h.Wait = d.duration(); h.Wait < 0 || h.Wait > limits.MaxWait {

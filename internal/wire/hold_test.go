@@ -86,3 +86,19 @@ func TestHandoutThatCannotBeReadFailsAlone(t *testing.T) {
 		}
 	}
 }
+
+// A hold that asks for more than one answer has room for asks for as much as it has, at either end.
+func TestLimitOfAHoldIsCappedOnTheWayInAndOut(t *testing.T) {
+	for limit, want := range map[string]int{
+		"0": 0, "7": 7, "1000": 1000, "1001": 1000, "9007199254740993": 1000,
+	} {
+		got, err := ParseHold([]byte(`{"worker":"w","queues":["q"],"limit":` + limit + `}`))
+		if err != nil || got.Limit != want {
+			t.Errorf("%s is read as %d, %v, want %d", limit, got.Limit, err, want)
+		}
+	}
+	b := AppendHold(nil, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Limit: 5000})
+	if !strings.Contains(string(b), `"limit":1000`) {
+		t.Errorf("5000 is written as %s", b)
+	}
+}

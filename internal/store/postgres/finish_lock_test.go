@@ -366,7 +366,8 @@ func TestFunctionLetsTheNextStageWait(t *testing.T) {
 				return
 			}
 			want := store.Span{
-				ID: st.Owner.ID, Batch: sp.Batch, Seq0: 1, Queue: "q", Rank: st.Due - 30e6, Due: st.Due,
+				ID: st.Owner.ID, Batch: sp.Batch, Seq0: 1, Queue: "q", Rank: st.Due - 30e6,
+				Due: st.Due,
 			}
 			if st.Owner != want || st.Owner.ID <= sp.ID || st.HeadStart != 30e6 {
 				t.Errorf("its span is %+v, want %+v", st.Owner, want)

@@ -100,9 +100,9 @@ func (f *Fact) Begins(r store.Replay) store.Replay {
 }
 
 // Act decides what an action does to a task, at a time of the store's. repeated says that a step of
-// this very action stands already: it is answered as the first time. begin is where a replay lets the
-// task begin by what [Fact.Begins] says, nil if the task never was there or nothing is said. A nil step means that there is
-// nothing to write; else it is the task's next.
+// this very action stands already: it is answered as the first time. begin is where a replay lets
+// the task begin by what [Fact.Begins] says, nil if the task never was there or nothing is said. A
+// nil step means that there is nothing to write; else it is the task's next.
 func Act(
 	f *Fact, a *store.Action, repeated bool, begin *Begin, now int64,
 ) (acted store.Acted, step *store.Step) {
