@@ -2,17 +2,19 @@ package task
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
 // Schedule says when tasks are submitted by themselves, and which. Its due times are those of Cron
-// between Starts and Ends, on the days of Calendar; or, with After, the due times of another
-// schedule whose task ended well.
+// between Starts and Ends, on the days of Calendar; or, with After, the due times of other
+// schedules whose tasks ended; or none, with Manual.
 type Schedule struct {
 	Name string
 
 	Cron     string    // see package cron
-	After    string    // a schedule; in place of Cron
+	After    string    // in place of Cron: a schedule, or several with commas between their names
+	Manual   bool      // in place of Cron: it has no due times, and runs when somebody says so
 	Zone     string    // as in Europe/Berlin, of Cron's times of day; "" = UTC
 	Calendar string    // its name; "" = all days
 	Starts   time.Time // no due time lies before it; zero = whenever
@@ -26,7 +28,17 @@ type Schedule struct {
 	MaxAttempts int           // 0 = the queue's
 	Timeout     time.Duration // of one attempt; 0 = the queue's
 
-	Overlap       Overlap
+	// Of schedules with After: how many of the tasks that belong together must have ended, how, and
+	// how long after the last of them the task is due.
+	AfterMode  AfterMode
+	AfterOn    AfterOn
+	AfterDelay time.Duration
+
+	Overlap Overlap
+	// how many of its tasks may run at once before Overlap decides; 0 = one. Only with another
+	// Overlap than OverlapAllow, which lets any number run
+	Parallel      int
+	OnDead        OnDead
 	Misfire       Misfire
 	MisfireWindow time.Duration // what is later than this is missed, whatever Misfire says
 	// the task is due so long after its due time, at random, the same for the same due time always
@@ -34,15 +46,51 @@ type Schedule struct {
 	Notices Notices
 }
 
+// Parents are the schedules that it follows, in the order in which After names them.
+func (s *Schedule) Parents() []string {
+	if s.After == "" {
+		return nil
+	}
+	return strings.Split(s.After, ",")
+}
+
+// AfterMode says how many of the tasks of the schedules that one follows must have ended.
+type AfterMode string
+
+// How many must have ended.
+const (
+	AfterAll AfterMode = "all" // each that belongs to the turn
+	AfterAny AfterMode = "any" // one
+)
+
+// AfterOn says how they must have ended.
+type AfterOn string
+
+// How they must have ended.
+const (
+	AfterDone   AfterOn = "done"   // well
+	AfterFailed AfterOn = "failed" // dead: no attempt was left, or it failed for good
+	AfterEnded  AfterOn = "ended"  // in any way: done, dead, cancelled, removed
+)
+
+// OnDead says what becomes of a schedule whose task is dead.
+type OnDead string
+
+// What becomes of it.
+const (
+	OnDeadContinue OnDead = "continue" // nothing
+	OnDeadStop     OnDead = "stop"     // it is paused, until somebody resumes it
+)
+
 // Overlap says what to do when a due time comes while a task of an earlier one is not final.
 type Overlap string
 
-// What to do on overlap.
+// What to do on overlap. With Parallel it begins when so many run.
 const (
 	OverlapAllow   Overlap = "allow"   // submit
 	OverlapSkip    Overlap = "skip"    // don't; the due time is skipped
-	OverlapQueue   Overlap = "queue"   // submit when the earlier ones are final, in order
-	OverlapReplace Overlap = "replace" // cancel the earlier ones, then submit
+	OverlapQueue   Overlap = "queue"   // submit when there is room, in order
+	OverlapReplace Overlap = "replace" // cancel the earliest ones, then submit
 )
 
 // Misfire says what becomes of due times that nobody fired in time, because every node was down or
@@ -95,7 +143,7 @@ const (
 	OriginSchedule Origin = "schedule" // its due time came
 	OriginManual   Origin = "manual"   // somebody asked for it to run now
 	OriginBackfill Origin = "backfill" // somebody asked for due times of the past
-	OriginAfter    Origin = "after"    // the task of the schedule that it follows ended well
+	OriginAfter    Origin = "after"    // the tasks of the schedules that it follows ended
 	OriginRetry    Origin = "retry"    // its task was dead, and somebody let it begin again
 )
 

@@ -84,8 +84,15 @@ func (h *house) demand(s *store.Schedule, until int64) (list []int64) {
 
 func (h *house) auditRows(name string, due map[int64]bool, owner map[task.ID]string) {
 	h.t.Helper()
+	taken := map[store.FireKey]bool{}
 	for _, f := range h.rows(name) {
 		what := fmt.Sprintf("%s at %s", name, at(f.At))
+		for _, k := range f.Parents {
+			if taken[k] {
+				h.t.Errorf("%s: what %s fired at %s is taken twice", what, k.Schedule, at(k.At))
+			}
+			taken[k] = true
+		}
 		if f.Outcome == task.FireFired {
 			if owner[f.Task] != "" {
 				h.t.Errorf("%s: its task %s is that of %s, too", what, f.Task, owner[f.Task])

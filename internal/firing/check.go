@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
@@ -43,17 +44,16 @@ func (f *Firer) draw(
 // references are what schedules may refer to by name.
 type references struct {
 	calendars map[string]*task.Calendar
-	after     map[string]string // by schedule: the one that it follows, "" = none
+	after     map[string][]string // by schedule: those that it follows
+	circle    []string            // that they would make; nil = none
 }
 
 // references reads what the edits refer to.
 func (f *Firer) references(ctx context.Context, edits []store.ScheduleEdit) (references, error) {
-	known := references{after: map[string]string{}}
+	known := references{after: map[string][]string{}}
 	var leaders []string
 	for i := range edits {
-		if edits[i].After != "" {
-			leaders = append(leaders, edits[i].After)
-		}
+		leaders = append(leaders, edits[i].Parents()...)
 		if edits[i].Calendar != "" && known.calendars == nil {
 			list, err := f.store.Calendars(ctx)
 			if err != nil {
@@ -65,36 +65,48 @@ func (f *Firer) references(ctx context.Context, edits []store.ScheduleEdit) (ref
 			}
 		}
 	}
-	for len(leaders) > 0 { // up to the ends of all chains
-		list, err := f.store.Schedules(ctx, store.ScheduleQuery{Names: leaders})
-		if err != nil {
-			return known, fmt.Errorf("read schedules: %w", err)
-		}
-		leaders = nil
-		for i := range list {
-			s := &list[i]
-			if _, seen := known.after[s.Name]; !seen && s.After != "" {
-				leaders = append(leaders, s.After)
-			}
-			known.after[s.Name] = s.After
-		}
+	above, err := f.ancestors(ctx, leaders, nil)
+	for name, is := range above {
+		known.after[name] = is.Parents()
 	}
+	puts := make([]store.SchedulePut, len(edits))
 	for i := range edits {
-		known.after[edits[i].Name] = edits[i].After
+		puts[i].Schedule = edits[i].Schedule
+		known.after[edits[i].Name] = edits[i].Parents()
 	}
-	return known, nil
+	known.circle = store.Circle(puts, known.after)
+	return known, err
 }
 
-// circle tells whether a schedule follows itself by way of others.
-func (r *references) circle(name string) bool {
-	at := r.after[name]
-	for range len(r.after) {
-		if at == "" || at == name {
-			break
-		}
-		at = r.after[at]
+// ancestors reads schedules, whom they follow, and whom those follow, up to the ends of all chains.
+// Those that are known already are not read again; nil = none is.
+func (f *Firer) ancestors(
+	ctx context.Context, names []string, known map[string]*store.Schedule,
+) (map[string]*store.Schedule, error) {
+	if known == nil {
+		known = map[string]*store.Schedule{}
 	}
-	return at == name
+	unread := func() (list []string) {
+		for _, name := range names {
+			if known[name] == nil {
+				list = append(list, name)
+			}
+		}
+		slices.Sort(list)
+		return slices.Compact(list)
+	}
+	for names = unread(); len(names) > 0; names = unread() {
+		list, err := f.store.Schedules(ctx, store.ScheduleQuery{Names: names})
+		if err != nil {
+			return nil, fmt.Errorf("read schedules: %w", err)
+		}
+		names = nil
+		for i := range list {
+			known[list[i].Name] = &list[i]
+			names = append(names, list[i].Parents()...)
+		}
+	}
+	return known, nil
 }
 
 // put checks an edit, and says what is to be put in the place of what stands, nil when nothing
@@ -125,6 +137,8 @@ func (f *Firer) put(
 		switch {
 		case edit.After != "":
 			e.Add(location+".next", "can't be chosen: the schedule follows another one")
+		case edit.Manual:
+			e.Add(location+".next", "can't be chosen: the schedule is manual")
 		case p.First <= p.Since:
 			e.Add(location+".next", "%s is not in the future", t.show(p.First))
 		case p.First < t.starts || p.First > t.ends:
@@ -143,18 +157,26 @@ func (r *references) check(e *task.InvalidError, location string, edit *store.Sc
 	if edit.Calendar != "" && r.calendars[edit.Calendar] == nil {
 		e.Add(location+".calendar", "there is no calendar %q", edit.Calendar)
 	}
-	if edit.After == "" || edit.After == edit.Name {
+	if edit.After == "" {
+		if edit.Calendar != "" && edit.Manual {
+			e.Add(location+".calendar", "is for schedules with cron: this one is manual")
+		}
 		return
 	}
 	if edit.Calendar != "" {
 		e.Add(location+".calendar", "is for schedules with cron: this one is due whenever %q was",
 			edit.After)
 	}
-	if _, ok := r.after[edit.After]; !ok {
-		e.Add(location+".after", "there is no schedule %q", edit.After)
-	} else if r.circle(edit.Name) {
-		e.Add(location+".after", "schedule %q follows this one already, by way of others or itself",
-			edit.After)
+	for _, parent := range edit.Parents() {
+		if _, ok := r.after[parent]; !ok {
+			e.Add(location+".after", "there is no schedule %q", parent)
+			return
+		}
+	}
+	// one that follows itself is refused for that
+	if i := slices.Index(r.circle, edit.Name); i >= 0 && len(r.circle) > 1 {
+		e.Add(location+".after", "makes a circle: %s",
+			store.CircleText(slices.Concat(r.circle[i:], r.circle[:i])))
 	}
 }
 

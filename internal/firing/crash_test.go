@@ -29,6 +29,11 @@ func troubled(h *house) {
 	}
 	h.insist(func(f *Firer) error { return put(h, f, "lead", "*/20 * * * * *", noticed) })
 	h.insist(func(f *Firer) error { return put(h, f, "follow", "", after("lead")) })
+	h.insist(func(f *Firer) error {
+		return put(h, f, "other", "7/20 * * * * *", atOnce(2, task.OverlapQueue))
+	})
+	h.insist(func(f *Firer) error { return put(h, f, "joined", "", after("follow,lead")) })
+	h.insist(func(f *Firer) error { return put(h, f, "turns", "", after("lead,other")) })
 	for _, name := range []string{"n1", "n2"} {
 		h.work(name, "q", 3*time.Second, finish)
 	}
@@ -49,6 +54,9 @@ func troubled(h *house) {
 		return put(h, f, "replace", "0 0 1 1 *", overlap(task.OverlapReplace))
 	})
 	h.insist(func(f *Firer) error { return put(h, f, "plain", "0 0 1 1 *") })
+	h.insist(func(f *Firer) error {
+		return put(h, f, "other", "0 0 1 1 *", atOnce(2, task.OverlapQueue))
+	})
 	h.pass(3 * time.Minute)
 }
 
@@ -88,6 +96,15 @@ func endsWell(h *house) {
 	lead, follow := fired(h, "lead"), fired(h, "follow")
 	if !slices.EqualFunc(lead, follow, func(a, b store.Fire) bool { return a.At == b.At }) {
 		h.t.Errorf("lead fired %v, follow %v", h.fires("lead"), h.fires("follow"))
+	}
+	joined := fired(h, "joined")
+	if !slices.EqualFunc(lead, joined, func(a, b store.Fire) bool { return a.At == b.At }) {
+		h.t.Errorf("lead fired %v, joined %v", h.fires("lead"), h.fires("joined"))
+	}
+	// several of one parent may be one turn's: after a crash they come at once
+	if n := len(fired(h, "turns")); n < 1 || n > len(fired(h, "other")) {
+		h.t.Errorf("turns %v of lead %v and other %v", h.fires("turns"), h.fires("lead"),
+			h.fires("other"))
 	}
 	for _, kind := range []string{"schedule.submitted", "schedule.done"} {
 		if texts := h.events(kind); len(texts) != len(lead) ||

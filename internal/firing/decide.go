@@ -102,7 +102,9 @@ func (s *scheduleState) dueUpTo(now int64, limit int) decision {
 // rule says what becomes of those of the fires, oldest first, that have no outcome yet: they are to
 // be fired if what stands before them allows it.
 func (s *scheduleState) rule(fires []store.Fire) decision {
-	r := decision{part: store.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires}}
+	r := decision{part: store.FirePart{
+		Schedule: s.Name, Version: s.Version, Fires: fires, Most: int32(s.AtOnce()),
+	}}
 	q := s.queue()
 	for i := range fires {
 		if fires[i].Outcome == "" {
@@ -177,20 +179,23 @@ func running(f *store.OpenFire) bool { return f.Outcome == task.FireFired && f.F
 
 // admit says what becomes of a due time that is to be fired, by what stands before it.
 func (q *queue) admit(s *scheduleState, f *store.Fire) {
-	before := q.running + q.queued
+	full := q.running+q.queued >= s.AtOnce()
 	switch {
-	case s.Overlap == task.OverlapSkip && before > 0:
+	case s.Overlap == task.OverlapSkip && full:
 		f.Outcome = task.FireSkipped
-		f.Reason = fmt.Sprintf("the task of %s is not final", s.times.show(q.last))
+		f.Reason = q.text(s)
 		return
 	case s.Overlap == task.OverlapQueue && q.queued >= limits.MaxQueued:
 		f.Outcome = task.FireSkipped
 		f.Reason = fmt.Sprintf("%d due times wait for earlier tasks already", q.queued)
 		return
-	case s.Overlap == task.OverlapQueue && before > 0:
+	case s.Overlap == task.OverlapQueue && (full || q.queued > 0):
 		f.Outcome = task.FireQueued
-		f.Reason = fmt.Sprintf("waits for the task of %s", s.times.show(q.last))
-		f.Limit = 1
+		f.Reason = "waits: " + q.text(s)
+		if s.AtOnce() == 1 {
+			f.Reason = fmt.Sprintf("waits for the task of %s", s.times.show(q.last))
+		}
+		f.Limit = int32(s.AtOnce())
 		q.queued++
 	default:
 		f.Outcome = task.FireFired
@@ -199,29 +204,44 @@ func (q *queue) admit(s *scheduleState, f *store.Fire) {
 	q.last = f.At
 }
 
-// replace lets only the newest of the due times be fired, and says which tasks are to be cancelled
-// for it.
+// text says what keeps a due time from being fired.
+func (q *queue) text(s *scheduleState) string {
+	if n := s.AtOnce(); n > 1 {
+		return fmt.Sprintf("%d of at most %d tasks are not final, the last that of %s",
+			q.running+q.queued, n, s.times.show(q.last))
+	}
+	return fmt.Sprintf("the task of %s is not final", s.times.show(q.last))
+}
+
+// replace lets only the newest of the due times be fired, as many as may run at once, and says
+// which tasks are to be cancelled for them: the earliest.
 func (s *scheduleState) replace(fires []store.Fire) (cancel []task.ID) {
+	room := s.AtOnce()
 	newest := -1
-	for i := range fires {
-		if fires[i].Outcome == task.FireFired {
-			newest = i
+	due := map[int64]bool{}
+	for i := len(fires) - 1; i >= 0; i-- {
+		switch f := &fires[i]; {
+		case f.Outcome != task.FireFired:
+		case room > 0:
+			room--
+			newest = max(newest, i)
+			due[f.At] = true
+		default:
+			f.Outcome = task.FireSkipped
+			f.Reason = fmt.Sprintf("the task of %s takes its place", s.times.show(fires[newest].At))
 		}
 	}
 	if newest < 0 {
 		return nil
 	}
-	for i := range fires[:newest] {
-		if f := &fires[i]; f.Outcome == task.FireFired {
-			f.Outcome = task.FireSkipped
-			f.Reason = fmt.Sprintf("the task of %s takes its place", s.times.show(fires[newest].At))
+	for i := len(s.open) - 1; i >= 0; i-- { // open is by At
+		if o := &s.open[i]; running(o) && !s.ahead(o) && !due[o.At] {
+			if room--; room < 0 {
+				cancel = append(cancel, o.Task)
+			}
 		}
 	}
-	for i := range s.open {
-		if o := &s.open[i]; running(o) && !s.ahead(o) && o.At != fires[newest].At {
-			cancel = append(cancel, o.Task)
-		}
-	}
+	slices.Reverse(cancel)
 	return cancel
 }
 
@@ -260,7 +280,8 @@ func (s *scheduleState) watch(f *store.Fire) {
 		wanted := slices.ContainsFunc(s.Notices.On, func(n task.Notice) bool {
 			return n != task.NoticeMissed
 		})
-		f.Watch = f.Limit > 0 || s.followed || s.Overlap != task.OverlapAllow || wanted
+		f.Watch = f.Limit > 0 || s.followed || s.Overlap != task.OverlapAllow || wanted ||
+			s.OnDead == task.OnDeadStop
 	default:
 		f.Watch = wants(&s.Notices, task.NoticeMissed, f.Origin)
 	}

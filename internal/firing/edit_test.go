@@ -191,10 +191,10 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 			{after("none"), "body.after", `no schedule "none"`},
 			{func(e *store.ScheduleEdit) {
 				e.Name, e.Cron, e.After = "there", "", "second"
-			}, "body.after", "follows this one already"},
+			}, "body.after", "makes a circle: there after"},
 			{func(e *store.ScheduleEdit) {
 				e.Name, e.Cron, e.After = "there", "", "third"
-			}, "body.after", "follows this one already"},
+			}, "body.after", "makes a circle: there after"},
 			{after("s"), "body.after", "itself"},
 			{func(e *store.ScheduleEdit) {
 				e.Cron, e.After, e.Calendar = "", "there", "days"

@@ -268,7 +268,7 @@ func (f *Firer) unreadable(s *store.Schedule, err error) {
 	}
 }
 
-// followers are the schedules that follow the named ones, by the name that they follow.
+// followers are the schedules that follow the named ones, by the names that they follow.
 func (f *Firer) followers(
 	ctx context.Context, names []string,
 ) (map[string][]*store.Schedule, error) {
@@ -281,7 +281,9 @@ func (f *Firer) followers(
 	}
 	by := map[string][]*store.Schedule{}
 	for i := range list {
-		by[list[i].After] = append(by[list[i].After], &list[i])
+		for _, parent := range list[i].Parents() {
+			by[parent] = append(by[parent], &list[i])
+		}
 	}
 	return by, nil
 }

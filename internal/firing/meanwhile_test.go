@@ -3,7 +3,9 @@ package firing
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +23,28 @@ func (h *house) meanwhile(verb string, do func()) {
 			do()
 		}
 		return storetest.None
+	})
+}
+
+// crowded lets every node look after all of some schedules, and lets each write wait for a while,
+// so that nodes decide by what others are about to change. fault fails writes besides.
+func (h *house) crowded(seed uint64, fault func(string) storetest.Fault, names ...string) {
+	for _, n := range h.nodes {
+		for _, name := range names {
+			n.firer.own(name, true)
+		}
+	}
+	var mu sync.Mutex
+	luck := rand.New(rand.NewPCG(seed, 9))
+	h.fail(func(verb string) storetest.Fault {
+		if verb != "fire" && verb != "end" && verb != "change" {
+			return storetest.None
+		}
+		mu.Lock()
+		wait := time.Duration(luck.IntN(1200)) * time.Millisecond
+		mu.Unlock()
+		time.Sleep(wait)
+		return fault(verb)
 	})
 }
 

@@ -101,7 +101,7 @@ func (f *Firer) outOfBand(
 // Backfill submits the tasks of due times of the past that were not fired: those that were missed
 // or skipped, and those from before the schedule was made; by what it is now, whatever it was then.
 // With a limit they go one after the other, so many at a time; a schedule whose tasks are not to
-// overlap has the limit 1. *task.InvalidError, store.ErrNotFound.
+// overlap has the limit of how many may run at once. *task.InvalidError, store.ErrNotFound.
 func (f *Firer) Backfill(
 	ctx context.Context, name string, r store.BackfillRequest,
 ) (store.Backfilled, error) {
@@ -143,6 +143,9 @@ func (f *Firer) backfill(
 		return out, &e
 	}
 	times, err := s.demand(r, f.now())
+	if s.Manual {
+		times, err = f.leftOver(ctx, name, r)
+	}
 	if err != nil || len(times) == 0 {
 		return out, err
 	}
@@ -202,14 +205,44 @@ func (s *scheduleState) demand(r store.BackfillRequest, now int64) (times []int6
 	always := s.times.always()
 	for at := always.next(r.From - 1); at < r.To && at <= now && at < s.Next; at = always.next(at) {
 		if len(times) == limits.MaxBackfill {
-			var e task.InvalidError
-			e.Add("body.to", "there are more than %d due times between them: choose a shorter time",
-				limits.MaxBackfill)
-			return nil, &e
+			return nil, errTooMany()
 		}
 		times = append(times, at)
 	}
 	return times, nil
+}
+
+// leftOver are the due times of a range that a schedule without any has rows of: it had them once.
+// One that shares its row with others is not among them.
+func (f *Firer) leftOver(
+	ctx context.Context, name string, r store.BackfillRequest,
+) (times []int64, err error) {
+	q := store.FireQuery{Schedule: name, From: r.From, To: r.To, Limit: 1000}
+	for {
+		list, err := f.store.Fires(ctx, q)
+		if err != nil {
+			return nil, fmt.Errorf("read fires: %w", err)
+		}
+		for i := range list {
+			if row := &list[i]; row.Count == 1 && row.At%1000 == 0 {
+				times = append(times, row.At)
+			}
+		}
+		if len(times) > limits.MaxBackfill {
+			return nil, errTooMany()
+		}
+		if len(list) < q.Limit {
+			return times, nil
+		}
+		q.After = list[len(list)-1].At
+	}
+}
+
+func errTooMany() error {
+	var e task.InvalidError
+	e.Add("body.to", "there are more than %d due times between them: choose a shorter time",
+		limits.MaxBackfill)
+	return &e
 }
 
 // standing are the rows that stand at due times, and right behind them.
@@ -244,8 +277,8 @@ func (f *Firer) standing(
 // refill are the rows of due times of the past that are fired after all. stand are those that they
 // take the place of.
 func (s *scheduleState) refill(times []int64, stand map[int64]*store.Fire, limit int) []store.Fire {
-	if limit == 0 && s.Overlap != task.OverlapAllow {
-		limit = 1
+	if limit == 0 {
+		limit = s.AtOnce()
 	}
 	room := len(times)
 	if limit > 0 {

@@ -2,6 +2,7 @@ package firing
 
 import (
 	"context"
+	"time"
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -29,6 +30,7 @@ type Reader interface {
 	Due(context.Context, store.DueQuery) ([]store.Schedule, error)
 	Fires(context.Context, store.FireQuery) ([]store.Fire, error)
 	OpenFires(context.Context, store.OpenQuery) ([]store.OpenFire, error)
+	RunFires(ctx context.Context, run store.FireKey, limit int) ([]store.Fire, error)
 }
 
 // Writer changes them. Each call is one transaction; what its author did not see right is refused.
@@ -57,6 +59,8 @@ type Tasks interface {
 	Draft(context.Context, []task.Submission) (sub store.Submission, ids []task.ID, err error)
 	// Hear takes in a hint that a queue has ready tasks; "": any may have.
 	Hear(queue string, ids []task.ID)
+	// Task answers how a task stands, as soon as it is final or wait is over; store.ErrNotFound.
+	Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error)
 	// Act does one thing to a task; store.ErrNotFound, store.ErrConflict when its state does not
 	// allow it.
 	Act(ctx context.Context, kind task.Kind, by string, id task.ID) error

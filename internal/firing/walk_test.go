@@ -82,6 +82,16 @@ func (w *walk) takes() {
 	}
 	w.attempt(func(f *Firer) error { return put(w.house, f, "lead", "*/10 * * * * *") })
 	w.attempt(func(f *Firer) error { return put(w.house, f, "follow", "", after("lead")) })
+	w.attempt(func(f *Firer) error {
+		return put(w.house, f, "also", "", after("lead"), on(task.AfterEnded))
+	})
+	w.attempt(func(f *Firer) error {
+		return put(w.house, f, "both", "", after("lead,also"), on(task.AfterEnded))
+	})
+	w.attempt(func(f *Firer) error { return put(w.house, f, "mixed", "", after("also,s0,s1")) })
+	w.attempt(func(f *Firer) error {
+		return put(w.house, f, "any", "", after("lead,s2"), mode(task.AfterAny))
+	})
 	for _, name := range w.names {
 		w.work(name, "q", time.Second, w.end)
 	}
@@ -129,6 +139,15 @@ func (w *walk) follows() {
 	for _, f := range w.rows("follow") {
 		follow[f.At] = f.Outcome
 	}
+	both := map[int64]task.FireOutcome{}
+	for _, f := range w.rows("both") {
+		both[f.At] = f.Outcome
+	}
+	for _, f := range fired(w.house, "also") {
+		if got := both[f.At]; got != task.FireFired && f.Ended != task.KindRemoved {
+			w.t.Errorf("also at %s ended, and both is %q", at(f.At), got)
+		}
+	}
 	for _, f := range fired(w.house, "lead") {
 		v, err := w.store.Task(w.t.Context(), f.Task)
 		w.must(err)
@@ -175,6 +194,9 @@ func (w *walk) edit() {
 		return put(w.house, f, name, cron, func(e *store.ScheduleEdit) {
 			e.Overlap = []task.Overlap{task.OverlapAllow, task.OverlapSkip, task.OverlapQueue,
 				task.OverlapReplace}[w.IntN(4)]
+			if e.Overlap != task.OverlapAllow {
+				e.Parallel = w.IntN(4)
+			}
 			e.Misfire = []task.Misfire{task.MisfireSkip, task.MisfireOnce,
 				task.MisfireAll}[w.IntN(3)]
 			e.Jitter.Share = float64(w.IntN(2))

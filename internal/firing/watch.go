@@ -1,13 +1,11 @@
 package firing
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
@@ -98,10 +96,24 @@ func (f *Firer) look(ctx context.Context, list []*store.OpenFire, now int64) err
 	}
 	f.remember(known)
 	late, err := f.follow(ctx, ended, defined, now)
+	wrong := []error{err}
+	deaths := map[store.FireKey]*store.OpenFire{}
+	for _, o := range ended {
+		if defined[o.Schedule].stops(o) {
+			deaths[store.FireKey{Schedule: o.Schedule, At: o.At}] = o
+		}
+	}
 	ends = slices.DeleteFunc(ends, func(e store.FireEnd) bool {
-		return e.Ended != 0 && late[e.Schedule]
+		if e.Ended == 0 {
+			return false
+		}
+		o := deaths[store.FireKey{Schedule: e.Schedule, At: e.At}]
+		if o != nil && !late[e.Schedule] {
+			wrong = append(wrong, f.stop(ctx, defined[e.Schedule], o, e))
+		}
+		return late[e.Schedule] || o != nil
 	})
-	return errors.Join(err, f.end(ctx, ends))
+	return errors.Join(append(wrong, f.end(ctx, ends))...)
 }
 
 // remember keeps which events of open fires were appended.
@@ -149,106 +161,6 @@ func (f *Firer) named(ctx context.Context, names []string) (map[string]*schedule
 	return by, nil
 }
 
-// follow fires what follows fires whose tasks are final. late are those of their schedules of which
-// not all was done: it is to be done again.
-func (f *Firer) follow(
-	ctx context.Context, ended []*store.OpenFire, leaders map[string]*scheduleState, now int64,
-) (late map[string]bool, err error) {
-	late = map[string]bool{}
-	for _, o := range ended {
-		late[o.Schedule] = true
-	}
-	followers, err := f.followers(ctx, slices.Sorted(maps.Keys(late)))
-	if err != nil {
-		return late, err
-	}
-	var list []*store.Schedule
-	for _, leader := range slices.Sorted(maps.Keys(followers)) {
-		list = append(list, followers[leader]...)
-	}
-	states, err := f.states(ctx, list)
-	if err != nil {
-		return late, err
-	}
-	var v fireBatch
-	var wrong []error
-	leaderOf := map[string]string{}
-	undone := map[string]bool{}
-	for i := range states {
-		s := &states[i]
-		leaderOf[s.Name] = s.After
-		for _, r := range s.after(ended, leaders[s.After].times) {
-			if err := f.cancel(ctx, s, r.cancel); err != nil {
-				undone[s.After] = true
-				wrong = append(wrong, err)
-				continue
-			}
-			v.add(s, r.part, func(at int64) int64 {
-				return now + s.times.jitter(&s.Schedule.Schedule, at)
-			})
-		}
-	}
-	done, err := f.sendAll(ctx, v)
-	if err != nil {
-		return late, errors.Join(append(wrong, err)...)
-	}
-	for i, part := range done {
-		if part.Refused != "" && part.Refused != store.FireGone {
-			// the follower was changed meanwhile
-			undone[leaderOf[v.parts[i].Schedule]] = true
-		}
-	}
-	return undone, errors.Join(wrong...)
-}
-
-// after decides about the due times of the schedule that s follows, whose tasks are final: what
-// ended well is fired, also if it did not the first time.
-func (s *scheduleState) after(ended []*store.OpenFire, leader *timetable) (list []decision) {
-	var well, badly []store.Fire
-	for _, o := range ended {
-		if o.Schedule != s.After || o.At < s.times.starts || o.At > s.times.ends {
-			continue
-		}
-		f := s.fire(o.At, task.OriginAfter)
-		switch {
-		case o.Kind != task.KindDone || !o.Found:
-			f.Outcome = task.FireSkipped
-			f.Reason = fmt.Sprintf("the task of schedule %s for %s %s", s.After, leader.show(o.At),
-				fate(o))
-			badly = append(badly, f)
-			continue
-		case s.Paused:
-			f.Outcome, f.Reason = task.FireSkipped, "paused"
-		}
-		well = append(well, f)
-	}
-	byTime := func(a, b store.Fire) int { return cmp.Compare(a.At, b.At) }
-	slices.SortFunc(well, byTime)
-	slices.SortFunc(badly, byTime)
-	if len(well) > 0 {
-		r := s.rule(well)
-		r.part.Over = true
-		list = append(list, r)
-	}
-	if len(badly) > 0 {
-		list = append(list, s.rule(badly))
-	}
-	return list
-}
-
-// fate says what became of a task that did not end well.
-func fate(o *store.OpenFire) string {
-	switch {
-	case !o.Found:
-		return "was removed"
-	case o.Kind == task.KindCancelled:
-		return "was cancelled"
-	case o.Error == "":
-		return "is dead: " + o.Kind.String()
-	}
-	return "is dead: " + strings.ToValidUTF8(o.Error[:min(len(o.Error), 200)], "")
-}
-
 // promote fires what waits for earlier tasks, as far as those are final, in order.
 func (f *Firer) promote(ctx context.Context, names []string, now int64) error {
 	defined, err := f.named(ctx, names)
@@ -267,7 +179,7 @@ func (f *Firer) promote(ctx context.Context, names []string, now int64) error {
 		}
 		s.open = open[name]
 		if p := s.next(); len(p.Fires) > 0 {
-			v.add(s, p, func(int64) int64 { return now })
+			v.add(s, p, s.delayed(p.Fires, now))
 		}
 	}
 	_, err = f.sendAll(ctx, v)
@@ -277,7 +189,9 @@ func (f *Firer) promote(ctx context.Context, names []string, now int64) error {
 // next are the fires whose turn it is.
 func (s *scheduleState) next() store.FirePart {
 	p := store.FirePart{Schedule: s.Name, Version: s.Version, Over: true}
-	free := s.queue().running
+	runs := s.queue().running
+	free := runs
+	least := int32(0) // of how many tasks, that begin meanwhile, each of them leaves room for
 	for i := range s.open {
 		o := &s.open[i]
 		if o.Outcome != task.FireQueued {
@@ -286,10 +200,18 @@ func (s *scheduleState) next() store.FirePart {
 		if free >= int(o.Limit) {
 			break // nobody overtakes it
 		}
+		// others may fire meanwhile: none of these is one too many then
+		spare := o.Limit - int32(free)
+		if len(p.Fires) == 0 || spare < least {
+			least = spare
+		}
 		free++
 		f := o.Fire
 		f.Outcome, f.Reason, f.Watch = task.FireFired, "", true
 		p.Fires = append(p.Fires, f)
+	}
+	if n := len(p.Fires); n > 0 {
+		p.Most = int32(runs+n) + least - 1
 	}
 	return p
 }

@@ -48,10 +48,12 @@ func DefaultGroup(name string) task.Group {
 	}
 }
 
-// DefaultSchedule is what a schedule is before anybody configures it. It lacks Cron and Queue.
+// DefaultSchedule is what a schedule is before anybody configures it. It lacks Queue, and Cron or
+// what stands in its place.
 func DefaultSchedule(name string) task.Schedule {
 	return task.Schedule{
 		Name: name, Overlap: task.OverlapAllow, Misfire: task.MisfireOnce,
 		MisfireWindow: DefaultMisfireWindow,
+		AfterMode:     task.AfterAll, AfterOn: task.AfterDone, OnDead: task.OnDeadContinue,
 	}
 }

@@ -22,6 +22,9 @@ const (
 	MaxScheduleContext = 64 << 10 // bytes
 	MaxJitter          = 24 * time.Hour
 	MaxCalendar        = 50_000 // days
+	MaxParents         = 32     // schedules that one follows
+	MaxParallel        = 10_000
+	MaxAfterDelay      = 30 * 24 * time.Hour
 )
 
 // CheckSchedule adds to e all that is wrong with a schedule, under location. Whether its
@@ -31,17 +34,8 @@ func CheckSchedule(s *task.Schedule, e *task.InvalidError, location string) {
 	if !ValidName(s.Name) {
 		wrong("name", "%q %s", cut(s.Name), NameRule)
 	}
-	switch {
-	case s.Cron == "" && s.After == "":
-		wrong("cron",
-			"is missing: write when it is due, as in 0 3 * * *, or the schedule that it follows in after")
-	case s.Cron != "" && s.After != "":
-		wrong("after", "a schedule is due by cron or after another one, not both")
-	case s.After != "" && !ValidName(s.After):
-		wrong("after", "%q %s", cut(s.After), NameRule)
-	case s.After != "" && s.After == s.Name:
-		wrong("after", "a schedule can't follow itself")
-	}
+	checkDue(s, wrong)
+	checkAfter(s, e, location)
 	if s.Calendar != "" && !ValidName(s.Calendar) {
 		wrong("calendar", "%q %s", cut(s.Calendar), NameRule)
 	}
@@ -57,6 +51,17 @@ func CheckSchedule(s *task.Schedule, e *task.InvalidError, location string) {
 		wrong("overlap", "must be %s, %s, %s or %s", task.OverlapAllow, task.OverlapSkip,
 			task.OverlapQueue, task.OverlapReplace)
 	}
+	switch {
+	case s.Parallel < 0 || s.Parallel > MaxParallel:
+		wrong("parallel", "must be 0, as overlap says, to %d", MaxParallel)
+	case s.Parallel > 0 && s.Overlap == task.OverlapAllow:
+		wrong("parallel",
+			"%d is a limit, and overlap allow has none: choose overlap %s, %s or %s, or parallel 0",
+			s.Parallel, task.OverlapSkip, task.OverlapQueue, task.OverlapReplace)
+	}
+	if s.OnDead != task.OnDeadContinue && s.OnDead != task.OnDeadStop {
+		wrong("on_dead", "must be %s or %s", task.OnDeadContinue, task.OnDeadStop)
+	}
 	switch s.Misfire {
 	case task.MisfireSkip, task.MisfireOnce, task.MisfireAll:
 	default:
@@ -66,6 +71,64 @@ func CheckSchedule(s *task.Schedule, e *task.InvalidError, location string) {
 	checkDuration(e, location+".misfire_window", s.MisfireWindow, 0, MaxDuration)
 	checkJitter(s.Jitter, e, location+".jitter")
 	checkNotices(&s.Notices, e, location+".notify")
+}
+
+// checkDue checks that there is one thing that says when it is due.
+func checkDue(s *task.Schedule, wrong func(field, format string, args ...any)) {
+	switch {
+	case s.Cron != "" && s.Manual:
+		wrong("manual", "a manual schedule has no cron")
+	case s.Cron == "" && s.After == "" && !s.Manual:
+		wrong("cron", "is missing: write when it is due, as in 0 3 * * *, or what it follows in after, "+
+			"or that it is manual")
+	case s.Cron != "" && s.After != "":
+		wrong("after", "a schedule is due by cron or after another one, not both")
+	}
+}
+
+// checkAfter checks what it follows, and how.
+func checkAfter(s *task.Schedule, e *task.InvalidError, location string) {
+	wrong := func(field, format string, args ...any) { e.Add(location+"."+field, format, args...) }
+	parents := s.Parents()
+	if len(parents) > MaxParents {
+		wrong("after", "%d schedules are too many to follow: at most %d", len(parents), MaxParents)
+		parents = nil
+	}
+	for i, name := range parents {
+		switch {
+		case !ValidName(name):
+			wrong("after", "%q %s", cut(name), NameRule)
+		case name == s.Name:
+			wrong("after", "a schedule can't follow itself")
+		case slices.Contains(parents[:i], name):
+			wrong("after", "%q stands in it twice", name)
+		default:
+			continue
+		}
+		break
+	}
+	if s.AfterMode != task.AfterAll && s.AfterMode != task.AfterAny {
+		wrong("after_mode", "must be %s or %s", task.AfterAll, task.AfterAny)
+	}
+	switch s.AfterOn {
+	case task.AfterDone, task.AfterFailed, task.AfterEnded:
+	default:
+		wrong("after_on", "must be %s, %s or %s", task.AfterDone, task.AfterFailed, task.AfterEnded)
+	}
+	checkDuration(e, location+".after_delay", s.AfterDelay, 0, MaxAfterDelay)
+	if s.After != "" {
+		return
+	}
+	const only = "is for schedules that follow others (after)"
+	if s.AfterMode == task.AfterAny {
+		wrong("after_mode", only)
+	}
+	if s.AfterOn == task.AfterFailed || s.AfterOn == task.AfterEnded {
+		wrong("after_on", only)
+	}
+	if s.AfterDelay > 0 {
+		wrong("after_delay", only)
+	}
 }
 
 // checkTask checks what is to be submitted.

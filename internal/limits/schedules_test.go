@@ -34,6 +34,41 @@ func TestFaultsOfSchedulesAreLocated(t *testing.T) {
 		{"due in two ways", func(s *task.Schedule) { s.After = "other" }, "s.after"},
 		{"after no name", func(s *task.Schedule) { s.Cron, s.After = "", "A b" }, "s.after"},
 		{"after itself", func(s *task.Schedule) { s.Cron, s.After = "", s.Name }, "s.after"},
+		{"it follows several", func(s *task.Schedule) {
+			s.Cron, s.After, s.AfterMode, s.AfterOn = "", "a,b", task.AfterAny, task.AfterEnded
+			s.AfterDelay = MaxAfterDelay
+		}, ""},
+		{"it follows one twice", func(s *task.Schedule) { s.Cron, s.After = "", "a,b,a" }, "s.after"},
+		{"it follows itself, too", func(s *task.Schedule) {
+			s.Cron, s.After = "", "a,"+s.Name
+		}, "s.after"},
+		{"it follows no name, too", func(s *task.Schedule) { s.Cron, s.After = "", "a," }, "s.after"},
+		{"it follows too many", func(s *task.Schedule) {
+			s.Cron, s.After = "", strings.Repeat("a,", MaxParents)+"b"
+		}, "s.after"},
+		{"how it follows nothing", func(s *task.Schedule) {
+			s.AfterMode, s.AfterOn, s.AfterDelay = task.AfterAny, task.AfterFailed, 1
+		}, "s.after_mode s.after_on s.after_delay"},
+		{"it follows in no way", func(s *task.Schedule) {
+			s.Cron, s.After, s.AfterMode, s.AfterOn, s.AfterDelay = "", "a", "most", "", -1
+		}, "s.after_mode s.after_on s.after_delay"},
+		{"by hand", func(s *task.Schedule) { s.Cron, s.Manual = "", true }, ""},
+		{"by hand, or as a follower", func(s *task.Schedule) {
+			s.Cron, s.After, s.Manual = "", "a", true
+		}, ""},
+		{"by hand, and due", func(s *task.Schedule) { s.Manual = true }, "s.manual"},
+		{"so many at once", func(s *task.Schedule) {
+			s.Parallel, s.Overlap = MaxParallel, task.OverlapReplace
+		}, ""},
+		{"so many, and any number", func(s *task.Schedule) { s.Parallel = 1 }, "s.parallel"},
+		{"less than none at once", func(s *task.Schedule) {
+			s.Parallel, s.Overlap = -1, task.OverlapSkip
+		}, "s.parallel"},
+		{"too many at once", func(s *task.Schedule) {
+			s.Parallel, s.Overlap = MaxParallel+1, task.OverlapSkip
+		}, "s.parallel"},
+		{"stopped by a death", func(s *task.Schedule) { s.OnDead = task.OnDeadStop }, ""},
+		{"what a death does", func(s *task.Schedule) { s.OnDead = "" }, "s.on_dead"},
 		{"no calendar's name", func(s *task.Schedule) { s.Calendar = "A b" }, "s.calendar"},
 		{"starts too early", func(s *task.Schedule) { s.Starts = MinTime.Add(-1) }, "s.starts"},
 		{"ends too late", func(s *task.Schedule) { s.Ends = MaxTime.Add(1) }, "s.ends"},

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"fmt"
 	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rotahq/rota/task"
@@ -12,7 +15,8 @@ import (
 //
 //	schedule  (name, spec, version, since, next, …)          mutable: next is the cursor
 //	era       (schedule, version, spec, since, until)       insert-only: what a schedule was before its last change
-//	fire      (schedule, at, outcome, reason, task, …)      PK (schedule, at): what came of each due time
+//	fire      (schedule, at, outcome, reason, task, …)      PK (schedule, at): what came of each due time;
+//	                                                        (root, root_at): the fire with which its run began
 //	calendar  (name, days)
 //
 // A schedule's due times after Since are handled in their order. Next is the first that is not:
@@ -50,11 +54,19 @@ type Schedule struct {
 	Last  *Fire // the newest row whose outcome is fired; nil = none. Only with ScheduleQuery.Last
 }
 
+// AtOnce is how many of its tasks may run at once; 0 = any number.
+func (s *Schedule) AtOnce() int {
+	if s.Overlap == task.OverlapAllow {
+		return 0
+	}
+	return max(s.Parallel, 1)
+}
+
 // ScheduleQuery selects schedules. Zero fields select all.
 type ScheduleQuery struct {
 	Names    []string
 	Calendar string   // those that have this one
-	Follows  []string // those that follow one of these (After)
+	Follows  []string // those that follow one of these (task.Schedule.Parents)
 	After    string   // the name behind which the page begins
 	Limit    int      // at most so many; 0 = all
 	Last     bool     // fill in Last
@@ -77,6 +89,10 @@ type Cursor struct {
 type ScheduleChange struct {
 	Puts     []SchedulePut
 	Calendar *task.Calendar // created or replaced
+	// Ends close fires of schedules among Puts, too, each as in a Firing (Ended is not 0); one that
+	// finds its fire closed is ErrConflict. So what the end of a task calls for is done once,
+	// whoever else saw it.
+	Ends []FireEnd
 }
 
 // SchedulePut creates a schedule, or replaces one: what it was becomes an era, unless it is equal.
@@ -120,6 +136,12 @@ type Fire struct {
 	Ended task.Kind
 	Seq   int32 // the newest step that was looked at; -1 = none
 	Tries int32 // how often its dead task was let begin again
+	// Run is the fire with which its run began: what nobody followed up there. Zero in a request:
+	// itself.
+	Run FireKey
+	// Parents are the fires of other schedules whose tasks ended, of which this one is what
+	// follows. Their schedules differ.
+	Parents []FireKey
 }
 
 // Open tells whether something is still to come of the fire.
@@ -158,6 +180,10 @@ type FirePart struct {
 	// with those of open fires that were not final before the call, is refused (FireMoved). Who
 	// wrote it counted before others fired.
 	Most int32
+	// Tail, unless 0, must be the newest due time of the schedule that has a row with Parents, -1 =
+	// none has: else the part is refused (FireMoved). Who joins what several schedules did takes
+	// what no row has taken yet.
+	Tail int64
 }
 
 // Fired counts the fires of a part that are fired.
@@ -226,32 +252,61 @@ type OpenFire struct {
 	Worker   string    // of that step
 }
 
-// Circle is a schedule that is put and would follow itself, by way of others or not; "" = none
-// would. after says whom those follow that are not put, as far as they lead on from what is put.
-func Circle(puts []SchedulePut, after map[string]string) string {
-	leads := maps.Clone(after)
-	if leads == nil {
-		leads = map[string]string{}
+// Circle is a circle of schedules that puts would make: each follows the next, and the last the
+// first; nil = they make none. after says whom those follow that are not put, as far as they lead
+// on from what is put.
+func Circle(puts []SchedulePut, after map[string][]string) []string {
+	c := circles{after: maps.Clone(after), over: map[string]bool{}, on: map[string]int{}}
+	if c.after == nil {
+		c.after = map[string][]string{}
 	}
 	for i := range puts {
-		leads[puts[i].Name] = puts[i].After
+		c.after[puts[i].Name] = puts[i].Parents()
 	}
-	ends := map[string]bool{"": true} // they lead to an end
 	for i := range puts {
-		var path []string
-		seen := map[string]bool{}
-		for at := puts[i].Name; !ends[at]; at = leads[at] {
-			if seen[at] {
-				return puts[i].Name
-			}
-			seen[at] = true
-			path = append(path, at)
-		}
-		for _, name := range path {
-			ends[name] = true
+		if found := c.from(puts[i].Name); found != nil {
+			return found
 		}
 	}
-	return ""
+	return nil
+}
+
+// circles looks for a circle.
+type circles struct {
+	after map[string][]string
+	over  map[string]bool // they lead to no circle
+	on    map[string]int  // where those stand in path that lead to where it looks
+	path  []string
+}
+
+func (c *circles) from(name string) []string {
+	if i, again := c.on[name]; again {
+		return slices.Clone(c.path[i:])
+	}
+	if c.over[name] {
+		return nil
+	}
+	c.on[name] = len(c.path)
+	c.path = append(c.path, name)
+	for _, parent := range c.after[name] {
+		if found := c.from(parent); found != nil {
+			return found
+		}
+	}
+	c.path = c.path[:len(c.path)-1]
+	delete(c.on, name)
+	c.over[name] = true
+	return nil
+}
+
+// CircleText names a circle, for people.
+func CircleText(circle []string) string {
+	const most = 10
+	shown := circle
+	if len(circle) > most {
+		shown = append(slices.Clone(circle[:most]), fmt.Sprintf("%d others", len(circle)-most))
+	}
+	return strings.Join(append(slices.Clone(shown), circle[0]), " after ")
 }
 
 // FireQuery selects fires of a schedule.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,7 +15,8 @@ import (
 // would lose its spaces.
 type spec struct {
 	Cron     string `json:"cron,omitempty"`
-	After    string `json:"after,omitempty"`
+	After    string `json:"after,omitempty"` // names with commas between them
+	Manual   bool   `json:"manual,omitempty"`
 	Zone     string `json:"zone,omitempty"`
 	Calendar string `json:"calendar,omitempty"`
 	Starts   int64  `json:"starts,omitempty"`
@@ -27,6 +29,13 @@ type spec struct {
 	Priority    time.Duration `json:"priority,omitempty"`
 	MaxAttempts int           `json:"max_attempts,omitempty"`
 	Timeout     time.Duration `json:"timeout,omitempty"`
+
+	// defaults are left out: a spec that was written before there were these is equal
+	AfterMode  task.AfterMode `json:"after_mode,omitempty"`
+	AfterOn    task.AfterOn   `json:"after_on,omitempty"`
+	AfterDelay time.Duration  `json:"after_delay,omitempty"`
+	Parallel   int            `json:"parallel,omitempty"`
+	OnDead     task.OnDead    `json:"on_dead,omitempty"`
 
 	Overlap       task.Overlap  `json:"overlap"`
 	Misfire       task.Misfire  `json:"misfire"`
@@ -42,14 +51,25 @@ type spec struct {
 // are equal: times that differ by less than a microsecond, or by their location, don't count.
 func Spec(s *task.Schedule) ([]byte, error) {
 	return json.Marshal(spec{
-		Cron: s.Cron, After: s.After, Zone: s.Zone, Calendar: s.Calendar, Starts: micros(s.Starts),
-		Ends: micros(s.Ends), Paused: s.Paused,
-		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority,
+		Cron: s.Cron, After: s.After, Manual: s.Manual, Zone: s.Zone, Calendar: s.Calendar,
+		Starts: micros(s.Starts), Ends: micros(s.Ends), Paused: s.Paused,
+		AfterMode: unless(task.AfterAll, s.AfterMode), AfterOn: unless(task.AfterDone, s.AfterOn),
+		AfterDelay: s.AfterDelay, Parallel: s.Parallel,
+		OnDead: unless(task.OnDeadContinue, s.OnDead),
+		Queue:  s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority,
 		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout,
 		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: s.MisfireWindow,
 		JitterShare: s.Jitter.Share, JitterMax: s.Jitter.Max,
 		On: s.Notices.On, Origins: s.Notices.Origins, Slow: s.Notices.Slow,
 	})
+}
+
+// unless is a word for a column, "" when it is the default.
+func unless[T ~string](usual, word T) T {
+	if word == usual {
+		return ""
+	}
+	return word
 }
 
 // SetSpec is the inverse of Spec; the name stays.
@@ -59,10 +79,13 @@ func (s *Schedule) SetSpec(b []byte) error {
 		return fmt.Errorf("read schedule %q: %w", s.Name, err)
 	}
 	s.Schedule = task.Schedule{
-		Name: s.Name, Cron: c.Cron, After: c.After, Zone: c.Zone, Calendar: c.Calendar,
-		Starts: instant(c.Starts),
-		Ends:   instant(c.Ends), Paused: c.Paused,
-		Queue: c.Queue, Stage: c.Stage, Context: c.Context, Priority: c.Priority,
+		Name: s.Name, Cron: c.Cron, After: c.After, Manual: c.Manual, Zone: c.Zone,
+		Calendar: c.Calendar, Starts: instant(c.Starts), Ends: instant(c.Ends), Paused: c.Paused,
+		AfterMode:  cmp.Or(c.AfterMode, task.AfterAll),
+		AfterOn:    cmp.Or(c.AfterOn, task.AfterDone),
+		AfterDelay: c.AfterDelay, Parallel: c.Parallel,
+		OnDead: cmp.Or(c.OnDead, task.OnDeadContinue),
+		Queue:  c.Queue, Stage: c.Stage, Context: c.Context, Priority: c.Priority,
 		MaxAttempts: c.MaxAttempts, Timeout: c.Timeout,
 		Overlap: c.Overlap, Misfire: c.Misfire, MisfireWindow: c.MisfireWindow, Jitter: task.Jitter{
 			Share: c.JitterShare, Max: c.JitterMax,
@@ -142,6 +165,40 @@ func ReadDays(name string, b []byte) (*task.Calendar, error) {
 		return nil, fmt.Errorf("read calendar %q: %w", name, err)
 	}
 	return &task.Calendar{Name: name, Skip: d.Skip, Keep: d.Keep}, nil
+}
+
+// Parents are a fire's parents as stores keep them; "" = none.
+func Parents(list []FireKey) (string, error) {
+	if len(list) == 0 {
+		return "", nil
+	}
+	keys := make([]parentKey, len(list))
+	for i, k := range list {
+		keys[i] = parentKey(k)
+	}
+	text, err := json.Marshal(keys)
+	return string(text), err
+}
+
+// parentKey is a FireKey as stores keep it.
+type parentKey struct {
+	Schedule string `json:"s"`
+	At       int64  `json:"at"`
+}
+
+// ReadParents is the inverse of Parents.
+func ReadParents(text string) (list []FireKey, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	var keys []parentKey
+	if err := json.Unmarshal([]byte(text), &keys); err != nil {
+		return nil, fmt.Errorf("read the parents of a fire: %w", err)
+	}
+	for _, k := range keys {
+		list = append(list, FireKey(k))
+	}
+	return list, nil
 }
 
 // micros is a time as stores keep it; 0 = none.

@@ -68,6 +68,52 @@ func FuzzSpecOfAScheduleIsReadAsItWasWritten(f *testing.F) {
 	})
 }
 
+// A spec that a release of before has written is equal to what it means now.
+func TestSpecOfBeforeIsEqual(t *testing.T) {
+	before := `{"after":"a","queue":"q","overlap":"skip","misfire":"once",` +
+		`"misfire_window":86400000000000}`
+	s := store.Schedule{Schedule: task.Schedule{Name: "s"}}
+	if err := s.SetSpec([]byte(before)); err != nil {
+		t.Fatal(err)
+	}
+	if s.AfterMode != task.AfterAll || s.AfterOn != task.AfterDone || s.AtOnce() != 1 ||
+		s.OnDead != task.OnDeadContinue {
+		t.Errorf("read as %+v", s.Schedule)
+	}
+	if text, err := store.Spec(&s.Schedule); err != nil || string(text) != before {
+		t.Errorf("written as %s, %v", text, err)
+	}
+}
+
+func TestCirclesAreNamed(t *testing.T) {
+	put := func(name, after string) (p store.SchedulePut) {
+		p.Name, p.After = name, after
+		return p
+	}
+	stand := map[string][]string{"c": {"x", "b"}, "d": {"c"}, "x": nil}
+	for want, puts := range map[string][]store.SchedulePut{
+		"":                                  {put("a", "d,x"), put("e", "a,c,d")},
+		"b after d after c after b":         {put("b", "x,d")},
+		"a after a":                         {put("a", "a")},
+		"b after e after d after c after b": {put("b", "e"), put("e", "x,d")},
+	} {
+		got := ""
+		if circle := store.Circle(puts, stand); circle != nil {
+			got = store.CircleText(circle)
+		}
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	long := make([]string, 30)
+	for i := range long {
+		long[i] = string(rune('a' + i))
+	}
+	if text := store.CircleText(long); !strings.Contains(text, "after 20 others after a") {
+		t.Errorf("a long one is %q", text)
+	}
+}
+
 func TestDaysOfACalendarAreReadAsTheyWereWritten(t *testing.T) {
 	for _, c := range []task.Calendar{
 		{Name: "c"}, {Name: "c", Skip: []string{"2026-12-25", "2026-12-24"}},

@@ -20,10 +20,10 @@ const (
 LIMIT nullif($2::bigint, 0)`
 	namedSchedule = ` FROM rota.schedule s WHERE s.name > $1 AND s.name = ANY($3::text[])
 AND ($4::text = '' OR s.calendar = $4)
-  AND (cardinality($5::text[]) = 0 OR s.follows = ANY($5)) ORDER BY s.name
+  AND (cardinality($5::text[]) = 0 OR string_to_array(s.follows, ',') && $5) ORDER BY s.name
   LIMIT nullif($2::bigint, 0)`
-	followingSchedule = ` FROM rota.schedule s WHERE s.name > $1 AND s.follows = ANY($3::text[])
-AND s.follows <> ''
+	followingSchedule = ` FROM rota.schedule s WHERE s.name > $1
+AND string_to_array(s.follows, ',') && $3::text[] AND s.follows <> ''
   AND ($4::text = '' OR s.calendar = $4) ORDER BY s.name LIMIT nullif($2::bigint, 0)`
 	bookedSchedule = ` FROM rota.schedule s WHERE s.name > $1 AND s.calendar = $3
 AND s.calendar <> ''
@@ -79,8 +79,8 @@ func (p *page) addSchedule(r row) error {
 
 func (p *page) addLast(r row) error {
 	var name string
-	f, err := scanFire(r, &name)
-	if f.Schedule = name; err == nil {
+	f, err := scanFire(r, &name, &name)
+	if err == nil {
 		p.list[p.at[name]].Last = &f
 	}
 	return err

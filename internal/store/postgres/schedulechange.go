@@ -31,7 +31,8 @@ ORDER BY name FOR SHARE`
 	// if one were, it would end.
 	upFrom = `WITH RECURSIVE up (name, follows) AS (
   SELECT name, follows FROM rota.schedule WHERE name = ANY($1::text[])
-  UNION SELECT s.name, s.follows FROM up JOIN rota.schedule s ON s.name = up.follows
+  UNION SELECT s.name, s.follows FROM up
+  JOIN rota.schedule s ON s.name = ANY(string_to_array(up.follows, ','))
   WHERE up.follows <> '')
 SELECT name, follows FROM up`
 
@@ -70,12 +71,12 @@ type change struct {
 	head     scheduleHead
 	ids      map[string]int64
 	stand    map[string]*store.Schedule
-	leaders  map[string]bool   // of those that others are to follow, who is there
-	after    map[string]string // of those and of whom they follow: whom each follows
-	calendar map[string]string // days as they stand, by name
-	text     string            // days of the calendar that is put
-	replaced bool              // it stood, and says something else from now on
-	booked   string            // a schedule that has it, and is not put
+	leaders  map[string]bool     // of those that others are to follow, who is there
+	after    map[string][]string // of those and of whom they follow: whom each follows
+	calendar map[string]string   // days as they stand, by name
+	text     string              // days of the calendar that is put
+	replaced bool                // it stood, and says something else from now on
+	booked   string              // a schedule that has it, and is not put
 	eras     eraColumns
 	puts     putColumns
 }
@@ -99,7 +100,7 @@ func (s *Store) ChangeSchedules(
 		c := change{
 			ScheduleChange: &sc, ids: map[string]int64{}, stand: map[string]*store.Schedule{},
 			leaders: map[string]bool{},
-			after:   map[string]string{}, calendar: map[string]string{},
+			after:   map[string][]string{}, calendar: map[string]string{},
 		}
 		queries, err := c.look(s)
 		if err == nil {
@@ -107,6 +108,9 @@ func (s *Store) ChangeSchedules(
 		}
 		if err == nil {
 			list, err = c.decide()
+		}
+		if err == nil {
+			err = c.end(ctx, t)
 		}
 		if err != nil {
 			return err
@@ -126,7 +130,7 @@ func (c *change) look(s *Store) ([]query, error) {
 	for i := range c.Puts {
 		p := &c.Puts[i]
 		names = append(names, p.Name)
-		leaders = append(leaders, p.After)
+		leaders = append(leaders, p.Parents()...)
 		calendars = append(calendars, p.Calendar)
 	}
 	list := []query{c.head.lock(), ask(countClock, func(r row) error {
@@ -142,9 +146,10 @@ func (c *change) look(s *Store) ([]query, error) {
 		c.leaders[name] = true
 		return err
 	}, distinct(leaders)), ask(upFrom, func(r row) error {
-		var name, follows string
-		err := r.Scan(&name, &follows)
-		c.after[name] = follows
+		var name string
+		var is task.Schedule
+		err := r.Scan(&name, &is.After)
+		c.after[name] = is.Parents()
 		return err
 	}, leaders)}
 	if c.Calendar != nil {
@@ -183,15 +188,18 @@ func (c *change) decide() ([]store.Schedule, error) {
 	for i := range c.Puts {
 		c.leaders[c.Puts[i].Name] = true
 	}
-	if name := store.Circle(c.Puts, c.after); name != "" {
-		return nil, fmt.Errorf("schedule %q would follow itself: %w", name, store.ErrConflict)
+	if circle := store.Circle(c.Puts, c.after); circle != nil {
+		return nil, fmt.Errorf("schedules would follow themselves: %s: %w",
+			store.CircleText(circle), store.ErrConflict)
 	}
 	days := map[string]*task.Calendar{"": nil}
 	list := make([]store.Schedule, len(c.Puts))
 	for i := range c.Puts {
 		p, is := &c.Puts[i], &list[i]
-		if p.After != "" && !c.leaders[p.After] {
-			return nil, fmt.Errorf("schedule %q: %w", p.After, store.ErrNotFound)
+		for _, parent := range p.Parents() {
+			if !c.leaders[parent] {
+				return nil, fmt.Errorf("schedule %q: %w", parent, store.ErrNotFound)
+			}
 		}
 		_, read := days[p.Calendar]
 		var err error
@@ -262,6 +270,27 @@ func (c *change) write(is *store.Schedule) error {
 	return err
 }
 
+// end writes down what became of fires, or refuses: who saw a fire open may be late.
+func (c *change) end(ctx context.Context, t *tx) error {
+	for i := range c.Ends {
+		e := &c.Ends[i]
+		open := false
+		err := t.run(ctx, ask(putEnds+` RETURNING 1`, func(row) error {
+			open = true
+			return nil
+		}, []int64{c.ids[e.Schedule]}, []int64{e.At}, []int64{e.Task.Batch}, []int32{e.Task.N},
+			[]int32{int32(e.Ended)}, []int32{e.Seq}))
+		if err == nil && !open {
+			err = fmt.Errorf("the fire of %q at %d has ended: %w", e.Schedule, e.At,
+				store.ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // queries write what was decided.
 func (c *change) queries() (list []query) {
 	if c.Calendar != nil && c.calendar[c.Calendar.Name] != c.text {
@@ -283,8 +312,8 @@ func (c *change) queries() (list []query) {
 }
 
 const (
-	followerOf = `SELECT name FROM rota.schedule WHERE follows = $1 AND follows <> ''
-ORDER BY name LIMIT 1`
+	followerOf = `SELECT name FROM rota.schedule
+WHERE string_to_array(follows, ',') @> ARRAY[$1::text] AND follows <> '' ORDER BY name LIMIT 1`
 	deleteSchedule = `DELETE FROM rota.schedule WHERE id = $1`
 	// noteLeft remembers what is to be pruned of a schedule.
 	noteLeft = `INSERT INTO rota.schedule_remains (schedule) VALUES ($1)`

@@ -20,8 +20,12 @@ ORDER BY name FOR NO KEY UPDATE`
 
 	// followed are those that others follow by now; read when they are locked, so that nobody comes
 	// to follow them before the commit.
-	followed = `SELECT DISTINCT follows FROM rota.schedule WHERE follows = ANY($1::text[])
-AND follows <> ''`
+	followed = `SELECT DISTINCT p FROM rota.schedule s, unnest(string_to_array(s.follows, ',')) p
+WHERE string_to_array(s.follows, ',') && $1::text[] AND s.follows <> ''`
+	// tailsOf are the newest due times of schedules that have rows with parents.
+	tailsOf = `SELECT s.name, coalesce((SELECT max(at) FROM rota.fire
+WHERE schedule = s.id AND parents IS NOT NULL), -1)
+FROM rota.schedule s WHERE s.name = ANY($1::text[])`
 
 	// runningFires counts the open fires of schedules whose tasks are not final.
 	runningFires = `SELECT s.name, count(*) FROM rota.schedule s
@@ -49,21 +53,24 @@ ORDER BY at DESC LIMIT 1`
 	// putFires writes rows where there are none, or none that may not be replaced: the schedules
 	// are locked.
 	putFires = `INSERT INTO rota.fire (schedule, at, time, batch, through, count, n, room, seq,
-tries, ended, watch, origin, outcome, node, reason)
+tries, ended, watch, origin, outcome, node, reason, root, root_at, parents)
 SELECT f.schedule, f.at, $1, nullif(f.batch, 0), nullif(f.through, f.at), f.count,
 CASE WHEN f.batch <> 0 THEN f.n END, f.room, -1, 0, 0,
-  f.watch = 1, f.origin, f.outcome, $2, nullif(f.reason, '')
+  f.watch = 1, f.origin, f.outcome, $2, nullif(f.reason, ''), nullif(f.root, ''),
+  CASE WHEN f.root <> '' THEN f.root_at END, nullif(f.parents, '')
 FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::int[],
 $9::int[], $10::int[], $11::text[], $12::text[],
-    $13::text[])
-  f (schedule, at, batch, through, count, n, room, watch, origin, outcome, reason)
+    $13::text[], $14::text[], $15::bigint[], $16::text[])
+  f (schedule, at, batch, through, count, n, room, watch, origin, outcome, reason, root, root_at,
+  parents)
 ON CONFLICT (schedule, at)
 DO UPDATE SET time = excluded.time, batch = excluded.batch, through = excluded.through,
 count = excluded.count,
   n = excluded.n, room = excluded.room, seq = excluded.seq, tries = excluded.tries,
   ended = excluded.ended, watch = excluded.watch,
   origin = excluded.origin, outcome = excluded.outcome, node = excluded.node,
-  reason = excluded.reason`
+  reason = excluded.reason, root = excluded.root, root_at = excluded.root_at,
+  parents = excluded.parents`
 	moveCursors = `UPDATE rota.schedule s SET next = w.next
 FROM unnest($1::text[], $2::bigint[]) w (name, next) WHERE s.name = w.name`
 
@@ -112,11 +119,15 @@ func (s *Store) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 		}
 		v.answer = v.found.Decide(f.Parts)
 		left := rules.Submission(&f, v.answer)
+		writes, err := v.queries()
+		if err != nil {
+			return err
+		}
 		if c.sub = &left; len(left.Batches) == 0 {
-			return t.finish(ctx, append(v.queries(), tell(confirm))...)
+			return t.finish(ctx, append(writes, tell(confirm))...)
 		}
 		submitted, err = c.insert(ctx, t, func(ctx context.Context, queries ...query) error {
-			return t.finish(ctx, append(queries, v.queries()...)...)
+			return t.finish(ctx, append(queries, writes...)...)
 		})
 		return err
 	})
@@ -137,13 +148,16 @@ func newFiring(f *store.Firing) *firing {
 
 // look makes the queries that lock the schedules and read what stands of them.
 func (v *firing) look(s *Store) []query {
-	var names, asked, at, bounded []string
+	var names, asked, at, bounded, joining []string
 	var times []int64
 	for i := range v.Parts {
 		p := &v.Parts[i]
 		names = append(names, p.Schedule)
 		if p.Most > 0 {
 			bounded = append(bounded, p.Schedule)
+		}
+		if p.Tail != 0 {
+			joining = append(joining, p.Schedule)
 		}
 		for k := range p.Fires {
 			if p.Fires[k].At == 0 {
@@ -157,7 +171,14 @@ func (v *firing) look(s *Store) []query {
 	for i := range v.Ends {
 		names = append(names, v.Ends[i].Schedule)
 	}
-	list := []query{ask(lockCursors, func(r row) error {
+	return append(v.lookAt(s, names, asked, at, times), v.lookBefore(bounded, joining)...)
+}
+
+// lookAt makes the queries that lock schedules, and read what stands where fires are to be written.
+func (v *firing) lookAt(
+	s *Store, names, asked, at []string, times []int64,
+) []query {
+	return []query{ask(lockCursors, func(r row) error {
 		var name string
 		c := &rules.FireSchedule{}
 		err := r.Scan(&name, &c.ID, &c.Version, &c.Next)
@@ -183,6 +204,11 @@ func (v *firing) look(s *Store) []query {
 		v.stands(k, outcome)
 		return err
 	}, at, times)}
+}
+
+// lookBefore makes the queries that read what fires before the call have left: how many tasks of
+// some schedules run, and the newest row with parents of others.
+func (v *firing) lookBefore(bounded, joining []string) (list []query) {
 	if len(bounded) > 0 {
 		list = append(list, ask(runningFires, func(r row) error {
 			var name string
@@ -193,6 +219,17 @@ func (v *firing) look(s *Store) []query {
 			}
 			return err
 		}, bounded))
+	}
+	if len(joining) > 0 {
+		list = append(list, ask(tailsOf, func(r row) error {
+			var name string
+			var tail int64
+			err := r.Scan(&name, &tail)
+			if c := v.found.Schedules[name]; c != nil {
+				c.Tail = tail
+			}
+			return err
+		}, joining))
 	}
 	return list
 }
@@ -235,9 +272,13 @@ func (v *firing) lookAgain(ctx context.Context, t *tx, batches map[int64]standin
 }
 
 // queries write the rows, move the cursors and then close fires.
-func (v *firing) queries() (list []query) {
+func (v *firing) queries() (list []query, err error) {
 	if wrote := v.wrote(); len(wrote) > 0 {
-		list = append(list, v.putFires(wrote))
+		put, err := v.putFires(wrote)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, put)
 	}
 	var names []string
 	var next []int64
@@ -250,7 +291,7 @@ func (v *firing) queries() (list []query) {
 	if len(names) > 0 {
 		list = append(list, tell(moveCursors, names, next))
 	}
-	return append(list, v.putEnds()...)
+	return append(list, v.putEnds()...), nil
 }
 
 // wrote is the rows that are to be written. Of one due time it is the last: a part may replace what
@@ -266,10 +307,10 @@ func (v *firing) wrote() map[store.FireKey]*store.Fire {
 	return rows
 }
 
-func (v *firing) putFires(rows map[store.FireKey]*store.Fire) query {
-	var schedules, ats, batches, throughs, counts []int64
+func (v *firing) putFires(rows map[store.FireKey]*store.Fire) (query, error) {
+	var schedules, ats, batches, throughs, counts, rootAts []int64
 	var ns, rooms, watches []int32
-	var origins, outcomes, reasons []string
+	var origins, outcomes, reasons, roots, parents []string
 	for _, k := range slices.SortedFunc(maps.Keys(rows), func(a, b store.FireKey) int {
 		return cmp.Or(cmp.Compare(v.found.Schedules[a.Schedule].ID,
 			v.found.Schedules[b.Schedule].ID), cmp.Compare(a.At, b.At))
@@ -286,9 +327,20 @@ func (v *firing) putFires(rows map[store.FireKey]*store.Fire) query {
 		origins = append(origins, string(f.Origin))
 		outcomes = append(outcomes, string(f.Outcome))
 		reasons = append(reasons, printable(f.Reason))
+		root := f.Run
+		if root == k {
+			root = store.FireKey{}
+		}
+		roots = append(roots, root.Schedule)
+		rootAts = append(rootAts, root.At)
+		text, err := store.Parents(f.Parents)
+		if err != nil {
+			return query{}, err
+		}
+		parents = append(parents, text)
 	}
 	return tell(putFires, v.found.Now, v.Node, schedules, ats, batches, throughs, counts, ns, rooms,
-		watches, origins, outcomes, reasons)
+		watches, origins, outcomes, reasons, roots, rootAts, parents), nil
 }
 
 // putEnds closes fires. Each round has at most one end of a fire: only while those before it left

@@ -11,15 +11,24 @@ import (
 )
 
 const fireColumns = `f.at, coalesce(f.through, f.at), f.count, f.origin, f.outcome, coalesce(f.reason, ''), coalesce(f.batch, 0),
-  coalesce(f.n, 0), f.node, f.time, f.room, f.watch, f.ended::int, f.seq, f.tries`
+  coalesce(f.n, 0), f.node, f.time, f.room, f.watch, f.ended::int, f.seq, f.tries,
+  coalesce(f.root, ''), coalesce(f.root_at, 0), coalesce(f.parents, '')`
 
-// scanFire scans fireColumns, and what comes before them.
-func scanFire(r row, first ...any) (f store.Fire, err error) {
+// scanFire scans fireColumns, and what comes before them. The schedule's name is schedule, or what
+// was scanned into it.
+func scanFire(r row, schedule *string, first ...any) (f store.Fire, err error) {
 	var ended int32
+	var parents string
 	err = r.Scan(append(first, &f.At, &f.Through, &f.Count, &f.Origin, &f.Outcome, &f.Reason,
 		&f.Task.Batch, &f.Task.N, &f.Node, &f.Time,
-		&f.Limit, &f.Watch, &ended, &f.Seq, &f.Tries)...)
-	f.Ended = task.Kind(ended)
+		&f.Limit, &f.Watch, &ended, &f.Seq, &f.Tries, &f.Run.Schedule, &f.Run.At, &parents)...)
+	f.Schedule, f.Ended = *schedule, task.Kind(ended)
+	if f.Run.Schedule == "" {
+		f.Run = store.FireKey{Schedule: f.Schedule, At: f.At}
+	}
+	if err == nil {
+		f.Parents, err = store.ReadParents(parents)
+	}
 	return f, err
 }
 
@@ -53,13 +62,38 @@ func (s *Store) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire
 		outcomes[i] = string(o)
 	}
 	err = s.glance(ctx, ask(text, func(r row) error {
-		f, err := scanFire(r)
-		f.Schedule = q.Schedule
+		f, err := scanFire(r, &q.Schedule)
 		list = append(list, f)
 		return err
 	}, q.Schedule, after, before, q.From, outcomes, int64(q.Limit)))
 	if err != nil {
 		return nil, fmt.Errorf("list fires of schedule %q: %w", q.Schedule, err)
+	}
+	return list, nil
+}
+
+// runFires is the fire with which a run began, unless it is of another run, and those that say that
+// they are of it.
+const runFires = `SELECT f.name, ` + fireColumns + ` FROM (
+  SELECT s.name, r.* FROM rota.schedule s JOIN rota.fire r ON r.schedule = s.id
+  WHERE s.name = $1 AND r.at = $2 AND r.root IS NULL
+  UNION ALL
+  SELECT s.name, r.* FROM rota.fire r JOIN rota.schedule s ON s.id = r.schedule
+  WHERE r.root = $1 AND r.root_at = $2) f
+ORDER BY f.name, f.at LIMIT $3`
+
+// RunFires lists the fires of a run. See the contract, storetest.Schedules.
+func (s *Store) RunFires(
+	ctx context.Context, run store.FireKey, limit int,
+) (list []store.Fire, err error) {
+	err = s.glance(ctx, ask(runFires, func(r row) error {
+		var name string
+		f, err := scanFire(r, &name, &name)
+		list = append(list, f)
+		return err
+	}, run.Schedule, run.At, int64(limit)))
+	if err != nil {
+		return nil, fmt.Errorf("list the run of %q: %w", run.Schedule, err)
 	}
 	return list, nil
 }
@@ -112,8 +146,8 @@ func (s *Store) OpenFires(
 func scanOpenFire(r row) (o store.OpenFire, err error) {
 	var name string
 	var kind int32
-	o.Fire, err = scanFire(r, &name, &o.Found, &kind, &o.Step, &o.Final, &o.Finished, &o.Error,
-		&o.Worker)
-	o.Schedule, o.Kind = name, task.Kind(kind)
+	o.Fire, err = scanFire(r, &name, &name, &o.Found, &kind, &o.Step, &o.Final, &o.Finished,
+		&o.Error, &o.Worker)
+	o.Kind = task.Kind(kind)
 	return o, err
 }

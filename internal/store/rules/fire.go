@@ -29,6 +29,9 @@ type FireSchedule struct {
 	// Running is how many tasks of its open fires were not final before the call. It is needed only
 	// if a part has Most. Parts of the call don't add to it: see store.FirePart.
 	Running int64
+	// Tail is the newest due time that has a row with parents; -1 = none has. It is needed only if
+	// a part has Tail. Parts of the call move it.
+	Tail int64
 
 	rows  fireRows
 	asked map[task.ID]int64
@@ -81,6 +84,11 @@ func (f *Fires) part(p *store.FirePart) (done store.FiredPart) {
 		return store.FiredPart{Refused: store.FireMoved}
 	}
 	s.rows = rows
+	for i := range done.Fires {
+		if f := &done.Fires[i]; len(f.Parents) > 0 {
+			s.Tail = max(s.Tail, f.At)
+		}
+	}
 	if !leavesCursor(p) {
 		s.Next, s.Moved = p.Then, true
 	}
@@ -93,7 +101,8 @@ func (f *Fires) refuses(s *FireSchedule, p *store.FirePart) string {
 	switch {
 	case s == nil:
 		return store.FireGone
-	case s.Version != p.Version || !leavesCursor(p) && s.Next != p.Next:
+	case s.Version != p.Version || !leavesCursor(p) && s.Next != p.Next,
+		p.Tail != 0 && p.Tail != s.Tail:
 		return store.FireMoved
 	}
 	for i := range p.Fires {
@@ -124,6 +133,9 @@ func (f *Fires) row(
 			return row, false
 		}
 		row.At = rows.unused(f.Now)
+	}
+	if row.Run == (store.FireKey{}) {
+		row.Run = store.FireKey{Schedule: p.Schedule, At: row.At}
 	}
 	row.Through = max(row.Through, row.At) // a list by time misses a row that ends before it begins
 	row.Count = max(row.Count, 1)

@@ -155,12 +155,12 @@ func TestARowSaysWhatTheStoreKnows(t *testing.T) {
 	}
 	want := store.Fire{
 		Schedule: "s", At: now - 9, Through: now - 9, Count: 1, Outcome: task.FireFired, Seq: -1,
-		Time: now, Node: "a",
+		Time: now, Node: "a", Run: store.FireKey{Schedule: "s", At: now - 9},
 	}
 	many := store.Fire{At: now - 8, Through: now - 7, Count: 2, Outcome: task.FireMissed}
 	wantMany := store.Fire{
 		Schedule: "s", At: now - 8, Through: now - 7, Count: 2, Outcome: task.FireMissed, Seq: -1,
-		Time: now, Node: "a",
+		Time: now, Node: "a", Run: store.FireKey{Schedule: "s", At: now - 8},
 	}
 	for _, followed := range []bool{false, true} {
 		found := loaded(func(s *rules.FireSchedule) { s.Followed = followed })

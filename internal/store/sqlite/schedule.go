@@ -140,16 +140,16 @@ func (s *Store) Schedules(
 // selection is the statement for a query. There is one for each set of fields that a query may use.
 func selection(q *store.ScheduleQuery) (query string, args []any, err error) {
 	query, args = `SELECT `+scheduleColumns+` FROM schedule WHERE name > ?`, []any{q.After}
-	among := func(column string, list []string) {
+	among := func(head, tail string, list []string) {
 		if len(list) > 0 && err == nil {
 			var text []byte
 			text, err = json.Marshal(list)
-			query += ` AND ` + column + ` IN (SELECT value FROM json_each(?))`
+			query += ` AND ` + head + ` IN (SELECT value FROM json_each(?)` + tail
 			args = append(args, string(text))
 		}
 	}
-	among("name", q.Names)
-	among("follows", q.Follows)
+	among(`name`, `)`, q.Names)
+	among(`name IN (SELECT follower FROM follower WHERE leader`, `))`, q.Follows)
 	if q.Calendar != "" {
 		query += ` AND days = (SELECT id FROM calendar WHERE stands AND name = ?)`
 		args = append(args, q.Calendar)

@@ -29,7 +29,9 @@ SET spec = ?, follows = ?, days = ?, version = ?, since = ?, first = ?, next = ?
 SELECT id, version, spec, days, since, first, ?2 FROM schedule WHERE id = ?1`
 
 	followsWhom     = `SELECT follows FROM schedule WHERE name = ?`
-	followerOf      = `SELECT name FROM schedule WHERE follows = ? LIMIT 1`
+	followerOf      = `SELECT follower FROM follower WHERE leader = ? LIMIT 1`
+	unfollow        = `DELETE FROM follower WHERE follower = ?`
+	follow          = `INSERT INTO follower (leader, follower) VALUES (?, ?)`
 	closeFires      = `UPDATE fire SET open = NULL WHERE open = ?`
 	deleteSchedule  = `DELETE FROM schedule WHERE id = ?`
 	leaveSchedule   = `INSERT INTO schedule_remains (schedule) VALUES (?)`
@@ -73,6 +75,12 @@ func (t *tx) changeSchedules(c *store.ScheduleChange) ([]store.Schedule, error) 
 		if plan[i], err = change.decide(&c.Puts[i]); err != nil {
 			return nil, err
 		}
+	}
+	if err := t.mayEnd(c.Ends); err != nil {
+		return nil, err
+	}
+	if err := t.endFires(c.Ends); err != nil {
+		return nil, err
 	}
 	if err := change.writeDays(); err != nil {
 		return nil, err
@@ -144,22 +152,29 @@ func (c *change) look(calendar *task.Calendar) error {
 // circles refuses puts by which a schedule would follow itself: two changes that were checked at
 // the same time may do so together.
 func (c *change) circles(puts []store.SchedulePut) error {
-	after := map[string]string{}
+	after := map[string][]string{}
+	var open []string
 	for i := range puts {
-		for at := puts[i].After; at != "" && !c.put[at]; at = after[at] {
-			if _, known := after[at]; known {
-				break
-			}
-			after[at] = ""
-			if _, err := c.one(followsWhom, func(st *sqlite.Stmt) {
-				after[at] = st.ColumnText(0)
-			}, at); err != nil {
-				return err
-			}
-		}
+		open = append(open, puts[i].Parents()...)
 	}
-	if name := store.Circle(puts, after); name != "" {
-		return fmt.Errorf("schedule %q would follow itself: %w", name, store.ErrConflict)
+	for len(open) > 0 {
+		at := open[len(open)-1]
+		open = open[:len(open)-1]
+		if _, known := after[at]; known || c.put[at] {
+			continue
+		}
+		var is task.Schedule
+		if _, err := c.one(followsWhom, func(st *sqlite.Stmt) {
+			is.After = st.ColumnText(0)
+		}, at); err != nil {
+			return err
+		}
+		after[at] = is.Parents()
+		open = append(open, after[at]...)
+	}
+	if circle := store.Circle(puts, after); circle != nil {
+		return fmt.Errorf("schedules would follow themselves: %s: %w", store.CircleText(circle),
+			store.ErrConflict)
 	}
 	return nil
 }
@@ -191,11 +206,14 @@ func (c *change) decide(p *store.SchedulePut) (b becoming, err error) {
 			return b, err
 		}
 	}
-	if p.After != "" && !c.put[p.After] {
-		if stands, err := c.has(scheduleStands, p.After); err != nil {
+	for _, parent := range p.Parents() {
+		if c.put[parent] {
+			continue
+		}
+		if stands, err := c.has(scheduleStands, parent); err != nil {
 			return b, err
 		} else if !stands {
-			return b, fmt.Errorf("schedule %q: %w", p.After, store.ErrNotFound)
+			return b, fmt.Errorf("schedule %q: %w", parent, store.ErrNotFound)
 		}
 	}
 	var was *store.Schedule
@@ -246,12 +264,24 @@ func (c *change) write(b *becoming) (is store.Schedule, err error) {
 		if _, err = c.exec(nextScheduleID); err == nil {
 			_, err = c.exec(insertSchedule, append(columns, is.Name, is.Created)...)
 		}
-		return is, err
-	}
-	if _, err = c.exec(insertEra, b.id, is.Since); err == nil {
+	} else if _, err = c.exec(insertEra, b.id, is.Since); err == nil {
 		_, err = c.exec(updateSchedule, append(columns, b.id)...)
 	}
+	if err == nil {
+		err = c.writeParents(&is)
+	}
 	return is, err
+}
+
+// writeParents writes whom a schedule follows.
+func (c *change) writeParents(is *store.Schedule) error {
+	_, err := c.exec(unfollow, is.Name)
+	for _, parent := range is.Parents() {
+		if err == nil {
+			_, err = c.exec(follow, parent, is.Name)
+		}
+	}
+	return err
 }
 
 // orNull is a name for a column, NULL when there is none.
@@ -285,6 +315,9 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
 		}
 		if err == nil {
 			_, err = t.exec(noteScheduleEnd, is.Version)
+		}
+		if err == nil {
+			_, err = t.exec(unfollow, name)
 		}
 		if err == nil {
 			_, err = t.exec(closeFires, name)

@@ -26,13 +26,18 @@ WHERE f.open = ? AND f.outcome = 'fired'
 
 	// putFire replaces a row that stands: only what was not fired gets here.
 	putFire = `REPLACE INTO fire (` + fireColumns +
-		`, schedule, open) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		`, schedule, open)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	// tailOf is the newest due time of a schedule that has a row with parents.
+	tailOf = `SELECT coalesce(max(at), -1) FROM fire WHERE schedule = ? AND parents IS NOT NULL`
 	// moveCursor leaves the cursor alone when it is given none.
 	moveCursor = `UPDATE schedule SET next = coalesce(?2, next), last = max(last, ?3) WHERE id = ?1`
 
 	// endFire closes a row, or only notes how far its task was looked at.
 	endFire = `UPDATE fire SET ended = ?1, seq = ?2, open = CASE WHEN ?1 = 0 THEN open END
-WHERE schedule = (SELECT id FROM schedule WHERE name = ?3) AND at = ?4 AND batch IS ?5 AND n IS ?6
+` + thatEnds
+	endsFire = `SELECT 1 FROM fire ` + thatEnds
+	thatEnds = `WHERE schedule = (SELECT id FROM schedule WHERE name = ?3) AND at = ?4 AND batch IS ?5 AND n IS ?6
   AND watch AND outcome <> 'queued' AND ended = 0 AND seq <= ?2 AND (ended <> ?1 OR seq <> ?2)`
 	// reopenFires opens again what a task's replay, the step at its seq, makes undecided. A row of
 	// a deleted schedule stays closed.
@@ -89,14 +94,35 @@ func (t *tx) fire(f *store.Firing) (store.Fired, error) {
 			return answer, fmt.Errorf("batch %d: %w", sub.Batches[i].ID, err)
 		}
 	}
-	for i := range f.Ends {
-		e := &f.Ends[i]
+	return answer, t.endFires(f.Ends)
+}
+
+// endFires writes down what became of fires.
+func (t *tx) endFires(ends []store.FireEnd) error {
+	for i := range ends {
+		e := &ends[i]
 		batch, n := taskColumns(e.Task)
 		if _, err := t.exec(endFire, int(e.Ended), e.Seq, e.Schedule, e.At, batch, n); err != nil {
-			return answer, fmt.Errorf("end of %q at %d: %w", e.Schedule, e.At, err)
+			return fmt.Errorf("end of %q at %d: %w", e.Schedule, e.At, err)
 		}
 	}
-	return answer, nil
+	return nil
+}
+
+// mayEnd is store.ErrConflict when an end would not be written down.
+func (t *tx) mayEnd(ends []store.FireEnd) error {
+	for i := range ends {
+		e := &ends[i]
+		batch, n := taskColumns(e.Task)
+		open, err := t.has(endsFire, int(e.Ended), e.Seq, e.Schedule, e.At, batch, n)
+		if err == nil && !open {
+			err = store.ErrConflict
+		}
+		if err != nil {
+			return fmt.Errorf("end of %q at %d: %w", e.Schedule, e.At, err)
+		}
+	}
+	return nil
 }
 
 // loadFires finds what package rules needs to decide a call.
@@ -142,6 +168,9 @@ func (t *tx) loadPart(found *rules.Fires, p *store.FirePart, s *rules.FireSchedu
 		_, err = t.one(runningFires, func(st *sqlite.Stmt) {
 			s.Running = st.ColumnInt64(0)
 		}, p.Schedule)
+	}
+	if p.Tail != 0 && err == nil {
+		_, err = t.one(tailOf, func(st *sqlite.Stmt) { s.Tail = st.ColumnInt64(0) }, s.ID)
 	}
 	fromNow := false // the rows from now on are loaded
 	for i := 0; i < len(p.Fires) && err == nil; i++ {
@@ -205,10 +234,18 @@ func (t *tx) insertFire(schedule int64, f *store.Fire) error {
 	if f.Open() {
 		open = f.Schedule
 	}
+	parents, err := store.Parents(f.Parents)
+	if err != nil {
+		return err
+	}
+	var root, rootAt any
+	if f.Run != (store.FireKey{Schedule: f.Schedule, At: f.At}) {
+		root, rootAt = f.Run.Schedule, f.Run.At
+	}
 	batch, n := taskColumns(f.Task)
-	_, err := t.exec(putFire, f.At, f.Through, f.Count, string(f.Origin), string(f.Outcome),
+	_, err = t.exec(putFire, f.At, f.Through, f.Count, string(f.Origin), string(f.Outcome),
 		f.Reason, batch, n, f.Node, f.Time, f.Limit,
-		f.Watch, int(f.Ended), f.Seq, f.Tries, schedule, open)
+		f.Watch, int(f.Ended), f.Seq, f.Tries, root, rootAt, orNull(parents), schedule, open)
 	return err
 }
 

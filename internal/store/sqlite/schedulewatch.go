@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	fireColumns = `at, through, count, origin, outcome, reason, batch, n, node, time, slots, watch, ended, seq, tries`
-	fireAt      = `SELECT ` + fireColumns + ` FROM fire WHERE schedule = ? AND at = ?`
+	fireColumns = `at, through, count, origin, outcome, reason, batch, n, node, time, slots, watch, ended, seq, tries, root,
+root_at, parents`
+	fireAt = `SELECT ` + fireColumns + ` FROM fire WHERE schedule = ? AND at = ?`
 
 	// runsInto is where the first row begins that stands for several due times and reaches into a
 	// range.
@@ -30,13 +31,26 @@ AND at < ?2`
 		`, open FROM fire WHERE open >= ?1 AND (open > ?1 OR at > ?2) ORDER BY open, at LIMIT ?3`
 	openFiresOf = `SELECT ` + fireColumns +
 		`, open FROM fire WHERE open = ?1 AND at > ?2 ORDER BY at LIMIT ?3`
+	// openName is the column of the name in these.
+	openName = 18
+
+	// runFires is the fire with which a run began, unless it is of another run, and those that say
+	// that they are of it.
+	runFires = `SELECT ` + fireColumns + `, name FROM (
+  SELECT f.*, s.name FROM schedule s JOIN fire f ON f.schedule = s.id
+  WHERE s.name = ?1 AND f.at = ?2 AND f.root IS NULL
+  UNION ALL
+  SELECT f.*, s.name FROM fire f JOIN schedule s ON s.id = f.schedule
+  WHERE f.root = ?1 AND f.root_at = ?2)
+ORDER BY name, at LIMIT ?3`
+
 	newestStep = `SELECT s.seq, s.kind, s.base, s.finished, s.error, s.worker
 FROM task t LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n WHERE t.batch = ? AND t.n = ?
 ORDER BY s.seq DESC LIMIT 1`
 )
 
-func scanFire(st *sqlite.Stmt, schedule string) store.Fire {
-	return store.Fire{
+func scanFire(st *sqlite.Stmt, schedule string) (store.Fire, error) {
+	f := store.Fire{
 		Schedule: schedule, At: st.ColumnInt64(0), Through: st.ColumnInt64(1),
 		Count:  st.ColumnInt64(2),
 		Origin: task.Origin(st.ColumnText(3)), Outcome: task.FireOutcome(st.ColumnText(4)),
@@ -45,16 +59,44 @@ func scanFire(st *sqlite.Stmt, schedule string) store.Fire {
 		Time:  st.ColumnInt64(9),
 		Limit: st.ColumnInt32(10), Watch: st.ColumnBool(11), Ended: task.Kind(st.ColumnInt(12)),
 		Seq: st.ColumnInt32(13), Tries: st.ColumnInt32(14),
+		Run: store.FireKey{Schedule: st.ColumnText(15), At: st.ColumnInt64(16)},
 	}
+	if st.ColumnIsNull(15) {
+		f.Run = store.FireKey{Schedule: schedule, At: f.At}
+	}
+	var err error
+	f.Parents, err = store.ReadParents(st.ColumnText(17))
+	return f, err
+}
+
+// fireRows runs a query for fires and answers them. name is the column of the schedule's name; the
+// schedule's itself when it is 0.
+func (c *conn) fireRows(
+	query, schedule string, name int, args ...any,
+) (list []store.Fire, err error) {
+	var bad error
+	err = c.each(query, func(st *sqlite.Stmt) bool {
+		if name > 0 {
+			schedule = st.ColumnText(name)
+		}
+		var f store.Fire
+		f, bad = scanFire(st, schedule)
+		list = append(list, f)
+		return bad == nil
+	}, args...)
+	if err == nil {
+		err = bad
+	}
+	return list, err
 }
 
 // fire reads what came of a due time, nil when there is no row.
 func (c *conn) fire(s *schedule, at int64) (f *store.Fire, err error) {
-	_, err = c.one(fireAt, func(st *sqlite.Stmt) {
-		row := scanFire(st, s.Name)
-		f = &row
-	}, s.id, at)
-	return f, err
+	list, err := c.fireRows(fireAt, s.Name, 0, s.id, at)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
 }
 
 // Fires lists what came of due times. See the contract, storetest.Schedules.
@@ -95,10 +137,9 @@ func (s *Store) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire
 		case q.After != 0:
 			first = max(first, q.After+1)
 		}
-		return c.each(query, func(st *sqlite.Stmt) bool {
-			list = append(list, scanFire(st, q.Schedule))
-			return true
-		}, id, first, last, q.From, outcomes, atMost(q.Limit))
+		list, err = c.fireRows(query, q.Schedule, 0, id, first, last, q.From, outcomes,
+			atMost(q.Limit))
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list fires of schedule %q: %w", q.Schedule, err)
@@ -111,12 +152,15 @@ func (s *Store) OpenFires(
 	ctx context.Context, q store.OpenQuery,
 ) (list []store.OpenFire, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		row := func(st *sqlite.Stmt) bool {
-			list = append(list, store.OpenFire{Fire: scanFire(st, st.ColumnText(15)), Step: -1})
-			return true
+		rows := func(query string, args ...any) error {
+			fires, err := c.fireRows(query, "", openName, args...)
+			for i := range fires {
+				list = append(list, store.OpenFire{Fire: fires[i], Step: -1})
+			}
+			return err
 		}
 		if len(q.Schedules) == 0 {
-			err = c.each(openFires, row, q.After.Schedule, q.After.At, atMost(q.Limit))
+			err = rows(openFires, q.After.Schedule, q.After.At, atMost(q.Limit))
 		}
 		schedules := slices.Compact(slices.Sorted(slices.Values(q.Schedules)))
 		for _, name := range schedules {
@@ -130,7 +174,7 @@ func (s *Store) OpenFires(
 			if q.Limit > 0 {
 				left = q.Limit - len(list)
 			}
-			err = c.each(openFiresOf, row, name, after, left)
+			err = rows(openFiresOf, name, after, left)
 		}
 		for i := range list {
 			if err == nil {
@@ -141,6 +185,20 @@ func (s *Store) OpenFires(
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list open fires: %w", err)
+	}
+	return list, nil
+}
+
+// RunFires lists the fires of a run. See the contract, storetest.Schedules.
+func (s *Store) RunFires(
+	ctx context.Context, run store.FireKey, limit int,
+) (list []store.Fire, err error) {
+	err = s.read(ctx, func(c *conn) (err error) {
+		list, err = c.fireRows(runFires, "", openName, run.Schedule, run.At, limit)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the run of %q: %w", run.Schedule, err)
 	}
 	return list, nil
 }

@@ -60,7 +60,7 @@ func scheduleBugs() []bug {
 		{"what is followed is deleted", "WhatIsFollowedStays", func(p *planted) {
 			p.deleteSchedule = func(ctx context.Context, name string) error {
 				for _, s := range p.sched.schedules {
-					if after := s.After; after == name {
+					if after := s.After; s.follows(name) {
 						s.After = ""
 						defer func() { s.After = after }()
 					}
@@ -68,6 +68,45 @@ func scheduleBugs() []bug {
 				return p.Model.DeleteSchedule(ctx, name)
 			}
 		}},
+		{"only the first parent is followed", "AScheduleFollowsSeveral", func(p *planted) {
+			p.schedules = func(ctx context.Context, q store.ScheduleQuery) ([]store.Schedule,
+				error) {
+				list, err := p.Model.Schedules(ctx, q)
+				return slices.DeleteFunc(list, func(s store.Schedule) bool {
+					return len(q.Follows) > 0 && !slices.Contains(q.Follows, s.Parents()[0])
+				}), err
+			}
+		}},
+		{"circles are looked for before the transaction", "TwoChangesMakeNoCircleAtOnce",
+			func(p *planted) {
+				// who checked while nobody followed anybody puts all the same
+				p.changeSchedules = func(ctx context.Context,
+					c store.ScheduleChange) ([]store.Schedule, error) {
+					for name, s := range p.sched.schedules {
+						put := slices.ContainsFunc(c.Puts, func(q store.SchedulePut) bool {
+							return q.Name == name
+						})
+						if after := s.After; !put && after != "" {
+							s.After = ""
+							defer func() { s.After = after }()
+						}
+					}
+					return p.Model.ChangeSchedules(ctx, c)
+				}
+			}},
+		{"a change is made though its fire has ended", "AFireEndsWithTheChangeThatItCallsFor",
+			func(p *planted) {
+				p.changeSchedules = func(ctx context.Context,
+					c store.ScheduleChange) ([]store.Schedule, error) {
+					ends := c.Ends
+					c.Ends = nil
+					got, err := p.Model.ChangeSchedules(ctx, c)
+					for _, e := range ends {
+						p.sched.end(e)
+					}
+					return got, err
+				}
+			}},
 		{"a calendar is replaced behind a schedule's back", "EachVersionHasOneSetOfDays",
 			func(p *planted) {
 				p.changeSchedules = func(ctx context.Context,
@@ -211,6 +250,36 @@ func fireBugs() []bug {
 					return got, err
 				}
 			}},
+		{"a turn is taken twice", "ATurnIsTakenOnce", func(p *planted) {
+			p.fire = func(ctx context.Context, f store.Firing) (store.Fired, error) {
+				f.Parts = slices.Clone(f.Parts)
+				for i := range f.Parts {
+					f.Parts[i].Tail = 0
+				}
+				return p.Model.Fire(ctx, f)
+			}
+		}},
+		{"a node counts the tasks that it has fired itself", "NoMoreTasksRunThanAPartAllows",
+			func(p *planted) {
+				p.fire = func(ctx context.Context, f store.Firing) (store.Fired, error) {
+					f.Parts = slices.Clone(f.Parts)
+					for i := range f.Parts {
+						if most := &f.Parts[i].Most; *most > 0 {
+							*most += 1000
+						}
+					}
+					return p.Model.Fire(ctx, f)
+				}
+			}},
+		{"what follows begins a run of its own", "FiresBelongToTheirRun", func(p *planted) {
+			p.fire = func(ctx context.Context, f store.Firing) (store.Fired, error) {
+				got, err := p.Model.Fire(ctx, f)
+				for k, row := range p.sched.fires {
+					row.Run = k
+				}
+				return got, err
+			}
+		}},
 		{"a row that stands is replaced", "ADueTimeThatHasARowIsLeft", func(p *planted) {
 			p.fire = func(ctx context.Context, f store.Firing) (store.Fired, error) {
 				f.Parts = slices.Clone(f.Parts)

@@ -380,7 +380,9 @@ func fullSchedule(name string) task.Schedule {
 		Starts: time.Date(2026, 1, 1, 0, 0, 0, 1000, time.UTC),
 		Ends:   time.Date(2199, 12, 31, 0, 0, 0, 0, time.UTC), Paused: true,
 		Queue: "q", Stage: "first", Context: json.RawMessage(`{"a": [ 1 ]}`),
-		Priority: time.Minute + 1, MaxAttempts: 3, Timeout: time.Hour,
+		Priority: time.Minute + 1, MaxAttempts: 3, Timeout: time.Hour, Manual: true,
+		AfterMode: task.AfterAny, AfterOn: task.AfterFailed, AfterDelay: time.Minute + 2,
+		Parallel: 7, OnDead: task.OnDeadStop,
 		Overlap: task.OverlapQueue, Misfire: task.MisfireAll, MisfireWindow: 25 * time.Hour,
 		Jitter: task.Jitter{Share: 0.1},
 		Notices: task.Notices{

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ func fireClaims() []claim {
 			for i := range want {
 				w := &want[i]
 				w.Schedule, w.Node, w.Time, w.Seq = "s", "here", now, -1
+				w.Run = store.FireKey{Schedule: "s", At: w.At}
 				w.Through, w.Count = max(w.Through, w.At), max(w.Count, 1)
 			}
 			s.want("the answer", got, store.Fired{
@@ -304,6 +306,7 @@ func fireClaims() []claim {
 						Schedule: "s", At: row.At, Through: row.At, Count: 1,
 						Origin: task.OriginBackfill, Outcome: task.FireFired,
 						Task: row.Task, Node: "here", Time: now + 1e6, Seq: -1,
+						Run: store.FireKey{Schedule: "s", At: row.At},
 					}
 					s.want(fmt.Sprintf("row %d", row.At-now), row, want)
 				}
@@ -415,7 +418,8 @@ func fireClaims() []claim {
 				if at == 0 {
 					s.want("last", got == nil, true)
 				} else if got == nil || got.At != at ||
-					*got != s.fires(store.FireQuery{Schedule: "s", From: at, To: at + 1})[0] {
+					!reflect.DeepEqual(*got,
+						s.fires(store.FireQuery{Schedule: "s", From: at, To: at + 1})[0]) {
 					s.fail("last: got %+v, want the one of %d", got, at)
 				}
 			}

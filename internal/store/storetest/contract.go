@@ -304,7 +304,8 @@ type Schedules interface {
 	// store.ErrNotFound: a calendar that there is not, or a schedule to follow that neither is
 	// there nor put. store.ErrConflict: see store.SchedulePut; or a calendar is replaced, and a
 	// schedule that has it is not among Puts (each version has one set of days); or a schedule
-	// would follow itself, by way of others or not (store.Circle).
+	// would follow itself, by way of others or not (store.Circle), also when two changes make the
+	// circle at once; or one of Ends changes nothing.
 	ChangeSchedules(context.Context, store.ScheduleChange) ([]store.Schedule, error)
 	// DeleteSchedule forgets a schedule, its eras and its fires. Their tasks stay.
 	// store.ErrNotFound. store.ErrConflict: another one follows it (After).
@@ -336,10 +337,14 @@ type Schedules interface {
 	//
 	// A part finds what the parts of the call before it wrote: their rows and where they left the
 	// cursor. Only its Most is held against the tasks that ran before the call, whatever other
-	// parts fire: who wrote the parts knew of them all.
+	// parts fire: who wrote the parts knew of them all. Its Tail moves with what parts before it
+	// wrote: a turn that is joined twice in one call is joined once.
 	Fire(context.Context, store.Firing) (store.Fired, error)
 	// Fires lists what came of due times, by them; nothing of a schedule that there is not.
 	Fires(context.Context, store.FireQuery) ([]store.Fire, error)
+	// RunFires lists the fires of a run, the one with which it began among them: of any schedules,
+	// by (Schedule, At), at most limit.
+	RunFires(ctx context.Context, run store.FireKey, limit int) ([]store.Fire, error)
 	// OpenFires lists fires of which something is still to come, by (Schedule, At), and how their
 	// tasks stand. A replayed task opens its watched fire again, in the transaction that replays
 	// it: Ended is 0, Tries grows, and Seq is that of the replay, so that nobody who looked before

@@ -55,7 +55,7 @@ func (m *Model) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 // followed tells whether another schedule follows one.
 func (t *scheduleTables) followed(name string) bool {
 	for _, s := range t.schedules {
-		if s.After == name {
+		if s.follows(name) {
 			return true
 		}
 	}
@@ -72,7 +72,8 @@ func (t *scheduleTables) firePart(
 	switch {
 	case s == nil:
 		return store.FiredPart{Refused: store.FireGone}
-	case s.Version != p.Version || !aside && s.Next != p.Next:
+	case s.Version != p.Version || !aside && s.Next != p.Next,
+		p.Tail != 0 && p.Tail != t.tail(p.Schedule):
 		return store.FiredPart{Refused: store.FireMoved}
 	}
 	written := map[store.FireKey]*store.Fire{}
@@ -91,6 +92,10 @@ func (t *scheduleTables) firePart(
 			}
 			f.At = t.now(p.Schedule, now, written)
 		}
+		if f.Run.Schedule == "" {
+			f.Run = store.FireKey{Schedule: f.Schedule, At: f.At}
+		}
+		f.Parents = slices.Clone(f.Parents)
 		f.Through = max(f.Through, f.At)
 		f.Count = max(f.Count, 1)
 		k := store.FireKey{Schedule: p.Schedule, At: f.At}
@@ -113,6 +118,17 @@ func (t *scheduleTables) firePart(
 	}
 	maps.Copy(t.fires, written)
 	return done
+}
+
+// tail is the newest due time of a schedule that has a row with parents; -1 = none has.
+func (t *scheduleTables) tail(schedule string) int64 {
+	tail := int64(-1)
+	for k, f := range t.fires {
+		if k.Schedule == schedule && len(f.Parents) > 0 {
+			tail = max(tail, k.At)
+		}
+	}
+	return tail
 }
 
 // rowOf is the row that a task has already; nil = none.
@@ -164,11 +180,51 @@ func (m *Model) submitWanted(f *store.Firing, wanted map[task.ID]bool, now int64
 
 // end writes down what became of a fire's task.
 func (t *scheduleTables) end(e store.FireEnd) {
-	f := t.fires[store.FireKey{Schedule: e.Schedule, At: e.At}]
-	if f != nil && f.Watch && f.Outcome != task.FireQueued && f.Ended == 0 && f.Task == e.Task &&
-		e.Seq >= f.Seq {
+	if t.ends(e) {
+		f := t.fires[store.FireKey{Schedule: e.Schedule, At: e.At}]
 		f.Ended, f.Seq = e.Ended, e.Seq
 	}
+}
+
+// ends tells whether an end is one of a fire that is open, by who saw it as it is.
+func (t *scheduleTables) ends(e store.FireEnd) bool {
+	f := t.fires[store.FireKey{Schedule: e.Schedule, At: e.At}]
+	return f != nil && f.Watch && f.Outcome != task.FireQueued && f.Ended == 0 &&
+		f.Task == e.Task && e.Seq >= f.Seq
+}
+
+// endAll writes down what became of fires, of all or, with store.ErrConflict, of none. Those of one
+// call are of different fires.
+func (t *scheduleTables) endAll(list []store.FireEnd) error {
+	for _, e := range list {
+		if !t.ends(e) {
+			return fmt.Errorf("the fire of %q at %d has ended: %w", e.Schedule, e.At,
+				store.ErrConflict)
+		}
+	}
+	for _, e := range list {
+		t.end(e)
+	}
+	return nil
+}
+
+// RunFires implements [Schedules].
+func (m *Model) RunFires(
+	ctx context.Context, run store.FireKey, limit int,
+) (list []store.Fire, err error) {
+	if _, err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	for _, f := range m.sched.fires {
+		if f.Run == run {
+			list = append(list, *f)
+		}
+	}
+	slices.SortFunc(list, func(a, b store.Fire) int {
+		return cmp.Or(cmp.Compare(a.Schedule, b.Schedule), cmp.Compare(a.At, b.At))
+	})
+	return list[:min(limit, len(list))], nil
 }
 
 // reopen opens the fires whose task was let begin again, by the step at seq.

@@ -64,6 +64,9 @@ func (m *Model) ChangeSchedules(
 	if err != nil {
 		return nil, err
 	}
+	if err := t.endAll(c.Ends); err != nil {
+		return nil, err
+	}
 	if c.Calendar != nil {
 		t.calendars[c.Calendar.Name] = cloneCalendar(c.Calendar)
 	}
@@ -98,12 +101,8 @@ func (t *scheduleTables) plan(
 				store.ErrConflict)
 		}
 	}
-	after := map[string]string{}
-	for name, s := range t.schedules {
-		after[name] = s.After
-	}
-	if name := store.Circle(c.Puts, after); name != "" {
-		return nil, fmt.Errorf("schedule %q would follow itself: %w", name, store.ErrConflict)
+	if err := t.refuseCircle(c.Puts); err != nil {
+		return nil, err
 	}
 	list := make([]store.Schedule, len(c.Puts))
 	for i := range c.Puts {
@@ -112,8 +111,10 @@ func (t *scheduleTables) plan(
 			(c.Calendar == nil || c.Calendar.Name != p.Calendar) {
 			return nil, fmt.Errorf("calendar %q: %w", p.Calendar, store.ErrNotFound)
 		}
-		if p.After != "" && t.schedules[p.After] == nil && !put[p.After] {
-			return nil, fmt.Errorf("schedule %q: %w", p.After, store.ErrNotFound)
+		for _, parent := range p.Parents() {
+			if t.schedules[parent] == nil && !put[parent] {
+				return nil, fmt.Errorf("schedule %q: %w", parent, store.ErrNotFound)
+			}
 		}
 		var was *store.Schedule
 		if s := t.schedules[p.Name]; s != nil {
@@ -134,6 +135,39 @@ func (t *scheduleTables) plan(
 	return list, nil
 }
 
+// refuseCircle refuses puts after which a schedule can be reached from itself. It looks at all that
+// would stand, and takes away again and again what follows nothing that is left.
+func (t *scheduleTables) refuseCircle(puts []store.SchedulePut) error {
+	left := map[string][]string{}
+	for name, s := range t.schedules {
+		left[name] = s.Parents()
+	}
+	for i := range puts {
+		left[puts[i].Name] = puts[i].Parents()
+	}
+	for again := true; again; {
+		again = false
+		for name, parents := range left {
+			if !slices.ContainsFunc(parents, func(p string) bool { _, is := left[p]; return is }) {
+				delete(left, name)
+				again = true
+			}
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return fmt.Errorf("schedules %v would follow themselves: %w",
+		slices.Sorted(maps.Keys(left)), store.ErrConflict)
+}
+
+// follows tells whether a schedule follows one of others.
+func (s *schedule) follows(others ...string) bool {
+	return slices.ContainsFunc(s.Parents(), func(p string) bool {
+		return slices.Contains(others, p)
+	})
+}
+
 func sameDays(a, b *task.Calendar) bool {
 	return slices.Equal(a.Skip, b.Skip) && slices.Equal(a.Keep, b.Keep)
 }
@@ -150,7 +184,7 @@ func (m *Model) DeleteSchedule(ctx context.Context, name string) error {
 		return fmt.Errorf("schedule %q: %w", name, store.ErrNotFound)
 	}
 	for other, f := range t.schedules {
-		if f.After == name {
+		if f.follows(name) {
 			return fmt.Errorf("schedule %q follows %q: %w", other, name, store.ErrConflict)
 		}
 	}
@@ -217,7 +251,7 @@ func (m *Model) Schedules(
 		s := m.sched.schedules[name]
 		if len(q.Names) > 0 && !slices.Contains(q.Names, name) || q.Calendar != "" &&
 			s.Calendar != q.Calendar ||
-			len(q.Follows) > 0 && !slices.Contains(q.Follows, s.After) || name <= q.After ||
+			len(q.Follows) > 0 && !s.follows(q.Follows...) || name <= q.After ||
 			q.Limit > 0 && len(list) == q.Limit {
 			continue
 		}

@@ -60,7 +60,7 @@ func claims() []claim {
 		leaseClaims(), confClaims(), queueClaims(),
 		viewClaims(), textClaims(), eventClaims(), notifierClaims(), groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
-		watchClaims(), upkeepClaims(), faultClaims())
+		watchClaims(), joinClaims(), upkeepClaims(), faultClaims())
 }
 
 // statementClaims are those that may depend on the order in which a database finds rows, and on how
@@ -68,7 +68,7 @@ func claims() []claim {
 func statementClaims() []claim {
 	return slices.Concat(takeClaims(), settleClaims(), holderClaims(), actClaims(), leaseClaims(),
 		queueClaims(), changeClaims(), assignClaims(),
-		seatClaims(), fireClaims(), watchClaims(), upkeepClaims())
+		seatClaims(), fireClaims(), watchClaims(), joinClaims(), upkeepClaims())
 }
 
 // check plays the claim on a fresh store and says how the store broke it. An error instead of a

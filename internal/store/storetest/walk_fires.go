@@ -80,9 +80,29 @@ func (w *walk) fireAside() {
 		if w.drawOutcome(&row); row.At == 0 {
 			row.Outcome = task.FireFired
 		}
+		if p.once(4) {
+			w.drawParents(&row)
+		}
 		part.Fires = append(part.Fires, row)
 	}
+	part.Most = int32(max(p.luck.IntN(7)-3, 0))
+	if p.once(4) {
+		part.Tail = -1
+		if n := len(part.Fires); n > 0 && part.Fires[n-1].At > 0 && p.once(2) {
+			part.Tail = part.Fires[n-1].At
+		}
+	}
 	w.fire(store.Firing{Parts: []store.FirePart{part}})
+}
+
+// drawParents lets a fire be one that follows others.
+func (w *walk) drawParents(row *store.Fire) {
+	p := &w.sched
+	row.Origin = task.OriginAfter
+	row.Run = store.FireKey{Schedule: p.any(walkSchedules), At: w.start + int64(p.luck.IntN(3))}
+	for _, name := range walkSchedules[:1+p.luck.IntN(3)] {
+		row.Parents = append(row.Parents, store.FireKey{Schedule: name, At: row.Run.At})
+	}
 }
 
 // fire gives what is to be fired tasks, in up to two batches, and fires it, sometimes twice.
@@ -247,6 +267,10 @@ func (w *walk) readFires() {
 		}
 		page.After = store.Cursor{Next: due[0].Next, Name: due[0].Name}
 	}
+	run := store.FireKey{Schedule: p.any(walkSchedules), At: w.start + int64(p.luck.IntN(3))}
+	whole, err := w.RunFires(w.ctx, run, 1+p.luck.IntN(6))
+	w.note("run of %s at %s -> %s %s", run.Schedule, w.moment(run.At), w.fireTexts(whole),
+		w.told(err))
 	follows := store.ScheduleQuery{Follows: []string{p.any(walkSchedules), p.any(walkSchedules)}}
 	which, err := w.Schedules(w.ctx, follows)
 	w.note("schedules that follow %v -> %s %s", follows.Follows, w.scheduleTexts(which),
@@ -258,6 +282,12 @@ func (w *walk) fireTexts(list []store.Fire) (texts []string) {
 		id := ""
 		if f.Task != (task.ID{}) {
 			id = w.id(f.Task)
+		}
+		for _, k := range f.Parents {
+			id += fmt.Sprintf(" after %s@%s", k.Schedule, w.moment(k.At))
+		}
+		if f.Run != (store.FireKey{Schedule: f.Schedule, At: f.At}) {
+			id += fmt.Sprintf(" run %s@%s", f.Run.Schedule, w.moment(f.Run.At))
 		}
 		texts = append(texts,
 			fmt.Sprintf("%s@%s-%s×%d %s %s %q %s by %q at %s limit %d watch %v ended %d seq %d tries %d",

@@ -116,7 +116,27 @@ func (w *walk) putSchedule() {
 			c.Puts = append(c.Puts, w.drawSchedule(other, w.look(other)))
 		}
 	}
+	if put.Version != 0 && p.once(3) {
+		w.drawEnd(&c)
+	}
 	w.change(c)
+}
+
+// drawEnd lets a change end a fire of the schedule that is put, which may have ended before.
+func (w *walk) drawEnd(c *store.ScheduleChange) {
+	p := &w.sched
+	rows, err := w.Fires(w.ctx, store.FireQuery{
+		Schedule: c.Puts[0].Name, Newest: true, Limit: 4,
+		Outcomes: []task.FireOutcome{task.FireFired},
+	})
+	w.note("fires to end -> %s %s", w.fireTexts(rows), w.told(err))
+	if len(rows) > 0 {
+		row := rows[p.luck.IntN(len(rows))]
+		c.Ends = []store.FireEnd{{
+			Schedule: row.Schedule, At: row.At, Task: row.Task, Ended: task.KindFail,
+			Seq: row.Seq + int32(p.luck.IntN(3)) - 1,
+		}}
+	}
 }
 
 // drawSchedule makes up what a schedule is to be.
@@ -137,7 +157,11 @@ func (w *walk) drawSchedule(name string, is store.Schedule) store.SchedulePut {
 	case 2:
 		put.Calendar = []string{"", "c0", "c1"}[p.luck.IntN(3)]
 	case 3:
-		put.Cron, put.After = "", p.any(walkSchedules)
+		if put.Cron, put.After = "", p.any(walkSchedules); p.once(2) {
+			if other := p.any(walkSchedules); other != put.After {
+				put.After += "," + other
+			}
+		}
 	case 4:
 		p.made++
 		put.Context = json.RawMessage(fmt.Sprintf("[ %d ]", p.made))
@@ -171,12 +195,12 @@ func (w *walk) change(c store.ScheduleChange) {
 		asked = append(asked, w.scheduleTexts([]store.Schedule{is})...)
 	}
 	got, err := w.ChangeSchedules(w.ctx, c)
-	w.note("change schedules %v calendar %+v -> %s %s", asked, c.Calendar, w.scheduleTexts(got),
-		w.told(err))
+	w.note("change schedules %v calendar %+v ends %d -> %s %s", asked, c.Calendar, len(c.Ends),
+		w.scheduleTexts(got), w.told(err))
 	if err != nil {
 		return
 	}
-	if p.once(4) {
+	if p.once(4) && len(c.Ends) == 0 {
 		again, err := w.ChangeSchedules(w.ctx, c)
 		if err != nil || !reflect.DeepEqual(again, got) {
 			w.breach("repeated change: got %s (%v)", w.scheduleTexts(again), err)
