@@ -19,6 +19,9 @@ func scheduleServer() *httptest.Server {
 		"PUT /v1/schedules/nightly": `{"name":"nightly","cron":"30 2 * * *","zone":"Europe/Berlin","queue":"reports","next":"2026-10-25T00:30:00.000Z"}`,
 		"POST /v1/schedules/preview": `{"times":["2026-10-24T00:30:00.000Z","2026-10-25T00:30:00.000Z"],"zone":"Europe/Berlin","sentence":"At 02:30 every day",` +
 			`"notes":[{"at":"2026-10-25T00:30:00.000Z","text":"clocks are set back: 02:30 comes twice, and it is due at the first"}]}`,
+		"PUT /v1/schedules/report": `{"name":"report","after":["orders","refunds"],"after_on":"done","queue":"reports"}`,
+		"GET /v1/schedules/report/runs/{at}": `{"schedule":"orders","at":"2026-10-24T00:30:00.000Z","fires":2,"whole":true,"tree":[{"schedule":"orders","state":"done",` +
+			`"children":[{"schedule":"report","state":"running","children":[]}]}]}`,
 		"GET /v1/schedules/nightly/audit": `{"schedule":"nightly","complete":false,"demanded":31,"holes":["2026-10-07T00:30:00.000Z"]}`,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
@@ -43,6 +46,43 @@ func ExampleClient_PutSchedule() {
 	})
 	fmt.Println(nightly.Name, "is due at", nightly.Next.UTC(), err)
 	// Output: nightly is due at 2026-10-25 00:30:00 +0000 UTC <nil>
+}
+
+// A report that is due when both that it needs are loaded, and the run to which its newest due time
+// belongs.
+func ExampleClient_ScheduleRun() {
+	s := scheduleServer()
+	defer s.Close()
+	c, err := client.New(client.Config{Servers: []string{s.URL}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	report, err := c.PutSchedule(context.Background(), "report", client.ScheduleChange{
+		After: new("orders,refunds"), AfterDelay: new(time.Minute), Queue: new("reports"),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("report follows", report.Parents())
+	run, err := c.ScheduleRun(context.Background(), "report",
+		time.Date(2026, 10, 24, 0, 30, 0, 0, time.UTC))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, first := range run.Tree {
+		fmt.Println(first.Schedule, first.State)
+		for _, next := range first.Children {
+			fmt.Println(" ", next.Schedule, next.State)
+		}
+	}
+	// Output:
+	// report follows [orders refunds]
+	// orders done
+	//   report running
 }
 
 func ExampleClient_PreviewSchedule() {

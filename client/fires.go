@@ -51,6 +51,21 @@ func (c *Client) Fires(
 	return p.Items, p.Next, nil
 }
 
+// ScheduleRun shows the run to which the fire of a schedule at a due time belongs: the fire with
+// which it began, and all that followed it by way of After, with the states and times of their
+// tasks. A time in whole seconds or milliseconds finds the newest fire in that second or
+// millisecond.
+func (c *Client) ScheduleRun(
+	ctx context.Context, name string, at time.Time,
+) (view.ScheduleRun, error) {
+	var run view.ScheduleRun
+	path := schedulePath(name) + "/runs/" + url.PathEscape(at.UTC().Format(time.RFC3339Nano))
+	if err := c.get(ctx, request{path: path}, &run); err != nil {
+		return view.ScheduleRun{}, fmt.Errorf("show the run of schedule %q: %w", name, err)
+	}
+	return run, nil
+}
+
 // Backfill asks for the tasks of due times of the past that were not fired.
 type Backfill struct {
 	From, To time.Time // due at or after From, before To

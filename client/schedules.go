@@ -29,8 +29,12 @@ type Schedule struct {
 // ScheduleChange says what to change of a schedule; nil leaves it as it is, or at its default in a
 // new one.
 type ScheduleChange struct {
-	Cron          *string    // when it is due: see package cron
-	After         *string    // a schedule to follow, in place of Cron
+	Cron          *string // when it is due: see package cron
+	After         *string // schedules to follow, in place of Cron, with commas between them
+	AfterMode     *task.AfterMode
+	AfterOn       *task.AfterOn
+	AfterDelay    *time.Duration
+	Manual        *bool      // no due times, in place of Cron
 	Zone          *string    // as in Europe/Berlin
 	Calendar      *string    // on whose days it is due; "" = on all
 	Starts        *time.Time // the zero time takes it away, as of Ends
@@ -44,6 +48,8 @@ type ScheduleChange struct {
 	MaxAttempts   *int
 	Timeout       *time.Duration
 	Overlap       *task.Overlap
+	Parallel      *int // so many may run at once before Overlap decides
+	OnDead        *task.OnDead
 	Misfire       *task.Misfire
 	MisfireWindow *time.Duration
 	Jitter        *task.Jitter
@@ -62,7 +68,11 @@ type NoticesChange struct {
 type scheduleFields struct {
 	Name          string          `json:"name,omitempty"`
 	Cron          *string         `json:"cron,omitempty"`
-	After         *string         `json:"after,omitempty"`
+	After         *wire.Parents   `json:"after,omitempty"`
+	AfterMode     *task.AfterMode `json:"after_mode,omitempty"`
+	AfterOn       *task.AfterOn   `json:"after_on,omitempty"`
+	AfterDelay    *duration       `json:"after_delay,omitempty"`
+	Manual        *bool           `json:"manual,omitempty"`
 	Zone          *string         `json:"zone,omitempty"`
 	Calendar      *string         `json:"calendar,omitempty"`
 	Starts        *momentOrNone   `json:"starts,omitempty"`
@@ -75,6 +85,8 @@ type scheduleFields struct {
 	MaxAttempts   *int            `json:"max_attempts,omitempty"`
 	Timeout       *duration       `json:"timeout,omitempty"`
 	Overlap       *task.Overlap   `json:"overlap,omitempty"`
+	Parallel      *int            `json:"parallel,omitempty"`
+	OnDead        *task.OnDead    `json:"on_dead,omitempty"`
 	Misfire       *task.Misfire   `json:"misfire,omitempty"`
 	MisfireWindow *duration       `json:"misfire_window,omitempty"`
 	Jitter        *jitter         `json:"jitter,omitempty"`
@@ -91,7 +103,9 @@ type noticesChanged struct {
 // encoding/json would change its bytes. location is where it stands in the call's body.
 func (s *ScheduleChange) append(b []byte, name, location string) ([]byte, error) {
 	f := scheduleFields{
-		Name: name, Cron: s.Cron, After: s.After, Zone: s.Zone, Calendar: s.Calendar,
+		Name: name, Cron: s.Cron, After: (*wire.Parents)(s.After), AfterMode: s.AfterMode,
+		AfterOn: s.AfterOn, AfterDelay: (*duration)(s.AfterDelay), Manual: s.Manual,
+		Parallel: s.Parallel, OnDead: s.OnDead, Zone: s.Zone, Calendar: s.Calendar,
 		Paused: s.Paused,
 		Starts: (*momentOrNone)(s.Starts), Ends: (*momentOrNone)(s.Ends),
 		Next:  (*momentOrNone)(s.Next),
@@ -122,7 +136,11 @@ func (s *ScheduleChange) append(b []byte, name, location string) ([]byte, error)
 type scheduleView struct {
 	Name          string          `json:"name"`
 	Cron          string          `json:"cron"`
-	After         string          `json:"after"`
+	After         wire.Parents    `json:"after"`
+	AfterMode     task.AfterMode  `json:"after_mode"`
+	AfterOn       task.AfterOn    `json:"after_on"`
+	AfterDelay    duration        `json:"after_delay"`
+	Manual        bool            `json:"manual"`
 	Zone          string          `json:"zone"`
 	Calendar      string          `json:"calendar"`
 	Starts        *time.Time      `json:"starts"`
@@ -135,6 +153,8 @@ type scheduleView struct {
 	MaxAttempts   int             `json:"max_attempts"`
 	Timeout       duration        `json:"timeout"`
 	Overlap       task.Overlap    `json:"overlap"`
+	Parallel      int             `json:"parallel"`
+	OnDead        task.OnDead     `json:"on_dead"`
 	Misfire       task.Misfire    `json:"misfire"`
 	MisfireWindow duration        `json:"misfire_window"`
 	Jitter        jitter          `json:"jitter"`
@@ -160,7 +180,9 @@ func (s Schedule) MarshalJSON() ([]byte, error) {
 	on, origins := append([]task.Notice{}, s.Notices.On...),
 		append([]task.Origin{}, s.Notices.Origins...)
 	return json.Marshal(scheduleView{
-		Name: s.Name, Cron: s.Cron, After: s.After, Zone: s.Zone, Calendar: s.Calendar,
+		Name: s.Name, Cron: s.Cron, After: wire.Parents(s.After), AfterMode: s.AfterMode,
+		AfterOn: s.AfterOn, AfterDelay: duration(s.AfterDelay), Manual: s.Manual,
+		Parallel: s.Parallel, OnDead: s.OnDead, Zone: s.Zone, Calendar: s.Calendar,
 		Starts: orNone(s.Starts), Ends: orNone(s.Ends), Paused: s.Paused,
 		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: duration(s.Priority),
 		MaxAttempts: s.MaxAttempts, Timeout: duration(s.Timeout),
@@ -181,7 +203,9 @@ func (s *Schedule) UnmarshalJSON(b []byte) error {
 	}
 	*s = Schedule{
 		Schedule: task.Schedule{
-			Name: v.Name, Cron: v.Cron, After: v.After, Zone: v.Zone, Calendar: v.Calendar,
+			Name: v.Name, Cron: v.Cron, After: string(v.After), AfterMode: v.AfterMode,
+			AfterOn: v.AfterOn, AfterDelay: time.Duration(v.AfterDelay), Manual: v.Manual,
+			Parallel: v.Parallel, OnDead: v.OnDead, Zone: v.Zone, Calendar: v.Calendar,
 			Starts: orZero(v.Starts), Ends: orZero(v.Ends), Paused: v.Paused,
 			Queue: v.Queue, Stage: v.Stage, Context: opaque(v.Context),
 			Priority: time.Duration(v.Priority), MaxAttempts: v.MaxAttempts,

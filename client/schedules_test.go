@@ -118,6 +118,17 @@ func TestSchedulesAreChangedAsTheAPIReadsIt(t *testing.T) {
 	); err != nil {
 		t.Error(err)
 	}
+	for name, change := range map[string]ScheduleChange{
+		"joined": {After: new("mail,nightly"), AfterMode: new(task.AfterAny),
+			AfterOn: new(task.AfterEnded), AfterDelay: new(30 * time.Second), Queue: new("mail")},
+		"mail": {Manual: new(true), OnDead: new(task.OnDeadStop), Parallel: new(2)},
+	} {
+		if s, err := c.PutSchedule(t.Context(), name, change); err != nil ||
+			name == "joined" && (s.After != "mail,nightly" || s.AfterDelay != 30*time.Second) ||
+			name == "mail" && (!s.Manual || s.Parallel != 2 || s.OnDead != task.OnDeadStop) {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
 	if _, err := c.PutSchedule(
 		t.Context(), "nightly", ScheduleChange{Context: json.RawMessage("{")},
 	); !errors.Is(err, ErrInvalid) {
@@ -154,6 +165,16 @@ func TestSchedulesAreChangedAsTheAPIReadsIt(t *testing.T) {
 	}
 }
 
+func TestRunIsReadAsTheAPIWritesIt(t *testing.T) {
+	run, err := told(t).ScheduleRun(t.Context(), "nightly",
+		time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC))
+	if err != nil || run.Schedule != "nightly" || run.Fires != 3 || !run.Whole ||
+		len(run.Tree) != 1 || len(run.Tree[0].Children) != 1 ||
+		run.Tree[0].Children[0].Children[0].Schedule != "end" {
+		t.Errorf("%+v, %v", run, err)
+	}
+}
+
 func TestFiresAreReadAsTheAPIWritesThem(t *testing.T) {
 	c := told(t)
 	_, nightly := nightlyAndMail(t)
@@ -164,13 +185,13 @@ func TestFiresAreReadAsTheAPIWritesThem(t *testing.T) {
 		{At: at(0), Through: at(0), Count: 1, Origin: task.OriginSchedule,
 			Outcome: task.FireFired, Task: view.TaskID{ID: nightly.LastTask}, Ended: "done",
 			Node:  "n1",
-			Fired: at(time.Millisecond)},
+			Fired: at(time.Millisecond), After: []view.FireKey{}},
 		{At: at(-day), Through: at(-day), Count: 1, Origin: task.OriginSchedule,
 			Outcome: task.FireSkipped, Reason: "the task of 10:00 is not final", Node: "n2",
-			Fired: at(0)},
+			Fired: at(0), After: []view.FireKey{}},
 		{At: at(-9 * day), Through: at(-2 * day), Count: 8,
 			Origin: task.OriginSchedule, Outcome: task.FireMissed, Reason: "192h late", Node: "n2",
-			Fired: at(0)},
+			Fired: at(0), After: []view.FireKey{}},
 	}
 	if diff := cmp.Diff(want, fires); err != nil || diff != "" || next != "" {
 		t.Errorf("%v, next %q %s", err, next, diff)

@@ -14,6 +14,8 @@ type Fire struct {
 	Ended   string           `json:"ended" doc:"how the task ended: done, fail, retry, timeout, lost, cancelled, removed; empty = it is not final, or nobody knows any more"`
 	Node    string           `json:"node" doc:"that wrote the row"`
 	Fired   Time             `json:"fired" nullable:"true" doc:"when it was written"`
+	Run     FireKey          `json:"run" doc:"the fire with which its run began: itself, unless it follows others"`
+	After   []FireKey        `json:"after" nullable:"false" doc:"the fires of other schedules of which it is what follows"`
 }
 
 // Backfilled is what a backfill did, or in a dry run would do.

@@ -106,6 +106,7 @@ var rights = map[string]right{
 	"POST /v1/schedules/{name}/run":      toOperate,
 	"POST /v1/schedules/{name}/backfill": toOperate,
 	"GET /v1/schedules/{name}/fires":     toRead,
+	"GET /v1/schedules/{name}/runs/{at}": toRead,
 	"GET /v1/schedules/{name}/audit":     toRead,
 	"POST /v1/schedules/preview":         toRead,
 	"GET /v1/calendars":                  toRead,

@@ -195,6 +195,28 @@ func (c clockwork) Fires(_ context.Context, q store.FireQuery) ([]store.Fire, er
 	return all[:min(q.Limit, len(all))], c.now().err
 }
 
+func (c clockwork) RunOf(_ context.Context, name string, at int64) (store.RunView, error) {
+	if _, err := c.find(name); err != nil {
+		return store.RunView{}, err
+	}
+	root := store.FireKey{Schedule: name, At: at}
+	fire := func(name, queue string, parents ...store.FireKey) store.RunFire {
+		return store.RunFire{Queue: queue, Fire: store.Fire{
+			Schedule: name, At: at, Origin: task.OriginAfter, Outcome: task.FireFired, Run: root,
+			Parents: parents, Time: at + int64(len(parents)), Task: task.ID{Batch: 1024},
+		}}
+	}
+	v := store.RunView{Root: root, Whole: true, Fires: []store.RunFire{
+		fire("end", "mail", root, store.FireKey{Schedule: "left", At: at}),
+		fire("left", "reports", root), fire(name, "mail"),
+	}}
+	v.Fires[1].State, v.Fires[1].Ended = task.Dead, task.KindFail
+	v.Fires[1].Began, v.Fires[1].Finished = moment, moment.Add(time.Second)
+	v.Fires[1].Worker, v.Fires[1].Error = "w", "no disk"
+	v.Tree()
+	return v, c.now().err
+}
+
 func (c clockwork) Audit(_ context.Context, name string, from, to int64) (store.Audit, error) {
 	if _, err := c.find(name); err != nil {
 		return store.Audit{}, err

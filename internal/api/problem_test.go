@@ -79,6 +79,7 @@ var everyCall = []struct{ pattern, target, body string }{
 	{"POST /v1/schedules/{name}/backfill", "/v1/schedules/nightly/backfill",
 		`{"from":"2026-10-01T00:00:00Z","to":"2026-10-02T00:00:00Z","dry_run":true}`},
 	{"GET /v1/schedules/{name}/fires", "/v1/schedules/nightly/fires", ""},
+	{"GET /v1/schedules/{name}/runs/{at}", "/v1/schedules/nightly/runs/2026-10-01T12:00:00Z", ""},
 	{"GET /v1/schedules/{name}/audit", "/v1/schedules/nightly/audit", ""},
 	{"POST /v1/schedules/preview", "/v1/schedules/preview", `{"cron":"@daily"}`},
 	{"GET /v1/calendars", "/v1/calendars", ""},

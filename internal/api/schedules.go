@@ -30,8 +30,12 @@ type Schedules interface {
 // ScheduleItem is a schedule and how it stands, without its context. It is exported as TaskItem is.
 type ScheduleItem struct {
 	Name          string    `json:"name"`
-	Cron          string    `json:"cron" doc:"when it is due; empty = it follows another"`
-	After         string    `json:"after" doc:"the schedule that it follows: due when that one's task ended well"`
+	Cron          string    `json:"cron" doc:"when it is due; empty = it follows others, or is manual"`
+	After         parents   `json:"after" doc:"the schedules that it follows: a name, or a list of several"`
+	AfterMode     string    `json:"after_mode" enum:"all,any" doc:"of several: how many of their tasks must have ended"`
+	AfterOn       string    `json:"after_on" enum:"done,failed,ended" doc:"how they must have ended"`
+	AfterDelay    duration  `json:"after_delay" doc:"how long after that the task is due"`
+	Manual        bool      `json:"manual" doc:"it has no due times: it runs when somebody says so"`
 	Zone          string    `json:"zone" doc:"of cron's times of day"`
 	Calendar      string    `json:"calendar" doc:"on whose days it is due; empty = on all"`
 	Starts        instant   `json:"starts" nullable:"true" doc:"not due before"`
@@ -43,6 +47,8 @@ type ScheduleItem struct {
 	MaxAttempts   int       `json:"max_attempts" doc:"0 = the queue's"`
 	Timeout       duration  `json:"timeout" doc:"of one attempt; 0s = the queue's"`
 	Overlap       string    `json:"overlap" enum:"allow,skip,queue,replace"`
+	Parallel      int       `json:"parallel" doc:"so many of its tasks may run before overlap decides; 0 = one, or any number with allow"`
+	OnDead        string    `json:"on_dead" enum:"continue,stop" doc:"what becomes of it when its task is dead"`
 	Misfire       string    `json:"misfire" enum:"skip,once,all"`
 	MisfireWindow duration  `json:"misfire_window"`
 	Jitter        jitter    `json:"jitter"`
@@ -50,7 +56,7 @@ type ScheduleItem struct {
 
 	Version     int64   `json:"version" doc:"grows with every change"`
 	Created     instant `json:"created" nullable:"true"`
-	Next        instant `json:"next" nullable:"true" doc:"the next due time; null = there is none, or it follows another"`
+	Next        instant `json:"next" nullable:"true" doc:"the next due time; null = there is none, or it follows others, or is manual"`
 	NextChosen  bool    `json:"next_chosen" doc:"somebody chose next: what cron says before it is not due"`
 	Last        instant `json:"last" nullable:"true" doc:"the newest due time that was fired"`
 	LastTask    string  `json:"last_task" doc:"its task"`
@@ -73,7 +79,9 @@ type noticesOf struct {
 func scheduleOf(v *store.ScheduleView) ScheduleItem {
 	s := &v.Schedule.Schedule
 	item := ScheduleItem{
-		Name: s.Name, Cron: s.Cron, After: s.After, Zone: cmp.Or(s.Zone, "UTC"),
+		Name: s.Name, Cron: s.Cron, After: parents(s.After), AfterMode: string(s.AfterMode),
+		AfterOn: string(s.AfterOn), AfterDelay: duration{s.AfterDelay}, Manual: s.Manual,
+		Parallel: s.Parallel, OnDead: string(s.OnDead), Zone: cmp.Or(s.Zone, "UTC"),
 		Calendar: s.Calendar, Starts: instant(s.Starts), Ends: instant(s.Ends),
 		Paused: s.Paused, Queue: s.Queue, Stage: s.Stage, Priority: duration{s.Priority},
 		MaxAttempts: s.MaxAttempts, Timeout: duration{s.Timeout},

@@ -24,6 +24,8 @@ type Fires interface {
 	Backfill(ctx context.Context, name string, r store.BackfillRequest) (store.Backfilled, error)
 	// Fires lists what came of a schedule's due times.
 	Fires(context.Context, store.FireQuery) ([]store.Fire, error)
+	// RunOf shows the run to which the fire of a schedule at a time belongs.
+	RunOf(ctx context.Context, name string, at int64) (store.RunView, error)
 	// Audit compares what was due with what has a row; 0 = unbounded.
 	Audit(ctx context.Context, name string, from, to int64) (store.Audit, error)
 }
@@ -34,7 +36,20 @@ func fireOf(f *store.Fire) view.Fire {
 		At: timeAt(f.At), Through: timeAt(f.Through), Count: f.Count, Origin: f.Origin,
 		Outcome: f.Outcome, Reason: f.Reason,
 		Task: view.TaskID{ID: f.Task}, Ended: f.End(), Node: f.Node, Fired: timeAt(f.Time),
+		Run: fireKeyOf(f.Run), After: fireKeysOf(f.Parents),
 	}
+}
+
+func fireKeyOf(k store.FireKey) view.FireKey {
+	return view.FireKey{Schedule: k.Schedule, At: timeAt(k.At)}
+}
+
+func fireKeysOf(list []store.FireKey) []view.FireKey {
+	keys := make([]view.FireKey, len(list))
+	for i, k := range list {
+		keys[i] = fireKeyOf(k)
+	}
+	return keys
 }
 
 func firesOf(list []store.Fire) []view.Fire {
@@ -104,6 +119,13 @@ func (a *API) registerFires() {
 		Summary:     "List what came of a schedule's due times, newest first",
 		Description: "Kept for 90 days. With outcome a page may be short, even empty, while next is not: it looks at a bounded number of due times.",
 	}, a.fires)
+	operation(a, huma.Operation{
+		OperationID: "show-run", Method: http.MethodGet, Path: "/v1/schedules/{name}/runs/{at}",
+		Tags:    tags,
+		Summary: "Show the run to which a due time belongs, as a tree",
+		Description: "The fire with which it began, and all that followed by way of after, with the states and times of their tasks. At most 500 fires are shown. " +
+			"A time in whole seconds or milliseconds finds the newest fire in that second or millisecond.",
+	}, a.showRun)
 	operation(a, huma.Operation{
 		OperationID: "audit-schedule", Method: http.MethodGet, Path: "/v1/schedules/{name}/audit",
 		Tags:    tags,

@@ -41,6 +41,10 @@ func (scheduleless) Fires(context.Context, store.FireQuery) ([]store.Fire, error
 	return nil, errScheduleless
 }
 
+func (scheduleless) RunOf(context.Context, string, int64) (store.RunView, error) {
+	return store.RunView{}, errScheduleless
+}
+
 func (scheduleless) Audit(context.Context, string, int64, int64) (store.Audit, error) {
 	return store.Audit{}, errScheduleless
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
 )
@@ -21,7 +22,11 @@ import (
 // default in a new one. It is exported as TaskItem is.
 type ScheduleIn struct {
 	Cron          *string         `json:"cron,omitempty" maxLength:"1000" doc:"when it is due; see the documentation of package cron"`
-	After         *string         `json:"after,omitempty" doc:"a schedule to follow, in place of cron: due when that one's task ended well"`
+	After         *parents        `json:"after,omitempty" doc:"schedules to follow, in place of cron: a name, or a list of at most 32"`
+	AfterMode     *task.AfterMode `json:"after_mode,omitempty" enum:"all,any" doc:"of several: all of their tasks that belong together must have ended (the default), or any"`
+	AfterOn       *task.AfterOn   `json:"after_on,omitempty" enum:"done,failed,ended" doc:"how they must have ended: well (the default), dead, or in any way"`
+	AfterDelay    *duration       `json:"after_delay,omitempty" doc:"how long after that the task is due, at most 720h"`
+	Manual        *bool           `json:"manual,omitempty" doc:"no due times, in place of cron: it runs by hand, by a backfill, or as a follower"`
 	Zone          *string         `json:"zone,omitempty" doc:"of cron's times of day, as in Europe/Berlin; UTC"`
 	Calendar      *string         `json:"calendar,omitempty" doc:"on whose days it is due; empty = on all"`
 	Starts        *momentOrNone   `json:"starts,omitempty" doc:"not due before"`
@@ -35,6 +40,8 @@ type ScheduleIn struct {
 	MaxAttempts   *int            `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"per stage; 0 = the queue's"`
 	Timeout       *duration       `json:"timeout,omitempty" doc:"of one attempt; 0s = the queue's"`
 	Overlap       *task.Overlap   `json:"overlap,omitempty" enum:"allow,skip,queue,replace" doc:"when a task of an earlier due time is not final: submit all the same (the default), skip the due time, let it wait for its turn, or cancel the earlier ones"`
+	Parallel      *int            `json:"parallel,omitempty" minimum:"0" maximum:"10000" doc:"so many of its tasks may run at once before overlap decides, which is skip unless it is given; 0 = one, or any number with overlap allow"`
+	OnDead        *task.OnDead    `json:"on_dead,omitempty" enum:"continue,stop" doc:"when its task is dead: go on (the default), or pause the schedule until it is resumed"`
 	Misfire       *task.Misfire   `json:"misfire,omitempty" enum:"skip,once,all" doc:"of due times handled more than a minute late: none, the newest (the default) or the newest 100 are fired; the others are missed"`
 	MisfireWindow *duration       `json:"misfire_window,omitempty" doc:"what is later than this is missed in any case; 24h"`
 	Jitter        *jitter         `json:"jitter,omitempty" doc:"the task is due so much after its due time, at random: at most a duration, or a share (0 to 1) of the time to the next"`
@@ -47,17 +54,33 @@ type noticesIn struct {
 	Slow    *duration      `json:"slow,omitempty" doc:"slow is a task that is not final so long after it was submitted"`
 }
 
-// change applies what was given. A schedule is due by cron or after another: who gives one takes
-// the other away.
+// change applies what was given. A schedule is due by cron, after others or by hand: who gives one
+// takes the others away. So do a limit and the overlap that has none.
 func (in *ScheduleIn) change(s *task.Schedule) {
 	if in.Cron != nil && *in.Cron != "" {
-		s.After = ""
+		s.After, s.Manual = "", false
 	}
-	if in.After != nil && *in.After != "" {
+	if in.After != nil && *in.After != "" || in.Manual != nil && *in.Manual {
 		s.Cron = ""
 	}
 	set(&s.Cron, in.Cron)
-	set(&s.After, in.After)
+	set(&s.After, (*string)(in.After))
+	set(&s.Manual, in.Manual)
+	if s.After == "" {
+		s.AfterMode, s.AfterOn, s.AfterDelay = task.AfterAll, task.AfterDone, 0
+	}
+	set(&s.AfterMode, in.AfterMode)
+	set(&s.AfterOn, in.AfterOn)
+	setSpan(&s.AfterDelay, in.AfterDelay)
+	switch {
+	case in.Parallel != nil && *in.Parallel > 0 && in.Overlap == nil &&
+		s.Overlap == task.OverlapAllow:
+		s.Overlap = task.OverlapSkip
+	case in.Overlap != nil && *in.Overlap == task.OverlapAllow && in.Parallel == nil:
+		s.Parallel = 0
+	}
+	set(&s.Parallel, in.Parallel)
+	set(&s.OnDead, in.OnDead)
 	set(&s.Zone, in.Zone)
 	set(&s.Calendar, in.Calendar)
 	set(&s.Starts, (*time.Time)(in.Starts))
@@ -309,6 +332,23 @@ func (jitter) Schema(r huma.Registry) *huma.Schema {
 			duration{}.Schema(r), {Type: huma.TypeNumber, Minimum: new(0.0), Maximum: new(1.0)},
 		},
 		Examples: []any{"30s"},
+	}
+}
+
+// parents are names of schedules: one as a text, several as a list.
+type parents wire.Parents
+
+func (p parents) MarshalJSON() ([]byte, error)  { return wire.Parents(p).MarshalJSON() }
+func (p *parents) UnmarshalJSON(b []byte) error { return (*wire.Parents)(p).UnmarshalJSON(b) }
+
+// Schema describes it in the OpenAPI document.
+func (parents) Schema(huma.Registry) *huma.Schema {
+	name := &huma.Schema{Type: huma.TypeString}
+	return &huma.Schema{
+		OneOf: []*huma.Schema{
+			name, {Type: huma.TypeArray, Items: name, MaxItems: new(limits.MaxParents)},
+		},
+		Examples: []any{"nightly", []any{"load-a", "load-b"}},
 	}
 }
 

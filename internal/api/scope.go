@@ -206,6 +206,7 @@ var reaches = map[string]reach{
 	"POST /v1/schedules/{name}/run":      ofSchedule,
 	"POST /v1/schedules/{name}/backfill": ofSchedule,
 	"GET /v1/schedules/{name}/fires":     ofSchedule,
+	"GET /v1/schedules/{name}/runs/{at}": ofSchedule, // and shows what is in the scope only
 	"GET /v1/schedules/{name}/audit":     ofSchedule,
 	"POST /v1/schedules/preview":         ofNothing,
 	"GET /v1/calendars":                  ofNothing, // they hold only days
@@ -329,7 +330,7 @@ func (a *API) mayPut(
 				"schedule %.140q is of a queue that is not in the scope of this token", is.Name)
 		}
 		if is.After != "" && (before == nil || before.After != is.After) {
-			after = append(after, is.After)
+			after = append(after, is.Parents()...)
 		}
 	}
 	return a.maySchedules(ctx, who, after...)

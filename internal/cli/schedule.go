@@ -94,6 +94,8 @@ func scheduleState(s *client.Schedule) string {
 		return term.Yellow("paused")
 	case s.After != "":
 		return term.Green("follows")
+	case s.Manual:
+		return term.Green("manual")
 	case s.Next.IsZero():
 		return term.Faint("over")
 	}
@@ -102,43 +104,28 @@ func scheduleState(s *client.Schedule) string {
 
 // dueText says when a schedule is due.
 func dueText(s *client.Schedule) string {
-	if s.After != "" {
-		return "after " + s.After
+	switch {
+	case s.After != "":
+		return "after " + afterText(s)
+	case s.Manual:
+		return "by hand"
 	}
 	return s.Cron
 }
 
-func (a scheduleCommands) scheduleShow() *cobra.Command {
-	return a.remote(&cobra.Command{
-		Use:     "show NAME",
-		Short:   "Show a schedule and its newest due times",
-		Long:    `Show a schedule: what it does when, how it stands, and what came of its newest due times.`,
-		Example: "  rota schedule show nightly\n  rota schedule show nightly -o json",
-		Args:    takes("NAME"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("schedule", args...); err != nil {
-			return err
-		}
-		s, err := c.Schedule(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		fires, _, err := c.Fires(ctx, args[0], client.FireFilter{}, "", 5)
-		if err != nil {
-			return err
-		}
-		doc := struct {
-			Schedule client.Schedule `json:"schedule"`
-			Fires    []fireDoc       `json:"fires"`
-		}{s, docsOfFires(fires)}
-		return a.Show(doc, func() string {
-			text := a.scheduleText(&s)
-			if len(fires) > 0 {
-				text += "\n" + a.fireTable(fires, s.Zone)
-			}
-			return text
-		})
-	})
+// afterText says what a schedule follows, and how, as far as that is not the default.
+func afterText(s *client.Schedule) string {
+	text := s.After
+	if len(s.Parents()) > 1 {
+		text = string(s.AfterMode) + " of " + strings.Join(s.Parents(), ", ")
+	}
+	if s.AfterOn != task.AfterDone && s.AfterOn != "" {
+		text += ", " + string(s.AfterOn)
+	}
+	if s.AfterDelay > 0 {
+		text += ", " + s.AfterDelay.String() + " later"
+	}
+	return text
 }
 
 // scheduleText is a schedule in lines.
@@ -174,7 +161,14 @@ func (a scheduleCommands) scheduleText(v *client.Schedule) string {
 	if v.Timeout != 0 {
 		s.Line("timeout", v.Timeout.String())
 	}
-	s.Line("overlap", string(v.Overlap))
+	overlap := string(v.Overlap)
+	if v.Parallel > 0 {
+		overlap = fmt.Sprintf("%s, at most %d at once", v.Overlap, v.Parallel)
+	}
+	s.Line("overlap", overlap)
+	if v.OnDead == task.OnDeadStop {
+		s.Line("on dead", "stop: it is paused then")
+	}
 	s.Line("misfire", fmt.Sprintf("%s, within %s", v.Misfire, term.Days(v.MisfireWindow)))
 	s.Line("jitter", jitterText(v.Jitter))
 	s.Line("notify", noticesText(&v.Notices))

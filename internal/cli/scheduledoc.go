@@ -22,12 +22,24 @@ type fireDoc struct {
 	Ended   string           `json:"ended"`
 	Node    string           `json:"node"`
 	Fired   time.Time        `json:"fired"`
+	Run     keyDoc           `json:"run"`
+	After   []keyDoc         `json:"after"`
+}
+
+// keyDoc is a view.FireKey.
+type keyDoc struct {
+	Schedule string    `json:"schedule"`
+	At       time.Time `json:"at"`
 }
 
 func docOfFire(f *view.Fire) fireDoc {
+	after := make([]keyDoc, len(f.After))
+	for i, k := range f.After {
+		after[i] = keyDoc{k.Schedule, k.At.Time}
+	}
 	return fireDoc{
 		f.At.Time, f.Through.Time, f.Count, f.Origin, f.Outcome, f.Reason, f.Task, f.Ended, f.Node,
-		f.Fired.Time,
+		f.Fired.Time, keyDoc{f.Run.Schedule, f.Run.At.Time}, after,
 	}
 }
 

@@ -101,9 +101,13 @@ func comingOf(
 	if err != nil {
 		return previewDoc{}, err
 	}
-	if s.After != "" {
+	switch {
+	case s.After != "":
 		return previewDoc{},
 			fmt.Errorf("schedule %s has no times of its own: it follows %s", name, s.After)
+	case s.Manual:
+		return previewDoc{},
+			fmt.Errorf("schedule %s has no times: it is manual; rota schedule run %s", name, name)
 	}
 	if s.Next.IsZero() {
 		return previewDoc{

@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rotahq/rota/client"
@@ -18,6 +19,9 @@ import (
 type scheduleFlags struct {
 	starts, ends, next        string
 	context, overlap, misfire string
+	after                     []string
+	afterMode, afterOn        string
+	onDead                    string
 	jitter                    string
 	notify, origins           []string
 	slow                      time.Duration
@@ -34,11 +38,17 @@ gets its default in a new one.
 
 --cron takes five fields (minute, hour, day of month, month, day of week), six with seconds
 in front, @daily and its like, or @every 90s; rota schedule next --cron shows what it means.
-In place of it --after names a schedule to follow: the task is submitted when that one's
-ended well. Times are written as 2026-12-01T08:00:00+01:00, or as how long from now: 90m.`,
+In place of it --after names a schedule to follow, or several: the task is submitted when
+theirs ended well, or as --after-on says. Or it is --manual: rota schedule run submits it.
+Times are written as 2026-12-01T08:00:00+01:00, or as how long from now: 90m.`,
 		Example: `  rota schedule set nightly --cron '30 2 * * *' --zone Europe/Berlin --queue reports --context '{"kind":"sales"}'
   rota schedule set nightly --overlap skip --jitter 30s --misfire all --misfire-window 6h
   rota schedule set nightly-mail --after nightly --queue mail
+  rota schedule set report --after load-a,load-b --queue reports       # when both are done
+  rota schedule set clean --after load-a,load-b --after-mode any --after-on failed --queue q
+  rota schedule set nightly --parallel 3 --overlap queue               # the fourth waits
+  rota schedule set nightly --on-dead stop                             # paused when its task dies
+  rota schedule set reindex --manual --queue reports                   # rota schedule run reindex
   rota schedule set nightly --set-next 2026-12-24T12:00:00+01:00      # this once`,
 		Args: takes("NAME"),
 	}
@@ -46,8 +56,15 @@ ended well. Times are written as 2026-12-01T08:00:00+01:00, or as how long from 
 	set := []func(){
 		optional(f.String("cron", "", "`expression` that says when it is due"), f, "cron",
 			&change.Cron),
-		optional(f.String("after", "", "`schedule` to follow, in place of --cron"), f, "after",
-			&change.After),
+		optional(f.Bool("manual", false,
+			"no due times, in place of --cron: it runs by hand, by a backfill, or as a follower (default false)"),
+			f, "manual", &change.Manual),
+		optional(f.Duration("after-delay", 0,
+			"how long after what it follows ended the task is due, as 30s (default none)"), f,
+			"after-delay", &change.AfterDelay),
+		optional(f.Int("parallel", 0,
+			"so many of its tasks may run before --overlap decides, which is skip then unless it is given; 0 = one (default 0)"),
+			f, "parallel", &change.Parallel),
 		optional(f.String("zone", "",
 			"`zone` of the expression's times of day, as Europe/Berlin (default UTC)"), f, "zone",
 			&change.Zone),
@@ -86,7 +103,7 @@ ended well. Times are written as 2026-12-01T08:00:00+01:00, or as how long from 
 			s, err := c.Schedule(ctx, args[0])
 			if err != nil {
 				return absent(err, "schedule", args[0],
-					"schedule set with --cron or --after, and --queue, creates it")
+					"schedule set with --cron, --after or --manual, and --queue, creates it")
 			}
 			return a.Show(s, func() string { return a.scheduleText(&s) })
 		}
@@ -108,6 +125,14 @@ func (in *scheduleFlags) add(cmd *cobra.Command) {
 		"the next due `time`, whatever the expression says; \"\" = as it says (default as it says)")
 	f.StringVar(&in.context, "context", "",
 		"`JSON` value for the tasks, - for stdin, or @file; null takes it away (default none)")
+	f.StringSliceVar(&in.after, "after", nil,
+		"`schedules` to follow, in place of --cron, with commas between them; \"\" = none")
+	f.StringVar(&in.afterMode, "after-mode", "",
+		"`how many` of the tasks of several must have ended: all that belong together, or any (default all)")
+	f.StringVar(&in.afterOn, "after-on", "",
+		"`how` they must have ended: done, failed or ended, which is in any way (default done)")
+	f.StringVar(&in.onDead, "on-dead", "",
+		"`what` becomes of the schedule when its task is dead: continue, or stop: it is paused until it is resumed (default continue)")
 	f.StringVar(&in.overlap, "overlap", "",
 		"`what` to do while a task of an earlier due time is not final: allow, skip, queue or replace (default allow)")
 	f.StringVar(&in.misfire, "misfire", "",
@@ -122,6 +147,10 @@ func (in *scheduleFlags) add(cmd *cobra.Command) {
 		"a task is slow that is not final so long after it was submitted")
 	complete(cmd, "overlap", string(task.OverlapAllow), string(task.OverlapSkip),
 		string(task.OverlapQueue), string(task.OverlapReplace))
+	complete(cmd, "after-mode", string(task.AfterAll), string(task.AfterAny))
+	complete(cmd, "after-on", string(task.AfterDone), string(task.AfterFailed),
+		string(task.AfterEnded))
+	complete(cmd, "on-dead", string(task.OnDeadContinue), string(task.OnDeadStop))
 	complete(cmd, "notify", string(task.NoticeSubmitted), string(task.NoticeFailed),
 		string(task.NoticeTimeout), string(task.NoticeDead), string(task.NoticeDone),
 		string(task.NoticeSlow), string(task.NoticeMissed))
@@ -155,6 +184,18 @@ func (a scheduleCommands) takeScheduleFlags(
 		if change.Context, err = readContext(a.App, in.context); err != nil {
 			return err
 		}
+	}
+	if given.Changed("after") {
+		change.After = new(strings.Join(words[string](in.after), ","))
+	}
+	if given.Changed("after-mode") {
+		change.AfterMode = (*task.AfterMode)(&in.afterMode)
+	}
+	if given.Changed("after-on") {
+		change.AfterOn = (*task.AfterOn)(&in.afterOn)
+	}
+	if given.Changed("on-dead") {
+		change.OnDead = (*task.OnDead)(&in.onDead)
 	}
 	if given.Changed("overlap") {
 		change.Overlap = (*task.Overlap)(&in.overlap)
