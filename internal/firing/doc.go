@@ -41,6 +41,10 @@
 // nothing the second time, so a watcher that dies on the way is followed by one that does it all
 // again.
 //
+// A schedule that follows several takes their fires turn by turn (join.go, relate.go); its row holds
+// the turn, under a compare-and-set on its newest one. A death that stops a schedule pauses it in
+// the transaction that closes the fire (stop.go). docs/followers.md has every step.
+//
 // # Edits
 //
 // An edit is made by whichever node is asked. What is due by then is first handled by what the
@@ -58,6 +62,9 @@
 //     refused.
 //   - Editing, pausing or deleting at the very due time gives none or one task.
 //   - Waiting due times of a schedule are fired in their order.
+//   - No more of its tasks are unfinished than Parallel allows, but for those that were started by
+//     hand: the transaction that fires counts them.
+//   - What a fire of a parent calls for is done once: no two rows of a follower take the same one.
 //
 // # When something breaks
 //

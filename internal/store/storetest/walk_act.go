@@ -155,6 +155,11 @@ func (w *walk) give(n *walkNode) {
 
 // prune prunes to the end and forgets what is gone. Which tasks that are, the next audit shows.
 func (w *walk) prune() {
+	for _, id := range w.ids { // that became final since they were looked at last
+		if v, err := w.Task(w.ctx, id); err == nil && v.State.Final() && w.finals[id] == "" {
+			w.finals[id] = v.State
+		}
+	}
 	for range 1000 {
 		n, err := w.Prune(w.ctx, 1000)
 		if err != nil {
