@@ -75,6 +75,9 @@ type Run struct {
 	Token   string   // as it was given; of what was never given anything, which is told to end
 	State   JobState // starting, running or failed
 	Error   string   // of a failed one, for people
+	// Alive is when its handler gave its last sign: by the worker's clock, so that only a change of
+	// it means something. Zero = the worker does not tell.
+	Alive time.Time
 }
 
 // Orders tell a worker what to do about its jobs: they are what differs from what its beat said
@@ -84,6 +87,11 @@ type Orders struct {
 	Reset bool
 	Add   []Assignment // start these
 	End   []Run        // end these; only group, job, replica and token are set
+	// Silence is how long the worker may go without an answered beat before others get its jobs: it
+	// stops them by itself before that. 0 = what DefaultSilence says.
+	Silence time.Duration
+	// Signs asks for Run.Alive: without it beats need not tell it.
+	Signs bool
 }
 
 // Source says where a group's list of jobs comes from.
@@ -120,6 +128,12 @@ type Group struct {
 	Source   Source
 	Policy   JobPolicy
 	Paused   bool // nothing is assigned, moved or ended; what runs goes on
+	// Silence is how long nothing may be heard of a worker before it loses the group's replicas. A
+	// worker that serves several groups goes by the shortest. Default DefaultSilence.
+	Silence time.Duration
+	// JobSilence is how long a replica's handler may give no sign before it is started elsewhere;
+	// 0 = for ever.
+	JobSilence time.Duration
 }
 
 // What the replicas of a job are spread over.

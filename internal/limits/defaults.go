@@ -44,7 +44,8 @@ func DefaultGroup(name string) task.Group {
 		Name: name, Replicas: 1, Spread: task.SpreadZone, Source: task.Source{
 			Kind: task.SourceAPI, Every: DefaultSourceEvery,
 		},
-		Policy: task.JobPolicy{Moves: 10, New: 4, Penalty: time.Minute, Warmup: 30 * time.Second},
+		Policy:  task.JobPolicy{Moves: 10, New: 4, Penalty: time.Minute, Warmup: 30 * time.Second},
+		Silence: DefaultSilence,
 	}
 }
 

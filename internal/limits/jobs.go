@@ -45,7 +45,18 @@ func CheckGroup(g *task.Group, e *task.InvalidError, location string) {
 	}
 	checkSource(&g.Source, e, location+".source")
 	checkPolicy(&g.Policy, e, location+".policy")
+	checkDuration(e, location+".silence", g.Silence, MinSilence, MaxSilence)
+	if g.JobSilence != 0 {
+		checkDuration(e, location+".job_silence", g.JobSilence, MinSilence, MaxDuration)
+	}
 }
+
+// Bounds of a group's silences. A third of the shorter one is the time between two beats of its
+// workers, and a worker must have time for three.
+const (
+	MinSilence = 3 * time.Second
+	MaxSilence = 24 * time.Hour
+)
 
 func checkPolicy(p *task.JobPolicy, e *task.InvalidError, location string) {
 	if p.Moves < 0 || p.Moves > MaxMoves {

@@ -42,6 +42,10 @@ func TestGroupCheckNamesEverythingThatIsWrong(t *testing.T) {
 				Moves: limits.MaxMoves, New: limits.MaxJobs, Penalty: time.Hour, Warmup: time.Hour,
 			}
 			g.Source.Every = limits.MaxDuration
+			g.Silence, g.JobSilence = limits.MaxSilence, limits.MaxDuration
+		}), nil},
+		{"the shortest silences", group(func(g *task.Group) {
+			g.Silence, g.JobSilence = limits.MinSilence, limits.MinSilence
 		}), nil},
 		{"nothing moves, nobody is avoided", group(func(g *task.Group) {
 			g.Policy = task.JobPolicy{New: 1}
@@ -58,7 +62,8 @@ func TestGroupCheckNamesEverythingThatIsWrong(t *testing.T) {
 			Selector: map[string]string{"": "", "k": "\n"}, Source: task.Source{
 				Kind: "ftp", URL: "x",
 			},
-			Policy: task.JobPolicy{Moves: -1, New: -1, Penalty: -1, Warmup: 2 * time.Hour},
+			Policy:     task.JobPolicy{Moves: -1, New: -1, Penalty: -1, Warmup: 2 * time.Hour},
+			JobSilence: -time.Second,
 		}, []string{
 			`body.group: "G" must match [a-z0-9][a-z0-9._-]{0,127}`,
 			"body.replicas: must be 1 to 1000",
@@ -71,6 +76,7 @@ func TestGroupCheckNamesEverythingThatIsWrong(t *testing.T) {
 			"body.policy.moves_per_round: must be 0 (nothing moves but what must) to 1000000",
 			"body.policy.new_per_round: must be 1 to 1000000",
 			"body.policy.penalty: must be 0s to 1h0m0s", "body.policy.warmup: must be 0s to 1h0m0s",
+			"body.silence: must be 3s to 24h0m0s", "body.job_silence: must be 3s to 876000h0m0s",
 		}},
 		{"too many labels", group(func(g *task.Group) {
 			g.Selector = labels

@@ -98,7 +98,10 @@ type Assignment struct {
 	Since      int64  // of the state
 	Failed     int64  // when it failed last; 0 = never
 	Note       string // what its worker said of the failure
-	Version    int64
+	// Quiet, of a failed one: its worker says that it runs, but its handler gave no sign for longer
+	// than the group's JobSilence. Its worker does not start it anew by itself.
+	Quiet   bool
+	Version int64
 }
 
 // Changes are what changed in a group after a version.
@@ -175,9 +178,13 @@ type Seat struct {
 	Zone     string
 	Groups   []string // sorted
 	Draining bool
-	State    SeatState
-	Since    int64 // of the state
-	Joined   int64 // of the incarnation
+	// Silence is how long the worker may go without an answered beat before it has stopped its jobs
+	// by itself: no node ever told it a longer time than what stands here. 0 =
+	// limits.DefaultSilence.
+	Silence time.Duration
+	State   SeatState
+	Since   int64 // of the state
+	Joined  int64 // of the incarnation
 }
 
 // SeatRequest writes down what a node heard of workers. Without the node's lease nothing is
@@ -233,6 +240,7 @@ type Observation struct {
 	State      task.JobState
 	Load       task.Units // of Adopt
 	Note       string
+	Quiet      bool // of a failed one of States; see Assignment.Quiet
 	// Anew, of States: the worker has begun anew and does not have it. Starting, running or failed,
 	// it becomes starting under a new token, so that what the worker's earlier incarnation still
 	// does can be told from what this one does.

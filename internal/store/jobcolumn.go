@@ -1,10 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -23,6 +25,9 @@ type groupConfig struct {
 	Penalty  time.Duration     `json:"penalty"`
 	Warmup   time.Duration     `json:"warmup"`
 	Paused   bool              `json:"paused,omitempty"`
+	// 0 = the default: of groups that were written by an earlier version, too
+	Silence    time.Duration `json:"silence,omitempty"`
+	JobSilence time.Duration `json:"job_silence,omitempty"`
 }
 
 // sourceRead is a SourceRead as stores keep it.
@@ -41,7 +46,7 @@ func (g *Group) Config() ([]byte, error) {
 		Path: g.Source.Path, URL: g.Source.URL,
 		Command: g.Source.Command, Every: g.Source.Every, Moves: g.Policy.Moves, New: g.Policy.New,
 		Penalty: g.Policy.Penalty,
-		Warmup:  g.Policy.Warmup, Paused: g.Paused,
+		Warmup:  g.Policy.Warmup, Paused: g.Paused, Silence: g.Silence, JobSilence: g.JobSilence,
 	})
 }
 
@@ -56,6 +61,7 @@ func (g *Group) SetConfig(b []byte) error {
 		Kind: c.Kind, Path: c.Path, URL: c.URL, Command: c.Command, Every: c.Every,
 	}
 	g.Policy = task.JobPolicy{Moves: c.Moves, New: c.New, Penalty: c.Penalty, Warmup: c.Warmup}
+	g.Silence, g.JobSilence = cmp.Or(c.Silence, limits.DefaultSilence), c.JobSilence
 	return nil
 }
 
@@ -86,11 +92,12 @@ type traits struct {
 	Zone     string            `json:"zone,omitempty"`
 	Groups   []string          `json:"groups,omitempty"`
 	Draining bool              `json:"draining,omitempty"`
+	Silence  time.Duration     `json:"silence,omitempty"`
 }
 
 // Traits are what stores keep of a seat in one piece.
 func (s *Seat) Traits() ([]byte, error) {
-	return json.Marshal(traits{s.Before, s.Labels, s.Zone, s.Groups, s.Draining})
+	return json.Marshal(traits{s.Before, s.Labels, s.Zone, s.Groups, s.Draining, s.Silence})
 }
 
 // SetTraits is the inverse of Traits.
@@ -104,5 +111,6 @@ func (s *Seat) SetTraits(b []byte) error {
 	s.Zone = t.Zone
 	s.Groups = t.Groups
 	s.Draining = t.Draining
+	s.Silence = t.Silence
 	return nil
 }

@@ -304,7 +304,7 @@ func FuzzRoundTrip(f *testing.F) {
 			Tasks: []task.Held{{ID: id, Token: "t", Progress: float64(ms), Note: key}}}
 		run := task.Run{
 			Group: readable(queue), Job: readable(key), Replica: int(n & 1023),
-			Token: readable(stage), State: task.JobRunning, Error: readable(key),
+			Token: readable(stage), State: task.JobRunning, Error: readable(key), Alive: at,
 		}
 		beat.Jobs = []task.Run{run, {Group: "g", Job: "j", Token: "t"}}
 		gotBeat, err := ParseBeat(AppendBeat(nil, beat))
@@ -323,6 +323,7 @@ func FuzzRoundTrip(f *testing.F) {
 				Add: []task.Assignment{{Group: "g", Job: readable(key), Replica: 1,
 					Token: task.JobToken{Number: int64(n & (1<<30 - 1)), Seal: uint64(n)},
 					Load:  1500, Spec: raw}}, End: []task.Run{run},
+				Silence: max(time.Duration(d), 0), Signs: d > 0,
 			}}
 		gotAct, err := ParseBeatAnswer(AppendBeatAnswer(nil, act))
 		act.Version = readable(key)

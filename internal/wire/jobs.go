@@ -7,8 +7,8 @@ import (
 )
 
 var (
-	runFields        = []string{"group", "job", "replica", "token", "state", "error"}
-	ordersFields     = []string{"reset", "add", "end"}
+	runFields        = []string{"group", "job", "replica", "token", "state", "error", "alive"}
+	ordersFields     = []string{"reset", "add", "end", "silence", "signs"}
 	assignmentFields = []string{"group", "job", "replica", "token", "load", "spec"}
 )
 
@@ -17,6 +17,10 @@ func appendRun(b []byte, r *task.Run) []byte {
 	b = appendPlace(b, r.Group, r.Job, r.Replica, r.Token)
 	b = appendText(b, `,"state":`, string(r.State))
 	b = appendText(b, `,"error":`, r.Error)
+	if !r.Alive.IsZero() {
+		b = append(b, `,"alive":`...)
+		b = appendTime(b, r.Alive)
+	}
 	return append(b, '}')
 }
 
@@ -62,6 +66,13 @@ func appendOrders(b []byte, o *task.Orders) []byte {
 	}
 	b = append(b, `],"end":`...)
 	b = appendRuns(b, o.End)
+	if o.Silence > 0 {
+		b = append(b, `,"silence":`...)
+		b = appendDuration(b, o.Silence)
+	}
+	if o.Signs {
+		b = append(b, `,"signs":true`...)
+	}
 	return append(b, '}')
 }
 
@@ -87,6 +98,8 @@ func (d *decoder) run() (r task.Run) {
 			}
 		case "error":
 			r.Error = d.str("")
+		case "alive":
+			r.Alive = d.time()
 		}
 	}
 	o.need("group")
@@ -118,6 +131,10 @@ func (d *decoder) orders() (orders task.Orders) {
 			for a := d.array(maxJobs); a.next(); {
 				orders.End = add(orders.End, &a, d.run())
 			}
+		case "silence":
+			orders.Silence = d.duration()
+		case "signs":
+			orders.Signs = d.boolean()
 		}
 	}
 	return orders

@@ -456,11 +456,12 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 					{ID: id, Token: "t"}, {ID: id, Token: "t", Progress: 0.5, Note: "n"},
 				},
 				Jobs: []task.Run{{Group: "g", Job: "j", Replica: 1, Token: "1.2",
-					State: task.JobFailed, Error: "no"}, {Group: "g", Job: "k", Token: "x"}},
+					State: task.JobFailed, Error: "no"},
+					{Group: "g", Job: "k", Token: "x", Alive: at}},
 				Leaving: true}),
 			`{"incarnation":"i","capacity":0.5,"labels":{"a":"1","b":"2"},"zone":"z","load":{"cpu":0.25,"memory":0},"groups":["g"],` +
 				`"tasks":[{"id":"1000000000000211","token":"t"},{"id":"1000000000000211","token":"t","progress":0.5,"note":"n"}],` +
-				`"jobs":[{"group":"g","job":"j","replica":1,"token":"1.2","state":"failed","error":"no"},{"group":"g","job":"k","replica":0,"token":"x"}],"leaving":true}`},
+				`"jobs":[{"group":"g","job":"j","replica":1,"token":"1.2","state":"failed","error":"no"},{"group":"g","job":"k","replica":0,"token":"x","alive":"2026-11-21T12:40:01.234Z"}],"leaving":true}`},
 		{AppendBeatAnswer(nil,
 			task.BeatAnswer{
 				Version: "v", Beat: 5 * time.Second,
@@ -472,9 +473,10 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 				{Group: "g", Job: "j", Replica: 1, Token: task.JobToken{Number: 33, Seal: 2},
 					Load: 2500, Spec: json.RawMessage(`[ 1 ]`)},
 			},
-			End: []task.Run{{Group: "g", Job: "k", Token: "any"}}}}),
+			End:     []task.Run{{Group: "g", Job: "k", Token: "any"}},
+			Silence: 30 * time.Second, Signs: true}}),
 			`{"version":"","beat":"0s","tasks":[],"jobs":{"reset":true,"add":[{"group":"g","job":"j","replica":1,"token":"11.2","load":2.5,"spec":[ 1 ]}],` +
-				`"end":[{"group":"g","job":"k","replica":0,"token":"any"}]}}`},
+				`"end":[{"group":"g","job":"k","replica":0,"token":"any"}],"silence":"30s","signs":true}}`},
 		{AppendLines(nil,
 			[]task.LogLine{{Time: at, Stream: "stdout", Text: "a\tb"}, {Stream: "x"}}),
 			`{"time":"2026-11-21T12:40:01.234Z","stream":"stdout","text":"a\tb"}` + "\n" +

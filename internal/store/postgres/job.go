@@ -39,7 +39,7 @@ SELECT count(*) FROM put`
 FROM rota.job_group WHERE name = $1)`
 	newestJobs  = jobColumns + ` AND version > $2`
 	wantedJobs  = jobColumns + ` AND gone = 0`
-	siteColumns = `job, worker, replica, token, state, load, since, failed, note, version`
+	siteColumns = `job, worker, replica, token, state, load, since, failed, note, version, quiet`
 	sitesOf     = `SELECT ` + siteColumns +
 		` FROM rota.assignment WHERE grp = (SELECT id FROM rota.job_group WHERE name = $1)`
 	newestSites = sitesOf + ` AND version > $2`
@@ -49,7 +49,7 @@ FROM rota.job_group WHERE name = $1)`
 func scanAssignment(r row, group string) (a store.Assignment, err error) {
 	a.Group = group
 	err = r.Scan(&a.Job, &a.Worker, &a.Replica, &a.Token, &a.State, &a.Load, &a.Since, &a.Failed,
-		&a.Note, &a.Version)
+		&a.Note, &a.Version, &a.Quiet)
 	return a, err
 }
 

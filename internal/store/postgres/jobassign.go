@@ -15,7 +15,7 @@ const (
 JOIN rota.job_group g ON g.name = w.grp
 CROSS JOIN LATERAL (SELECT FROM rota.job WHERE grp = g.id AND job = w.job AND gone = 0 OFFSET 0) j`
 	sitesOfJobs = `SELECT w.grp, a.job, a.worker, a.replica, a.token, a.state, a.load, a.since,
-a.failed, a.note, a.version
+a.failed, a.note, a.version, a.quiet
 FROM unnest($1::text[], $2::text[]) w (grp, job) JOIN rota.job_group g ON g.name = w.grp
 CROSS JOIN LATERAL (SELECT * FROM rota.assignment WHERE grp = g.id AND job = w.job OFFSET 0) a`
 
@@ -26,12 +26,12 @@ WHERE worker = ANY($1::text[]) ORDER BY worker FOR NO KEY UPDATE`
 	putSites = `INSERT INTO rota.assignment (grp, ` + siteColumns + `)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[],
 $7::bigint[], $8::bigint[], $9::bigint[],
-  $10::text[], $11::bigint[])
+  $10::text[], $11::bigint[], $12::boolean[])
 ON CONFLICT (grp, job, worker)
 DO UPDATE SET replica = excluded.replica, token = excluded.token, state = excluded.state,
 load = excluded.load,
   since = excluded.since, failed = excluded.failed, note = excluded.note,
-  version = excluded.version`
+  version = excluded.version, quiet = excluded.quiet`
 	setVersions = `UPDATE rota.job_group g SET version = w.version
 FROM unnest($1::bigint[], $2::bigint[]) w (id, version) WHERE g.id = w.id`
 	setUsed = `UPDATE rota.seat s SET used = w.used
@@ -94,7 +94,7 @@ func (t *tx) lockRows(ctx context.Context, c *lockKeys, between ...query) (*lock
 		ask(sitesOfJobs, func(r row) error {
 			var a store.Assignment
 			err := r.Scan(&a.Group, &a.Job, &a.Worker, &a.Replica, &a.Token, &a.State, &a.Load,
-				&a.Since, &a.Failed, &a.Note, &a.Version)
+				&a.Since, &a.Failed, &a.Note, &a.Version, &a.Quiet)
 			l.tables[a.Group].Put(a)
 			return err
 		}, c.groups, c.jobs))...)
@@ -126,6 +126,7 @@ func (l *lockedRows) addSeat(r row) error {
 func (l *lockedRows) changes() (queries []query, groups []string) {
 	var grps, replicas, tokens, loads, since, failed, versions []int64
 	var jobs, workers, states, notes []string
+	var quiet []bool
 	var ids, newest []int64
 	for name, table := range l.tables {
 		changed := table.Close()
@@ -141,6 +142,7 @@ func (l *lockedRows) changes() (queries []query, groups []string) {
 			failed = append(failed, a.Failed)
 			notes = append(notes, printable(a.Note))
 			versions = append(versions, a.Version)
+			quiet = append(quiet, a.Quiet)
 		}
 		if len(changed) > 0 {
 			groups = append(groups, name)
@@ -153,7 +155,7 @@ func (l *lockedRows) changes() (queries []query, groups []string) {
 	}
 	queries = append(queries,
 		tell(putSites, grps, jobs, workers, replicas, tokens, states, loads, since, failed, notes,
-			versions),
+			versions, quiet),
 		tell(setVersions, ids, newest))
 	var names []string
 	var used []int64

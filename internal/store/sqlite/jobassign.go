@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	siteColumns = `job, worker, replica, token, state, load, since, failed, note, version`
-	sitesOfJob  = `SELECT ` + siteColumns + ` FROM assignment WHERE grp = ? AND job = ?`
-	putSite     = `REPLACE INTO assignment (grp, ` + siteColumns +
-		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	siteColumns = `job, worker, replica, token, state, load, since, failed, note, version,
+quiet`
+	sitesOfJob = `SELECT ` + siteColumns + ` FROM assignment WHERE grp = ? AND job = ?`
+	putSite    = `REPLACE INTO assignment (grp, ` + siteColumns +
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	setVersion = `UPDATE job_group SET version = ? WHERE id = ?`
 
 	seatOf  = `SELECT state, node, htok, capacity, used FROM seat WHERE worker = ?`
@@ -31,7 +32,7 @@ func scanAssignment(st *sqlite.Stmt, group string) store.Assignment {
 		Token: st.ColumnInt64(3),
 		State: task.JobState(st.ColumnText(4)), Load: task.Units(st.ColumnInt64(5)),
 		Since: st.ColumnInt64(6), Failed: st.ColumnInt64(7),
-		Note: st.ColumnText(8), Version: st.ColumnInt64(9),
+		Note: st.ColumnText(8), Version: st.ColumnInt64(9), Quiet: st.ColumnInt64(10) != 0,
 	}
 }
 
@@ -84,7 +85,7 @@ func (t *tx) clear(g *group, table *assign.Table) error {
 	changed := table.Close()
 	for _, a := range changed {
 		_, err := t.exec(putSite, g.id, a.Job, a.Worker, a.Replica, a.Token, string(a.State),
-			int64(a.Load), a.Since, a.Failed, a.Note, a.Version)
+			int64(a.Load), a.Since, a.Failed, a.Note, a.Version, a.Quiet)
 		if err != nil {
 			return err
 		}

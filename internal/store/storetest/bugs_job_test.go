@@ -300,6 +300,22 @@ func assignBugs() []bug {
 				return p.Model.Observe(ctx, o)
 			}
 		}},
+		{"a quiet one stays quiet", "AQuietOneFailsUntilItGivesASign", func(p *planted) {
+			p.observed = func(ctx context.Context, o store.Observed) (store.Observing, error) {
+				quiet := map[*store.Assignment]bool{}
+				for i := range o.States {
+					seen := &o.States[i]
+					if row := p.place(seen.Group, seen.Job, seen.Worker); row != nil {
+						quiet[row] = row.Quiet
+					}
+				}
+				got, err := p.Model.Observe(ctx, o)
+				for row, was := range quiet {
+					row.Quiet = row.Quiet || was
+				}
+				return got, err
+			}
+		}},
 		{"any node may say of any worker's", "WhatIsSaidInVainChangesNothing", func(p *planted) {
 			p.observed = func(ctx context.Context, o store.Observed) (store.Observing, error) {
 				kept := map[string]store.Holder{}

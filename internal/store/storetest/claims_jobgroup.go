@@ -31,7 +31,8 @@ func groupClaims() []claim {
 					Kind: task.SourceCommand, Path: "/p", URL: "http://u",
 					Command: []string{"x", "", "y z"}, Every: time.Minute + 1,
 				},
-				Policy: task.JobPolicy{Moves: 1, New: 2, Penalty: 3, Warmup: 4},
+				Policy:  task.JobPolicy{Moves: 1, New: 2, Penalty: 3, Warmup: 4},
+				Silence: 5 * time.Second, JobSilence: 6 * time.Second,
 			}
 			s.want("created again", s.putGroup(a), false)
 			s.want("groups", s.groups(), []store.Group{

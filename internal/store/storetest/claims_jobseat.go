@@ -63,6 +63,34 @@ func observeClaims() []claim {
 			a = s.placed("a", "w1")
 			s.want("failed, note of the next", []any{a.Failed, a.Note}, []any{int64(0), ""})
 		}},
+		{"AQuietOneFailsUntilItGivesASign", func(s *scene) {
+			h := s.jobScene()
+			s.bring(h, task.JobRunning)
+			say := func(state task.JobState, quiet bool) store.Assignment {
+				s.clock.Advance(time.Second)
+				token := s.placed("a", "w1").Token
+				s.observe(store.Observed{Holder: h, States: []store.Observation{
+					{Group: "g", Job: "a", Worker: "w1", Token: token, State: state,
+						Note: "no sign", Quiet: quiet},
+				}})
+				return s.placed("a", "w1")
+			}
+			a := say(task.JobFailed, true)
+			s.want("quiet", []any{a.State, a.Quiet, a.Failed, a.Note},
+				[]any{task.JobFailed, true, s.clock.Micros(), "no sign"})
+			s.want("said again", say(task.JobFailed, true), a)
+			b := say(task.JobFailed, false)
+			s.want("failed by returning", []any{b.State, b.Quiet, b.Failed},
+				[]any{task.JobFailed, false, s.clock.Micros()})
+			say(task.JobFailed, true)
+			c := say(task.JobRunning, false)
+			s.want("running again", []any{c.State, c.Quiet}, []any{task.JobRunning, false})
+			say(task.JobFailed, true)
+			s.sit(h, "w2", 10_000)
+			s.assign(store.Assign{Move: []store.Place{{Job: "a", Worker: "w2", From: "w1"}}})
+			d := s.placed("a", "w1")
+			s.want("moving", []any{d.State, d.Quiet}, []any{task.JobMoving, false})
+		}},
 		{"WhatBeginsAnewHasANewToken", func(s *scene) {
 			const starting, running, failed, moving, ending = task.JobStarting, task.JobRunning,
 				task.JobFailed, task.JobMoving, task.JobEnding
@@ -234,7 +262,7 @@ func seatClaims() []claim {
 			w := store.Seat{
 				Worker: "w", Incarnation: "1", Capacity: 1500,
 				Labels: map[string]string{"☃": "", "k": "v"}, Zone: "z", Groups: []string{"g", "h"},
-				Draining: true,
+				Draining: true, Silence: 7 * time.Second,
 			}
 			want := w
 			want.Node, want.State, want.Since, want.Joined = a, store.SeatTaken, joined, joined
@@ -242,11 +270,13 @@ func seatClaims() []claim {
 			s.want("seat", s.seat("w"), want)
 			s.clock.Advance(time.Second)
 			w.Capacity, w.Labels, w.Zone, w.Groups, w.Draining = 0, nil, "", nil, false
+			w.Silence = 0
 			want.Capacity = 0
 			want.Labels = nil
 			want.Zone = ""
 			want.Groups = nil
 			want.Draining = false
+			want.Silence = 0
 			want.Node = b
 			s.seats(store.SeatRequest{Holder: b, Taken: []store.Seat{w}})
 			s.want("seat at another node", s.seat("w"), want)

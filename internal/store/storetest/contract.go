@@ -260,7 +260,8 @@ type Assignments interface {
 	// twice, but refuse what it had done.
 	Assign(context.Context, store.Assign) (store.Assigned, error)
 	// Observe writes down what workers said. Starting, running and failed ones become what is said
-	// of them; failing is noted with its time and Note. Moving and ending ones only become Ended.
+	// of them; failing is noted with its time and Note, and whether it is Quiet, until it becomes
+	// another state. Moving and ending ones only become Ended.
 	// What is so already costs nothing. Runs are adopted that are starting, running or failed, and
 	// have a replica of the group's, when no row of their job and worker has their token or a later
 	// one (an assignment that was ended is never adopted again); see store.Observed for the rest.

@@ -78,7 +78,7 @@ func (e *edit) owner(job string, replica int) *store.Assignment {
 
 // set gives an assignment another state.
 func (e *edit) set(a *store.Assignment, state task.JobState) {
-	a.State, a.Since = state, e.now
+	a.State, a.Since, a.Quiet = state, e.now, false
 	e.touched = append(e.touched, a)
 }
 
@@ -217,11 +217,12 @@ func (m *Model) observe(e *edit, o store.Observation) {
 	case o.Anew && holds(a.State):
 		e.set(a, task.JobStarting)
 		e.made = append(e.made, a)
-	case !holds(o.State) || !holds(a.State) || a.State == o.State:
+	case !holds(o.State) || !holds(a.State),
+		a.State == o.State && a.Quiet == o.Quiet:
 	default:
 		e.set(a, o.State)
 		if o.State == task.JobFailed {
-			a.Failed, a.Note = e.now, o.Note
+			a.Failed, a.Note, a.Quiet = e.now, o.Note, o.Quiet
 		}
 	}
 }

@@ -170,6 +170,7 @@ func (w *walk) seat() {
 		switch j.luck.IntN(8) {
 		default:
 			s.Groups, s.Draining = walkGroups, j.luck.IntN(9) == 0
+			s.Silence = time.Duration(j.luck.IntN(20)/19) * time.Minute
 			r.Taken = append(r.Taken, s)
 		case 0:
 			s.State = []store.SeatState{store.SeatSilent, store.SeatLeft}[j.luck.IntN(2)]
@@ -253,6 +254,7 @@ func (w *walk) observe(group string) {
 			o.Adopt = append(o.Adopt, seen)
 		} else {
 			seen.Anew = j.luck.IntN(6) == 0
+			seen.Quiet = seen.State == task.JobFailed && j.luck.IntN(2) == 0
 			o.States = append(o.States, seen)
 		}
 	}
@@ -332,9 +334,9 @@ func (w *walk) auditJobs() {
 		}
 	}
 	for _, s := range b.Seats.Seats {
-		w.note("seat %s at %q %s since %d joined %d capacity %d used %d before %v draining %v",
+		w.note("seat %s at %q %s since %d joined %d capacity %d used %d before %v draining %v silence %v",
 			s.Worker, s.Node.Node, s.State, s.Since-w.start,
-			s.Joined-w.start, s.Capacity, s.Used, s.Before, s.Draining)
+			s.Joined-w.start, s.Capacity, s.Used, s.Before, s.Draining, s.Silence)
 		if s.Used != used[s.Worker] {
 			w.breach("I5: %d of worker %s is in use, it is said to be %d", used[s.Worker], s.Worker,
 				s.Used)

@@ -86,7 +86,7 @@ func holds(s task.JobState) bool {
 
 // set gives an assignment another state.
 func (t *Table) set(p *entry, state task.JobState) {
-	p.State, p.Since = state, t.Now
+	p.State, p.Since, p.Quiet = state, t.Now, false
 	t.touch(p)
 }
 
@@ -271,7 +271,7 @@ func (t *Table) observe(o *store.Observation) {
 	case o.Anew && holds(p.State):
 		p.made = true
 		t.set(p, task.JobStarting)
-	case holds(o.State) && holds(p.State) && p.State != o.State:
+	case holds(o.State) && holds(p.State) && (p.State != o.State || p.Quiet != o.Quiet):
 		t.set(p, o.State)
 		t.fail(p, o)
 	}
@@ -280,7 +280,7 @@ func (t *Table) observe(o *store.Observation) {
 // fail notes the failure, if o tells of one.
 func (t *Table) fail(p *entry, o *store.Observation) {
 	if o.State == task.JobFailed {
-		p.Failed, p.Note = t.Now, o.Note
+		p.Failed, p.Note, p.Quiet = t.Now, o.Note, o.Quiet
 	}
 }
 

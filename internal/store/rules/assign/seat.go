@@ -74,7 +74,7 @@ func Beat(
 // same compares seats of one incarnation.
 func same(a, b *store.Seat) bool {
 	return a.Node == b.Node && a.State == b.State && a.Capacity == b.Capacity && a.Zone == b.Zone &&
-		a.Draining == b.Draining &&
+		a.Draining == b.Draining && a.Silence == b.Silence &&
 		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Groups, b.Groups)
 }
 
