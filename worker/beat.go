@@ -31,25 +31,27 @@ type ask struct {
 // for less than a beat: a poll that is never answered must leave time for others before the worker
 // stops itself.
 func (w *Worker) beats(ctx context.Context, deny context.CancelCauseFunc) {
-	answered := time.Now() // when the last answered beat was sent; none yet
-	known := false         // one was answered
-	patience := w.config.SelfStop
+	limits := guard{answered: time.Now(), tasks: w.config.SelfStop, jobs: w.config.SelfStop}
+	known := false // a beat was answered
 	how := ask{limit: w.config.Beat}
 	for ctx.Err() == nil {
 		sent := time.Now()
-		answer, err := w.beat(ctx, how, answered.Add(patience))
+		answer, err := w.beat(ctx, how, sent.Add(limits.left(sent)))
 		pause := w.config.Beat
-		if answer.Beat > 0 {
-			pause = min(pause, answer.Beat)
+		for _, wanted := range []time.Duration{answer.Beat, answer.Jobs.Silence / 3} {
+			if wanted > 0 {
+				pause = min(pause, wanted)
+			}
 		}
 		rest := w.listen
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			answered, known = sent, true
-			// a server that wants faster beats gives up sooner: after three
-			patience = min(w.config.SelfStop, pause*12/5)
+			known = true
+			limits.renew(sent, pause, w.config.SelfStop, answer.Jobs.Silence, w.ownStop)
+			w.goesTasks.Store(int64(limits.tasks))
+			w.goesJobs.Store(int64(limits.jobs))
 			w.resume()
 			how, pause = w.next(how, answer, time.Since(sent), pause)
 		case err == errNews:
@@ -66,15 +68,16 @@ func (w *Worker) beats(ctx context.Context, deny context.CancelCauseFunc) {
 			}
 			pause, rest = w.config.Beat/5, sleep
 		}
-		left := time.Until(answered.Add(patience))
-		if left <= 0 {
-			w.cutOff(time.Since(answered))
+		now := time.Now()
+		w.cutOff(limits, now)
+		left := limits.left(now)
+		if left == 0 {
 			sleep(ctx, pause)
 			continue
 		}
 		rest(ctx, min(pause, left))
 		if left <= pause { // no beat fits in between
-			w.cutOff(time.Since(answered))
+			w.cutOff(limits, now.Add(left))
 		}
 	}
 }
@@ -135,6 +138,7 @@ func (w *Worker) beat(ctx context.Context, how ask, stop time.Time) (task.BeatAn
 	if how.wait == 0 {
 		giveUp = func(error) {}
 	}
+	w.lookForTouches()
 	hands, b := w.say(giveUp)
 	b.Wait, b.Version = min(how.wait, limit), how.version
 	answer, err := w.config.Queue.Beat(ctx, b)
@@ -209,32 +213,39 @@ func (w *Worker) obey(hands []*hand, actions []task.HeldAction) {
 func (w *Worker) resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.open {
+	if w.halted = false; !w.open {
 		w.open = true
 		hint(w.room)
 		hint(w.look)
 	}
 }
 
-// cutOff stops all handlers and takes nothing new.
-func (w *Worker) cutOff(silent time.Duration) {
+// cutOff stops the handlers whose time without an answered beat is over, and takes nothing new.
+func (w *Worker) cutOff(limits guard, at time.Time) {
+	tasks, jobs := limits.due(at)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.open {
-		return
+	tasks, jobs = tasks && w.open, jobs && !w.halted
+	if tasks || jobs && len(w.groups) > 0 {
+		w.config.Log.Error("cut off: stopping handlers", "worker", w.config.Name, "unanswered",
+			at.Sub(limits.answered), "tasks", tasks, "jobs", jobs, "held", len(w.held), "runs",
+			len(w.runs))
 	}
-	w.open = false
-	w.stopHold()
-	w.config.Log.Error("cut off: stopping all handlers", "worker", w.config.Name, "unanswered",
-		silent, "tasks", len(w.held), "jobs", len(w.runs))
-	for _, h := range w.held {
-		w.release(h)
-		h.stop(ErrCutOff)
+	if tasks {
+		w.open = false
+		w.stopHold()
+		for _, h := range w.held {
+			w.release(h)
+			h.stop(ErrCutOff)
+		}
 	}
-	for _, r := range w.runs {
-		r.end(ErrCutOff)
+	if jobs {
+		w.open, w.halted = false, true
+		for _, r := range w.runs {
+			r.end(ErrCutOff)
+		}
+		w.sweep()
 	}
-	w.sweep()
 }
 
 // leave says goodbye: whatever the worker still holds goes back at once, and its jobs move.

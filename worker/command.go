@@ -27,7 +27,8 @@ const (
 )
 
 // hurry is the grace of a command whose work others may begin soon: the server takes a silent
-// worker for dead 3 seconds after the worker has stopped itself.
+// worker for dead 3 seconds after the worker has stopped itself, or sooner where it goes by a
+// shorter limit.
 const hurry = 2 * time.Second
 
 // CommandConfig says how a command does tasks, or runs jobs. Only Argv is needed.
@@ -141,7 +142,7 @@ func (c CommandConfig) run(
 	ownGroup(cmd)
 	cmd.Cancel = func() error {
 		if cause := context.Cause(ctx); cause == ErrCutOff || cause == ErrSuperseded {
-			time.AfterFunc(min(c.Grace, hurry), func() { cmd.Process.Kill() })
+			time.AfterFunc(min(c.Grace, hurryOf(ctx)), func() { cmd.Process.Kill() })
 		}
 		return terminate(cmd.Process)
 	}

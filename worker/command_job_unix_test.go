@@ -130,3 +130,32 @@ func TestEndOfTheJobGivesItsCommandTheGraceAndThenKillsTheGroup(t *testing.T) {
 		})
 	}
 }
+
+func TestTouchOfTheFileIsASign(t *testing.T) {
+	c := CommandConfig{Argv: []string{"sh", "-c", `touch -d 2030-01-01T00:00:00Z "$ROTA_ALIVE"; sleep 1000`}}
+	handler, err := JobCommand(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Worker{logged: make(chan struct{}, 1), signs: true}
+	r := &run{worker: w}
+	r.log.owner = r
+	w.runs = []*run{r}
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), workKey{}, r))
+	done := make(chan error)
+	go func() { done <- handler(ctx, task.Assignment{}) }()
+	want := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	for r.alive.Load() != want {
+		w.lookForTouches()
+		select {
+		case err := <-done:
+			t.Fatalf("the command ended: %v", err)
+		case <-time.After(5 * time.Millisecond): // a real process
+		}
+	}
+	cancel()
+	<-done
+	if r.touch.Load() != nil {
+		t.Error("it is looked at after the command's end")
+	}
+}

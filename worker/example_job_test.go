@@ -45,6 +45,7 @@ func ExampleWorker_HandleJob() {
 	}
 	w.HandleJob("feeds", func(ctx context.Context, a task.Assignment) error {
 		fmt.Printf("follow %s as %s says, fence %d\n", a.Job, a.Spec, a.Token.Number)
+		worker.Alive(ctx) // again and again, for a group with a job_silence
 		<-ctx.Done()
 		fmt.Println("end:", context.Cause(ctx))
 		return nil

@@ -17,12 +17,15 @@ import (
 type fakeBoss struct {
 	assigned []task.Assignment
 	version  int
-	met      string // the incarnation that was told everything once
-	deaf     bool   // orders are lost on their way
-	impolite bool   // it answers polls at once
-	newer    error  // answers beats
-	strict   bool   // it takes lines only of jobs that the last beat names, and after a while
-	jobLogs  map[string][]task.LogLine
+	met      string        // the incarnation that was told everything once
+	deaf     bool          // orders are lost on their way
+	impolite bool          // it answers polls at once
+	newer    error         // answers beats
+	silence  time.Duration // of its groups, as answers tell it; 0 = they don't
+	signs    bool          // it wants beats to tell of signs
+	// it takes lines only of jobs that the last beat names, and after a while
+	strict  bool
+	jobLogs map[string][]task.LogLine
 }
 
 // assign says what the worker is to run from now on.
@@ -32,6 +35,7 @@ func (q *fakeQueue) assign(list ...task.Assignment) {
 
 // orders is what the answer to a beat says about jobs. mu is held.
 func (q *fakeQueue) orders(b task.Beat) (o task.Orders) {
+	defer func() { o.Silence, o.Signs = q.silence, q.signs }()
 	if len(b.Groups) == 0 || q.deaf {
 		return o
 	}

@@ -113,6 +113,9 @@ func (s *splitter) emit(n int) {
 		s.last = text
 	}
 	if s.log != nil {
+		if r, ok := s.log.owner.(*run); ok {
+			r.sign(time.Now())
+		}
 		s.log.add(task.LogLine{Time: time.Now(), Stream: s.stream, Text: text})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/rotahq/rota/task"
@@ -28,6 +29,9 @@ type run struct {
 	said    string // the token, as beats say it
 	replica int
 	log     lines
+	// when its handler gave its last sign, in milliseconds; 0 = it was not called yet
+	alive atomic.Int64
+	touch atomic.Pointer[string] // a file that the handler may touch; nil = none
 
 	// Guarded by Worker.mu.
 	load     task.Units

@@ -13,11 +13,12 @@ import (
 // obeyOrders does what the server wants done about jobs. Orders are levels, not edges: one that was
 // lost, or comes twice, is repaired by the next answer.
 func (w *Worker) obeyOrders(o task.Orders) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.signs = o.Signs
 	if !o.Reset && len(o.Add) == 0 && len(o.End) == 0 {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	here := make(map[runKey]*run, len(w.runs))
 	for _, r := range w.runs {
 		here[r.runKey] = r
@@ -204,6 +205,7 @@ func (w *Worker) beginRuns(
 func (w *Worker) begin(work context.Context, r *run, now time.Time, calls *sync.WaitGroup) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(work, workKey{}, r))
 	r.began, r.cancel, r.stopped = now, cancel, nil
+	r.sign(now)
 	a := task.Assignment{
 		Group: r.group, Job: r.job, Replica: r.replica, Token: r.token, Load: r.load, Spec: r.spec,
 	}
@@ -250,6 +252,9 @@ func (w *Worker) sayJobs(b *task.Beat) {
 		}
 		if r.state == task.JobFailed {
 			b.Jobs[i].Error = r.fault
+		}
+		if alive := r.alive.Load(); w.signs && alive > 0 {
+			b.Jobs[i].Alive = time.UnixMilli(alive).UTC()
 		}
 	}
 }

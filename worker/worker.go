@@ -56,8 +56,9 @@ type Config struct {
 	Log    *slog.Logger // default: slog.Default()
 
 	Beat time.Duration // between two beats, unless the server wants it sooner; default 5s
-	// after the sending of the last answered beat all handlers are stopped; default 12s, at least
-	// 2 × Beat
+	// so long after the sending of the last answered beat all handlers are stopped; at least
+	// 2 × Beat. Default 12s, and for jobs four fifths of their groups' silence, which is the same
+	// unless somebody set it
 	SelfStop time.Duration
 	HoldWait time.Duration // of one long poll; at most a minute; default 30s
 	// a busy worker waits so long for more before it asks for tasks or reports; default 1ms
@@ -135,7 +136,8 @@ func (c Config) validate() error {
 // Worker runs handlers. Make it with New, give it handlers, Run it once.
 type Worker struct {
 	config      Config
-	incarnation string // tells this start of the worker from others
+	ownStop     time.Duration // Config.SelfStop as it was given; 0 = it was not
+	incarnation string        // tells this start of the worker from others
 
 	handlers map[string]Handler      // by queue; fixed when Run begins
 	stages   map[string]Stages       // by queue, of those whose handler they are
@@ -145,6 +147,8 @@ type Worker struct {
 	groups   []string                // their names, sorted
 	problems []error                 // with them; Run says so
 	began    atomic.Bool
+	// how long tasks and jobs go on without an answered beat, in nanoseconds; 0 = not known yet
+	goesTasks, goesJobs atomic.Int64
 
 	starts chan *hand // to the lanes; has room for all that may be held, so sending never waits
 
@@ -168,6 +172,7 @@ type Worker struct {
 	ahead      int     // how many may wait for one at present, by the pace
 	pace       pace
 	open       bool   // beats are answered: tasks may be taken, and jobs begin
+	halted     bool   // beats were not answered for so long that jobs were stopped, too
 	stopHold   func() // ends the hold in flight
 	stats      Stats
 
@@ -176,6 +181,7 @@ type Worker struct {
 	// their load, whether they are called or not: tasks get the rest
 	reserved task.Units
 	cramped  bool                    // one of them waits for tasks or others to end
+	signs    bool                    // beats are to tell of the signs of their handlers
 	stopping bool                    // no assignment is taken any more
 	stopPoll context.CancelCauseFunc // ends the beat in flight, when it is a long poll
 }
@@ -196,12 +202,13 @@ type Stats struct {
 
 // New makes a worker.
 func New(c Config) (*Worker, error) {
+	ownStop := c.SelfStop
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("configure worker: %w", err)
 	}
 	return &Worker{
-		config: c, incarnation: rand.Text(), handlers: make(map[string]Handler),
+		config: c, ownStop: ownStop, incarnation: rand.Text(), handlers: make(map[string]Handler),
 		stages: make(map[string]Stages), jobs: make(map[string]JobHandler),
 		stopHold: func() {}, stopPoll: func(error) {},
 		room: make(chan struct{}, 1), ended: make(chan struct{}, 1),

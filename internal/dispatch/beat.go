@@ -52,7 +52,11 @@ func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 		}
 	}
 	d.mu.Lock()
-	answer := w.answer(b, known)
+	often := time.Duration(0)
+	if d.conf.Jobs != nil && len(b.Groups) > 0 {
+		_, often = d.conf.Jobs.Patience(b.Worker)
+	}
+	answer := w.answer(b, known, often)
 	d.release()
 	if d.conf.Jobs != nil {
 		answer.Jobs, err = d.conf.Jobs.Orders(&b)
@@ -263,13 +267,17 @@ func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
 	}
 }
 
-// answer says what to do with each hand-out that a beat named.
+// answer says what to do with each hand-out that a beat named. Jobs want the next beat after often
+// at the latest; 0 = they do not care.
 func (w *worker) answer(
-	b task.Beat, known map[handKey]task.Action,
+	b task.Beat, known map[handKey]task.Action, often time.Duration,
 ) task.BeatAnswer {
 	w.told = w.memory.conf.BeatEvery
 	if w.patience > 0 {
 		w.told = min(w.told, w.patience/3)
+	}
+	if often > 0 {
+		w.told = min(w.told, often)
 	}
 	answer := task.BeatAnswer{
 		Version: w.versionName(), Beat: w.told, Tasks: make([]task.HeldAction, len(b.Tasks)),

@@ -78,6 +78,9 @@ type Jobs interface {
 	// Away takes in that a worker that serves groups fell silent, and by now has stopped its jobs
 	// by itself. Called as Hear is.
 	Away(worker string)
+	// Patience says how long a worker that serves groups may go unheard before it has stopped its
+	// jobs by itself, and how much time at most may lie between its beats. Called as Hear is.
+	Patience(worker string) (silence, beat time.Duration)
 }
 
 func (c *Config) setDefaults() error {

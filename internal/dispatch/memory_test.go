@@ -242,7 +242,7 @@ func (s *teller) beat(worker, incarnation string, capacity int, tasks []string) 
 		b.Tasks = append(b.Tasks, task.Held{ID: id, Token: s.tokens[id].String()})
 	}
 	w, _ := s.m.hear(b, s.now)
-	for _, held := range w.answer(b, nil).Tasks {
+	for _, held := range w.answer(b, nil, 0).Tasks {
 		s.say("%s: %s", s.name(held.ID), held.Action)
 	}
 }

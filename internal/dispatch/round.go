@@ -61,6 +61,9 @@ func (d *Dispatcher) turn(now time.Time) {
 	defer d.release()
 	stood := d.mem.begin(now)
 	d.mem.heed(d.conf.Working == nil || d.conf.Working(), now)
+	if d.conf.Jobs != nil {
+		d.mem.askPatience(now, d.conf.Jobs.Patience)
+	}
 	spared, active := d.mem.judge(now, time.Now())
 	d.mem.matchAll(now)
 	d.mem.announce(now)

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -309,11 +310,62 @@ func TestTaskThatKillsItsProcessIsChargedAndFinallyDead(t *testing.T) {
 }
 
 // noJobs orders nothing, and notes who fell silent.
-type noJobs struct{ away []string }
+type noJobs struct {
+	away    []string
+	silence time.Duration // 0 = the default
+}
+
+func (j *noJobs) Patience(string) (silence, beat time.Duration) {
+	silence = cmp.Or(j.silence, limits.DefaultSilence)
+	return silence, silence / 3
+}
 
 func (*noJobs) Hear(*task.Beat)                        {}
 func (*noJobs) Orders(*task.Beat) (task.Orders, error) { return task.Orders{}, nil }
 func (j *noJobs) Away(worker string)                   { j.away = append(j.away, worker) }
+
+func TestWorkerIsSilentAsItsGroupsSay(t *testing.T) {
+	for _, limit := range []time.Duration{6 * time.Second, 40 * time.Second} {
+		jobs := &noJobs{silence: limit}
+		bubble(t, func(t *testing.T, h *house) {
+			answer, err := h.d.Beat(h.ctx,
+				task.Beat{Worker: "a", Incarnation: "1", Capacity: 1, Groups: []string{"g"}})
+			if want := min(limit/3, 5*time.Second); err != nil || answer.Beat != want {
+				t.Errorf("limit %v: next beat within %v, want %v; %v", limit, answer.Beat, want, err)
+			}
+			time.Sleep(limit - time.Second)
+			if len(jobs.away) != 0 {
+				t.Errorf("limit %v: away a second early", limit)
+			}
+			time.Sleep(3 * time.Second)
+			if len(jobs.away) != 1 {
+				t.Errorf("limit %v: away %v", limit, jobs.away)
+			}
+		}, func(c *Config) { c.Jobs = jobs })
+	}
+}
+
+// A longer limit that its groups got while a worker was quiet already counts.
+func TestSilenceIsThatOfTheMomentOfJudgement(t *testing.T) {
+	jobs := &noJobs{}
+	bubble(t, func(t *testing.T, h *house) {
+		if _, err := h.d.Beat(h.ctx,
+			task.Beat{Worker: "a", Incarnation: "1", Capacity: 1, Groups: []string{"g"}},
+		); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(14 * time.Second)
+		jobs.silence = 30 * time.Second
+		time.Sleep(15 * time.Second)
+		if len(jobs.away) != 0 {
+			t.Errorf("away %v within its limit", jobs.away)
+		}
+		time.Sleep(3 * time.Second)
+		if len(jobs.away) != 1 {
+			t.Errorf("away %v after its limit", jobs.away)
+		}
+	}, func(c *Config) { c.Jobs = jobs })
+}
 
 func TestSilentWorkerRunsNoJobs(t *testing.T) {
 	jobs := &noJobs{}

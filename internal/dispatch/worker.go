@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +44,8 @@ type worker struct {
 	told     time.Duration // until its next beat, as the last answer said
 	// the shortest silence limit of the queues that it holds from; 0 = not known
 	patience time.Duration
+	// how long it may go unheard before it has stopped its jobs; 0 = limits.DefaultSilence
+	jobSilence time.Duration
 	// when it asked for tasks of which queues last, at most limits.MaxQueues of them
 	asked map[string]time.Time
 
@@ -201,7 +204,18 @@ func (w *worker) overdue(now time.Time) (lost []*item) {
 // away tells whether a worker that serves groups is silent for so long that it has stopped its jobs
 // by itself.
 func (w *worker) away(now time.Time) bool {
-	return w.serves && w.silent(now) >= max(limits.DefaultSilence, 3*w.told)
+	return w.serves && w.silent(now) >= max(cmp.Or(w.jobSilence, limits.DefaultSilence), 3*w.told)
+}
+
+// askPatience learns how long workers may go unheard that serve groups and missed some beats.
+func (m *memory) askPatience(
+	now time.Time, patience func(worker string) (silence, beat time.Duration),
+) {
+	for name, w := range m.workers {
+		if w.serves && w.silent(now) >= 2*w.told {
+			w.jobSilence, _ = patience(name)
+		}
+	}
 }
 
 // Reserve notes what a worker's jobs take of its capacity, and lets a beat of it that waits be

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 )
 
 // Kinds of events that supervisors tell of. What is wrong is told once, and once when it is over.
@@ -17,6 +18,7 @@ const (
 	// a worker said that it leaves, and what it ran starts elsewhere
 	WorkerLeft    = "worker.left"
 	WorkerDead    = "worker.dead"    // a worker is gone, and what it ran starts elsewhere
+	JobQuiet      = "job.quiet"      // a replica's handler gave no sign for too long
 	WorkersSilent = "workers.silent" // so many are gone at once that they get one more limit
 	SourceFailed  = "source.failed"  // a list of jobs could not be read: the last good one stands
 	SourceOK      = "source.ok"      // it was read again
@@ -118,6 +120,33 @@ func (a *alarms) dead(p *snapshot, in *plan) {
 			"worker %s is gone, %s: %s", worker, in.gone[worker],
 			count(in.lost[worker], "replica has to start elsewhere",
 				"replicas have to start elsewhere"))
+	}
+}
+
+// quiet tells of replicas whose handlers gave no sign for too long, and what is done about them.
+func (a *alarms) quiet(p *snapshot, in *plan) {
+	to := map[store.Place]string{}
+	for _, m := range in.Move {
+		to[store.Place{Job: m.Job, Replica: m.Replica, Worker: m.From}] = m.Worker
+	}
+	for i := range in.End {
+		e := &in.End[i]
+		to[store.Place{Job: e.Job, Replica: e.Replica, Worker: e.Worker}] = ""
+	}
+	for _, r := range p.rows {
+		next, acts := to[store.Place{Job: r.Job, Replica: r.Replica, Worker: r.Worker}]
+		if !r.Quiet || r.State != task.JobFailed || !acts {
+			continue
+		}
+		then := fmt.Sprintf("it starts on %s, and ends on %s once it runs there", next, r.Worker)
+		if next == "" {
+			then = "no other worker has a place for it: it ends, and starts anew where there is one"
+		}
+		a.say(JobQuiet, fmt.Sprintf("%s/%d/%d/%d", r.Job, r.Replica, r.Token, r.Failed),
+			map[string]string{
+				"job": r.Job, "replica": fmt.Sprint(r.Replica), "worker": r.Worker, "to": next,
+			},
+			"%s/%d on worker %s: %s; %s", r.Job, r.Replica, r.Worker, r.Note, then)
 	}
 }
 

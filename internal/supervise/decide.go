@@ -28,16 +28,11 @@ type plan struct {
 // empty tells whether there is nothing to do.
 func (i *plan) empty() bool { return len(i.Start)+len(i.Move)+len(i.End)+len(i.Drop) == 0 }
 
-// decisionLimits are those of one decision.
-type decisionLimits struct {
-	silence time.Duration
-	rest    map[string]int64 // by job: until when it does not move for the sake of balance
-}
-
-// decide says what is to be done. Of a paused group only those assignments are taken care of that
+// decide says what is to be done. rest says of jobs until when they do not move for the sake of
+// balance. Of a paused group only those assignments are taken care of that
 // are over anyway.
-func (p *snapshot) decide(lim decisionLimits) (*plan, error) {
-	c := p.census(lim.silence)
+func (p *snapshot) decide(rest map[string]int64) (*plan, error) {
+	c := p.census()
 	in := &plan{Assign: store.Assign{Group: p.group.Name}, census: c, lost: map[string]int{}}
 	in.later(c.due)
 	for _, a := range p.rows {
@@ -60,7 +55,7 @@ func (p *snapshot) decide(lim decisionLimits) (*plan, error) {
 			Job: s.Job, Replica: s.Replica, Worker: s.Worker, Load: p.loadOf(s.Job),
 		})
 	}
-	p.move(in, plan.Move, lim.rest)
+	p.move(in, plan.Move, rest)
 	for _, w := range plan.Pending {
 		if w.Reason.Code == place.NewLimit {
 			in.next = append(in.next, w.Job)
@@ -68,6 +63,7 @@ func (p *snapshot) decide(lim decisionLimits) (*plan, error) {
 			in.pending = append(in.pending, w)
 		}
 	}
+	p.giveUp(in)
 	p.renew(in)
 	for _, a := range p.failed {
 		in.later(a.Failed + p.group.Policy.Penalty.Microseconds())
@@ -205,6 +201,29 @@ func (i *plan) jobs() map[string]bool {
 		names[name] = true
 	}
 	return names
+}
+
+// giveUp ends replicas that are quiet and found no other place in a while, so that they start anew
+// wherever there is one: as many at a time as may move.
+func (p *snapshot) giveUp(in *plan) {
+	budget := max(p.group.Policy.Moves, 1) - len(in.Move)
+	for _, a := range p.rows { // what is on its way comes first
+		if a.State == task.JobEnding || a.State == task.JobMoving {
+			budget--
+		}
+	}
+	busy := in.jobs()
+	for _, a := range p.rows {
+		if !a.Quiet || a.State != task.JobFailed || busy[a.Job] {
+			continue
+		}
+		if until := a.Failed + patient.Microseconds(); until > p.now {
+			in.later(until)
+		} else if budget > 0 {
+			in.End = append(in.End, placeOf(a))
+			budget--
+		}
+	}
 }
 
 // outdated is the replica of a job that is to start anew next, nil while one does, or none has to.

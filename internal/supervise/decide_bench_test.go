@@ -46,7 +46,7 @@ func BenchmarkDecide(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p := cache.snapshot(l, time.Now())
-		in, err := p.decide(decisionLimits{silence: limits.DefaultSilence})
+		in, err := p.decide(nil)
 		if err != nil || len(in.Drop) != 2*jobs/workers || len(in.Start) != len(in.Drop) {
 			b.Fatalf("%d dropped, %d started, %v", len(in.Drop), len(in.Start), err)
 		}

@@ -47,8 +47,9 @@
 //   - What a supervisor writes carries the token of its claim: one that was taken for dead changes
 //     nothing.
 //   - No replica starts elsewhere before its worker has stopped it or said so. A worker that is not
-//     answered for 12 s stops its jobs; it is taken for dead after 15. A node that may be no member
-//     any more answers no beat, and one at which a worker has just come answers only when the store
+//     answered for 12 s stops its jobs; it is taken for dead after 15. Its groups may say other
+//     times: silence.go says how all who judge go by what the worker was told. A node that may be
+//     no member any more answers no beat, and one at which a worker has just come answers only when the store
 //     has written down that it is there.
 //   - Nothing ends by ignorance. A run that no row speaks of goes on until the store has said that
 //     nobody wants it, or is adopted: its sealed token shows that it was once given.
@@ -58,6 +59,7 @@
 // # When something breaks
 //
 //	a worker begins anew      what it had starts there again, under greater tokens
+//	a handler hangs           it fails when it gave no sign for as long as its group says, and moves
 //	a worker dies             its node sees it after 15 s; its replicas start elsewhere within two beats
 //	its node dies             workers go to other nodes and go on; one that comes to none within 15 s is dead
 //	many lose their node      and come to no other (5, and 30 %): they get one more limit, and it is told

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
@@ -410,6 +411,7 @@ func TestWhoComesBackWhileItIsSentAwayStays(t *testing.T) {
 		d.must(err)
 		d.sessions.Hear(&b)
 		d.round()
+		time.Sleep(limits.DefaultSilence) // else it may not have stopped its jobs
 		db.then = func() { d.sessions.Hear(&b) }
 		d.sessions.Away("w0000")
 		d.round()
@@ -513,6 +515,25 @@ func TestRefusedStartsAreTriedAgain(t *testing.T) {
 		}
 		if n := len(d.stand("g")); n != 5 {
 			t.Errorf("%d of 5 are assigned after the room was left", n)
+		}
+	})
+}
+
+// Whoever judged a worker may not have known yet how long it may go: the seat does.
+func TestWorkerIsAwayOnlyWhenItHasStoppedItsJobs(t *testing.T) {
+	inSteps(t, func(d *stepped) {
+		d.group("g", 1)
+		d.addWorkers(1, 60)
+		time.Sleep(5 * time.Second)
+		d.sessions.Away("w0000")
+		d.round()
+		if seat := d.seat("w0000"); seat.State != store.SeatTaken {
+			t.Errorf("after 5 s its seat is %s", seat.State)
+		}
+		time.Sleep(11 * time.Second)
+		d.round()
+		if seat := d.seat("w0000"); seat.State != store.SeatSilent {
+			t.Errorf("after 16 s its seat is %s", seat.State)
 		}
 	})
 }

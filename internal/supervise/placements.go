@@ -92,15 +92,25 @@ func (s *sketch) reason(a *store.Assignment, successor string) store.Reason {
 	}
 	switch a.State {
 	case task.JobFailed:
-		return store.Reason{Code: "failed", Text: cmp.Or(a.Note, "it returned")}
+		return failure(a)
 	case task.JobMoving:
-		return store.Reason{
-			Code: "moving", Text: fmt.Sprintf("it runs until its successor on %s does", successor),
+		text := fmt.Sprintf("it runs until its successor on %s does", successor)
+		if a.Failed+s.group.Policy.Penalty.Microseconds() > s.now && a.Failed > 0 {
+			text = cmp.Or(a.Note, "it returned") + "; " + text
 		}
+		return store.Reason{Code: "moving", Text: text}
 	case task.JobEnding:
 		return store.Reason{Code: "ending", Text: "its worker is to end it"}
 	}
 	return store.Reason{}
+}
+
+// failure is why an assignment has failed.
+func failure(a *store.Assignment) store.Reason {
+	if a.Quiet {
+		return store.Reason{Code: "quiet", Text: a.Note}
+	}
+	return store.Reason{Code: "failed", Text: cmp.Or(a.Note, "it returned")}
 }
 
 // Explain says why a job is where it is or why it waits, and what would change that.
@@ -129,6 +139,10 @@ func (v *Views) Explain(ctx context.Context, group, job string) (store.Explanati
 		}
 		p.Reason = store.Reason{
 			Code: string(cmp.Or(r.Reason.Code, place.Code(r.Doing))), Text: r.Text,
+		}
+		if a := s.find(job, r.Replica, r.Worker); a != nil && a.Quiet && a.State == task.JobFailed {
+			why := failure(a)
+			p.Reason = store.Reason{Code: why.Code, Text: why.Text + "; " + r.Text}
 		}
 		out.Replicas = append(out.Replicas, p)
 	}

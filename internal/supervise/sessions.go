@@ -129,6 +129,7 @@ type session struct {
 	given     []site // by answers after its newest beat was taken in
 	// tokens of runs that nobody wants; nil unless a round has found some since it arrived
 	refused map[string]bool
+	promise promise // how long it may go without an answered beat
 }
 
 // entry is a session, those who wait for it, and what was reported of it. Guarded by the lock of
@@ -139,6 +140,10 @@ type entry struct {
 	waits   bool          // a beat waits for changed
 	load    task.Units    // as Reserve was told
 	print   uint64        // of what it is to run, as Reserve was told
+
+	// What follows only rounds look at.
+	heard time.Time       // when the beat came from which signs are
+	signs map[string]sign // by the tokens of its runs
 }
 
 // site is where at most one replica of a job is, on a worker.
@@ -333,5 +338,9 @@ func (r *Sessions) answer(b *task.Beat) (orders task.Orders, wait chan struct{},
 		s.waits = true
 		return orders, s.changed, nil
 	}
-	return r.orders(&s.session, b), nil, nil
+	orders = r.orders(&s.session, b)
+	limits := r.cache.silences(b.Groups)
+	orders.Silence = s.promise.tell(limits.worker, silenceOf(r.cache.seat(b.Worker)), time.Now())
+	orders.Signs = limits.job > 0
+	return orders, nil, nil
 }

@@ -26,6 +26,7 @@ type visit struct {
 	drained bool // the worker is to be emptied
 
 	newer  bool // a newer incarnation has its name
+	early  bool // it fell silent, but may not have stopped its jobs yet
 	seated bool // the store says that the worker is here
 	// when the incarnation of an arriving worker came; what was assigned before was its
 	// predecessor's
@@ -42,7 +43,7 @@ func (r *Sessions) Round(ctx context.Context, now time.Time) error {
 	if err := r.cache.Look(ctx); err != nil {
 		return err
 	}
-	if err := r.seat(ctx, all); err != nil {
+	if err := r.seat(ctx, all, now); err != nil {
 		return err
 	}
 	err := r.catch(ctx, all)
@@ -79,7 +80,7 @@ func (r *Sessions) collect(now time.Time) []*visit {
 }
 
 // seat writes down who beats here, and who does not any more. What stands so already costs nothing.
-func (r *Sessions) seat(ctx context.Context, all []*visit) error {
+func (r *Sessions) seat(ctx context.Context, all []*visit, now time.Time) error {
 	req := store.SeatRequest{Holder: r.conf.Holder}
 	for _, g := range all {
 		have := r.cache.seat(g.name)
@@ -94,7 +95,10 @@ func (r *Sessions) seat(ctx context.Context, all []*visit) error {
 			g.newer = true
 		}
 		here := r.sits(have, g)
-		switch want := r.seatOf(g); {
+		g.early = g.state.departing() && g.departure == store.SeatSilent &&
+			now.Sub(g.at) < silenceOf(have)
+		switch want := r.seatOf(g, have, now); {
+		case g.early: // who judged it did not know yet how long it may go
 		case g.newer, !here && !g.fresh:
 			// it has gone to another node, or a newer one of its name has come
 		case g.state.departing():
@@ -139,17 +143,23 @@ func (r *Sessions) sits(have *store.Seat, g *visit) bool {
 }
 
 // seatOf is the seat that a worker is to have here.
-func (r *Sessions) seatOf(g *visit) store.Seat {
+func (r *Sessions) seatOf(g *visit, have *store.Seat, now time.Time) store.Seat {
+	silence := silenceOf(have)
+	if g.fresh {
+		silence = g.promise.next(r.cache.silences(g.beat.Groups).worker, silence, now)
+	}
 	return store.Seat{
 		Worker: g.name, Node: r.conf.Holder, Incarnation: g.beat.Incarnation,
 		Capacity: task.Units(math.Round(g.beat.Capacity * float64(task.Unit))),
 		Labels:   g.beat.Labels, Zone: g.beat.Zone, Groups: g.beat.Groups, Draining: g.drained,
+		Silence: silence,
 	}
 }
 
 func sameSeat(a, b *store.Seat) bool {
 	return a.Capacity == b.Capacity && a.Zone == b.Zone && a.Draining == b.Draining &&
-		slices.Equal(a.Groups, b.Groups) && maps.Equal(a.Labels, b.Labels)
+		silenceOf(a) == silenceOf(b) && slices.Equal(a.Groups, b.Groups) &&
+		maps.Equal(a.Labels, b.Labels)
 }
 
 // catch reads on in the groups that somebody here serves or speaks of.
@@ -179,6 +189,7 @@ func (r *Sessions) observe(ctx context.Context, all []*visit, now time.Time) err
 	said := store.Observed{Holder: r.conf.Holder}
 	for _, g := range all {
 		if g.seated && g.fresh && !g.state.departing() {
+			g.hearSigns()
 			r.compare(g, &said, r.cache.read(now))
 		}
 	}
@@ -254,10 +265,11 @@ func (r *Sessions) compareGroup(
 	for job, row := range l.at[g.name] {
 		run := runs[job]
 		anew := run == nil && row.Since < g.joined
+		quiet := false
 		say := func(state task.JobState, note string) {
 			said.States = append(said.States, store.Observation{
 				Group: group, Job: job, Replica: row.Replica, Worker: g.name, Token: row.Token,
-				State: state, Note: note, Anew: anew,
+				State: state, Note: note, Quiet: quiet, Anew: anew,
 			})
 		}
 		switch row.State {
@@ -274,9 +286,10 @@ func (r *Sessions) compareGroup(
 		case task.JobStarting, task.JobRunning, task.JobFailed:
 			state, note := task.JobStarting, "" // what it lost it is told to start again
 			if run != nil {
-				state, note = stateOf(run), run.Error
+				state, note, quiet = g.stands(run, l.group.JobSilence)
 			}
-			if anew || state != row.State && (run != nil || g.continued) {
+			differs := state != row.State || quiet != row.Quiet
+			if anew || differs && (run != nil || g.continued) {
 				say(state, note)
 			}
 		}
@@ -353,6 +366,8 @@ func (r *Sessions) settle(all []*visit) (tell []owed) {
 		}
 		quiet := s.beats == g.beats
 		switch {
+		case g.early:
+			continue
 		case quiet && (g.state.departing() || !g.fresh && !g.seated):
 			// or it has gone to another node
 			delete(r.entries, s.name)
@@ -369,7 +384,7 @@ func (r *Sessions) settle(all []*visit) (tell []owed) {
 			s.observe(unseated)
 			continue
 		case !g.unresolved && s.observe(resolved):
-			s.reset = true
+			s.reset, s.promise = true, promise{}
 			touched[s.name] = true
 		}
 		if s.waits && s.reply(s.incarnation) == replyOrders {

@@ -120,8 +120,8 @@ type census struct {
 	due   int64             // when an orphan will be overdue; 0 = there is none
 }
 
-// census counts the workers. Limit is how long an orphan may take to come back.
-func (p *snapshot) census(limit time.Duration) census {
+// census counts the workers. How long an orphan may take to come back is what its seat says.
+func (p *snapshot) census() census {
 	c := census{gone: map[string]string{}, hold: map[string]bool{}}
 	active, overdue := 0, 0
 	age := func(s *store.Seat) time.Duration {
@@ -132,9 +132,10 @@ func (p *snapshot) census(limit time.Duration) census {
 		case store.SeatTaken:
 			active++
 		case store.SeatOrphan:
-			if active++; age(s) >= limit && age(s) < 2*limit {
+			if limit := silenceOf(s); age(s) >= limit && age(s) < 2*limit {
 				overdue++
 			}
+			active++
 		case store.SeatLeft:
 			c.gone[s.Worker] = "it left"
 		case store.SeatSilent:
@@ -142,12 +143,13 @@ func (p *snapshot) census(limit time.Duration) census {
 		}
 	}
 	c.brake = overdue >= brakeLeast && float64(overdue) > brakeShare*float64(active)
-	if c.brake {
-		limit *= 2
-	}
 	for _, s := range p.seats {
 		if s.State != store.SeatOrphan {
 			continue
+		}
+		limit := silenceOf(s)
+		if c.brake {
+			limit *= 2
 		}
 		if age(s) >= limit {
 			c.gone[s.Worker] = "its node died and it came to no other"
@@ -191,7 +193,7 @@ func (p *snapshot) state(in *plan, c census) place.State {
 	}
 	for _, a := range p.rows {
 		// a job that fails everywhere stays where it is, and its worker tries again
-		if a.State == task.JobFailed && !fled[a.Job] &&
+		if a.State == task.JobFailed && (a.Quiet || !fled[a.Job]) &&
 			a.Failed+p.group.Policy.Penalty.Microseconds() > p.now {
 			s.Penalties = append(s.Penalties, place.Penalty{Job: a.Job, Worker: a.Worker})
 		}

@@ -168,7 +168,7 @@ func TestDecisions(t *testing.T) {
 			if c.change != nil {
 				c.change(p)
 			}
-			in, err := p.decide(decisionLimits{silence: limits.DefaultSilence})
+			in, err := p.decide(nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -191,7 +191,7 @@ func TestWorkerHasNoMoreReplicasThanABeatCanName(t *testing.T) {
 	p.group.Policy.New = limits.MaxJobs
 	for _, groups := range []int{1, 2} {
 		p.seats[0].Groups = []string{"g", "h"}[:groups]
-		in, err := p.decide(decisionLimits{silence: limits.DefaultSilence})
+		in, err := p.decide(nil)
 		if err != nil || len(in.Start) != mostRuns/groups ||
 			len(in.pending) != len(jobs)-mostRuns/groups {
 			t.Errorf("of %d groups: %d start and %d wait, %v", groups, len(in.Start),
@@ -267,7 +267,7 @@ func TestCensus(t *testing.T) {
 				}
 				p.seats = append(p.seats, s)
 			}
-			got := p.census(15 * time.Second)
+			got := p.census()
 			due := int64(0)
 			if got.due != 0 {
 				due = (got.due - p.now) / second
@@ -348,5 +348,63 @@ func TestShortIsAGroupWithAReplicaThatNobodyHas(t *testing.T) {
 		if p.short() != short {
 			t.Errorf("%s: short %v", assignments, !short)
 		}
+	}
+}
+
+func TestQuietReplicasMoveOrEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		workers, assignments string
+		change               func(p *snapshot)
+		want                 string
+	}{
+		"to another worker": {
+			workers: "v w", assignments: "a/0@v failed", want: "move a/0@w<v",
+		},
+		"though it failed elsewhere, too": {
+			workers: "u v w", assignments: "a/0@v failed",
+			change: func(p *snapshot) {
+				elsewhere := &store.Assignment{Job: "a", Worker: "u", Failed: p.now - 1}
+				p.failed = append(p.failed, elsewhere)
+			},
+			want: "move a/0@w<v",
+		},
+		"with no other place it waits a while": {workers: "v", assignments: "a/0@v failed"},
+		"and then ends": {
+			workers: "v", assignments: "a/0@v failed",
+			change: func(p *snapshot) { p.rows[0].Failed = p.now - patient.Microseconds() },
+			want:   "end a/0@v",
+		},
+		"as many as may move": {
+			workers: "v", assignments: "a/0@v failed b/0@v failed c/0@v failed",
+			change: func(p *snapshot) {
+				p.group.Policy.Moves = 2
+				for _, a := range p.rows {
+					a.Failed = p.now - patient.Microseconds()
+				}
+			},
+			want: "end a/0@v, end b/0@v",
+		},
+		"of a paused group none does": {
+			workers: "v w", assignments: "a/0@v failed",
+			change: func(p *snapshot) { p.group.Paused = true },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			jobs := []string{"a", "b", "c"}[:len(strings.Fields(c.assignments))/2]
+			p := pictureOf(jobs, c.workers, c.assignments)
+			for _, a := range p.rows {
+				a.Quiet = true
+			}
+			if c.change != nil {
+				c.change(p)
+			}
+			in, err := p.decide(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := verbs(in); got != c.want {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+		})
 	}
 }

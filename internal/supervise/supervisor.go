@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 )
 
@@ -21,9 +20,6 @@ type Config struct {
 
 	// Beat is the time between rounds. Default 1 s.
 	Beat time.Duration
-	// Silence is how long a worker may take to come to another node when its own has died. Default
-	// limits.DefaultSilence.
-	Silence time.Duration
 	// Warmup is how long at most to wait for workers before anything is assigned, if the group's
 	// policy does not say less. Default: what the policy says.
 	Warmup time.Duration
@@ -45,9 +41,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Beat <= 0 {
 		c.Beat = time.Second
-	}
-	if c.Silence <= 0 {
-		c.Silence = limits.DefaultSilence
 	}
 	if c.Tell == nil {
 		c.Tell = func(store.Event) {}
@@ -150,7 +143,7 @@ func (s *Supervisor) assign(ctx context.Context, l *groupCache, now time.Time) e
 	if p == nil || err != nil {
 		return err
 	}
-	in, err := p.decide(decisionLimits{silence: s.conf.Silence, rest: s.rest})
+	in, err := p.decide(s.rest)
 	if err != nil {
 		return err
 	}
@@ -255,6 +248,7 @@ func (s *Supervisor) assigned(p *snapshot, in *plan, refused []store.Refused) {
 		s.rest[m.Job] = p.now + calm.Microseconds()
 	}
 	s.alarms.dead(p, in)
+	s.alarms.quiet(p, in)
 	s.log.Info("assigned", "started", len(in.Start), "moved", len(in.Move), "ended", len(in.End),
 		"dropped", len(in.Drop), "pending", len(in.pending))
 }

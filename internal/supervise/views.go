@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
@@ -86,7 +85,7 @@ func (v *Views) redraw(ctx context.Context, group string) (*sketch, error) {
 	}
 	s := &sketch{
 		snapshot: p, drawn: now, asking: make(chan struct{}, 1),
-		census: p.census(limits.DefaultSilence),
+		census: p.census(),
 	}
 	s.state = p.state(&plan{}, s.census)
 	s.demand = sync.OnceValues(func() (place.Demand, error) {

@@ -56,11 +56,32 @@ func newWalk(h *house, seed uint64) *walk {
 		"reach": w.reach, "leave": w.leaves, "drain": w.drain,
 		"fail": w.fail, "label": w.labels, "kill": w.killNode, "start": w.startNode,
 		"cut": w.cutNode, "list": w.list, "policy": w.policy, "pause": w.pause,
-		"ask": w.ask, "ill": w.fallIll, "roam": w.roam, "well": func() {
+		"ask": w.ask, "silences": w.silences, "hush": w.hush, "ill": w.fallIll,
+		"roam": w.roam, "well": func() {
 			w.heal()
 		}, "rest": func() { w.pass(20 * time.Second) },
 	}
 	return w
+}
+
+// silences changes how long the group's workers and handlers may be silent.
+func (w *walk) silences() {
+	limits := []time.Duration{4 * time.Second, 15 * time.Second, 40 * time.Second}
+	handlers := time.Duration(w.IntN(2)*10) * time.Second
+	w.configure("g", silentFor(limits[w.IntN(3)]), jobSilence(handlers))
+}
+
+// hush lets a handler of some worker give no signs, or all give some again.
+func (w *walk) hush() {
+	for _, name := range slices.Sorted(maps.Keys(w.workers)) {
+		job, quiet := fmt.Sprintf("j%04d", w.IntN(w.jobs)), w.IntN(3) == 0
+		one := w.workers[name]
+		one.change(func() {
+			if clear(one.quiet); quiet {
+				one.quiet[job] = true
+			}
+		})
+	}
 }
 
 func (w *walk) takes() {
@@ -99,6 +120,7 @@ func (w *walk) mend() {
 		v.thaw()
 		v.reach(w.names...)
 		v.failOn(func(string) string { return "" })
+		v.change(func() { clear(v.quiet) })
 	}
 	for _, name := range w.alive() {
 		w.drained(name, false)

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// after the sending of the last answered beat a worker stops its jobs by itself
+	// after the sending of the last answered beat a worker stops its jobs by itself, unless the
+	// answer says something else
 	selfStop = 12 * time.Second
 	starting = 200 * time.Millisecond
 )
@@ -38,8 +39,12 @@ type worker struct {
 	frozen bool     // its process is stopped: it neither beats nor stops anything
 	thawed time.Time
 	runs   map[key]*run
-	begun  int // runs that were begun
-	ended  int // and told to end
+	quiet  map[string]bool // jobs whose handlers give no signs
+	stops  time.Duration   // it stops its jobs so long after the last answered beat
+	every  time.Duration   // between two beats, at most
+	signs  bool            // beats tell of signs
+	begun  int             // runs that were begun
+	ended  int             // and told to end
 	over   error
 }
 
@@ -49,6 +54,7 @@ type run struct {
 	task.Assignment
 	since time.Time
 	state task.JobState
+	alive time.Time
 }
 
 // worker starts a worker that prefers the first of the nodes.
@@ -59,7 +65,8 @@ func (h *house) worker(name string, capacity float64, nodes ...string) *worker {
 	w := &worker{
 		house: h, name: name, incarnation: fmt.Sprint("i", h.starts), capacity: capacity,
 		most: capacity, groups: []string{"g"}, nodes: nodes,
-		runs: map[key]*run{}, fails: func(string) string { return "" },
+		runs: map[key]*run{}, quiet: map[string]bool{}, stops: selfStop, every: 5 * time.Second,
+		fails: func(string) string { return "" },
 	}
 	h.workers[name] = w
 	w.begin(h)
@@ -130,13 +137,13 @@ func (w *worker) live() {
 			w.sleep(100 * time.Millisecond)
 			continue
 		}
-		if time.Since(answered) >= selfStop {
+		if time.Since(answered) >= w.stops {
 			w.mu.Lock()
 			clear(w.runs)
 			w.mu.Unlock()
 		}
 		sent := time.Now()
-		answer, err := w.send(w.beat(version), max(selfStop-time.Since(answered), beat))
+		answer, err := w.send(w.beat(version), max(w.stops-time.Since(answered), beat))
 		if s, ok := asSuperseded(err); ok && s {
 			w.mu.Lock()
 			w.over = err
@@ -151,6 +158,12 @@ func (w *worker) live() {
 			continue
 		}
 		answered, version = sent, answer.Version
+		w.mu.Lock()
+		w.stops, w.every, w.signs = selfStop, answer.Beat, answer.Jobs.Signs
+		if answer.Jobs.Silence > 0 {
+			w.stops = answer.Jobs.Silence * 4 / 5
+		}
+		w.mu.Unlock()
 		w.obey(answer.Jobs)
 		w.sleep(starting)
 	}
@@ -188,6 +201,9 @@ func (w *worker) beat(version string) task.Beat {
 		Groups: slices.Clone(w.groups), Labels: w.labels, Zone: w.zone,
 		Wait: 5 * time.Second, Version: version,
 	}
+	if w.every < b.Wait {
+		b.Wait = w.every * 3 / 5
+	}
 	for k, r := range w.runs {
 		if time.Since(r.since) >= starting {
 			r.state = task.JobRunning
@@ -197,6 +213,12 @@ func (w *worker) beat(version string) task.Beat {
 		}
 		if why := w.fails(k.job); why != "" {
 			told.State, told.Error = task.JobFailed, why
+		}
+		if !w.quiet[k.job] {
+			r.alive = time.Now()
+		}
+		if w.signs {
+			told.Alive = r.alive
 		}
 		if told.State == task.JobStarting {
 			b.Wait = starting // it wants to say that it runs
@@ -264,7 +286,7 @@ func (w *worker) obey(o task.Orders) {
 		if r := w.runs[k]; r != nil && r.Token == a.Token {
 			continue
 		}
-		w.runs[k] = &run{a, time.Now(), task.JobStarting}
+		w.runs[k] = &run{a, time.Now(), task.JobStarting, time.Now()}
 		w.begun++
 	}
 	for k := range w.runs {
@@ -301,6 +323,7 @@ func (w *worker) pretend(group, job string, token task.JobToken) {
 	w.change(func() {
 		w.runs[key{group, job}] = &run{
 			task.Assignment{Group: group, Job: job, Token: token}, time.Now(), task.JobRunning,
+			time.Now(),
 		}
 	})
 }
