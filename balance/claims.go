@@ -49,6 +49,11 @@ type Key struct {
 	// of an unowned key: this node had it lately and could not look after it, so others are to try
 	// first
 	Failed bool
+
+	// Pinned is the node that a person gave the key to; empty = none, or that is over. While that
+	// node works the key is its own, whatever its cap: it claims it, no other does, whoever else
+	// owns it gives it back, and it never moves by choice.
+	Pinned string
 }
 
 // Limits of what a node does in one beat.
@@ -77,7 +82,10 @@ type Plan struct {
 	Claim   []string  // unowned keys to claim, in this order
 	Release []string  // keys to give back after their current work, in this order
 	Refused []Refusal // unowned keys that this node leaves, sorted by key
-	Alarm   Alarm
+	// Unpinned are those of Claim that a person gave to another node, which did not take them: that
+	// decision is over.
+	Unpinned []string
+	Alarm    Alarm
 }
 
 // Refusal is an unowned key that is not claimed, and why.
@@ -148,7 +156,7 @@ func Claims(s Snapshot) Plan {
 	p := Plan{Owned: self.owned, Target: self.goal, Cap: self.limit}
 	p.Alarm = alarm(self.owned, self.Alarm, s.Alarmed)
 	p.Release = c.release(s, at)
-	p.Claim, p.Refused = c.claim(s, at)
+	p.Claim, p.Unpinned, p.Refused = c.claim(s, at)
 	p.Share = self.share
 	return p
 }
@@ -188,7 +196,7 @@ func alarm(owned, threshold int, alarmed bool) Alarm {
 
 // claim chooses among the unowned keys: first those meant for this node, then others, each in its
 // own order.
-func (c *crew) claim(s Snapshot, at int) (claimed []string, refused []Refusal) {
+func (c *crew) claim(s Snapshot, at int) (claimed, unpinned []string, refused []Refusal) {
 	free, self := c.place(s.Keys), &c.seats[at]
 	var wanted []*candidate
 	for i := range free {
@@ -197,6 +205,8 @@ func (c *crew) claim(s Snapshot, at int) (claimed []string, refused []Refusal) {
 			k.reason = RefusedFailed
 		case k.seat == at, k.Free >= Orphaned:
 			wanted = append(wanted, k)
+		case k.pinned:
+			k.reason = RefusedLeft
 		case self.owned >= self.limit:
 			k.reason = RefusedCap
 		case k.Free < LeftOver || k.Given:
@@ -208,14 +218,18 @@ func (c *crew) claim(s Snapshot, at int) (claimed []string, refused []Refusal) {
 	c.order(wanted, at)
 	for _, k := range wanted {
 		switch {
-		case k.Free >= Orphaned:
+		case k.Free >= Orphaned, k.pinned && k.seat == at:
 		case self.owned+len(claimed) >= self.limit:
 			k.reason = RefusedCap
 		case s.Limits.Claim > 0 && len(claimed) >= s.Limits.Claim:
 			k.reason = RefusedLimit
 		}
-		if k.reason == 0 {
-			claimed = append(claimed, k.Name)
+		if k.reason != 0 {
+			continue
+		}
+		claimed = append(claimed, k.Name)
+		if k.pinned && k.seat != at {
+			unpinned = append(unpinned, k.Name)
 		}
 	}
 	for i := range free {
@@ -227,15 +241,28 @@ func (c *crew) claim(s Snapshot, at int) (claimed []string, refused []Refusal) {
 			refused = append(refused, Refusal{Key: k.Name, Reason: k.reason})
 		}
 	}
-	return claimed, refused
+	return claimed, unpinned, refused
 }
 
-// release chooses what a working node gives back: of what may move, the last in its own order.
+// release chooses what a working node gives back: what people gave to another, and of what may move
+// by choice the last in its own order.
 func (c *crew) release(s Snapshot, at int) (released []string) {
 	self := &c.seats[at]
-	excess := self.owned - self.share
+	for i := range s.Keys {
+		if k := &s.Keys[i]; k.Owner == self.Name && k.Pinned != self.Name && c.pinned(k) {
+			released = append(released, k.Name)
+		}
+	}
+	slices.Sort(released)
+	return append(released, c.chosen(s, at, len(released))...)
+}
+
+// chosen is what a working node gives back by choice, besides so many that it gives back anyway.
+func (c *crew) chosen(s Snapshot, at, besides int) (released []string) {
+	self := &c.seats[at]
+	excess := self.owned - besides - self.share
 	if s.Limits.Rebalance == RebalanceManual {
-		excess = self.owned - self.limit
+		excess = self.owned - besides - self.limit
 	}
 	if excess <= 0 {
 		return nil
@@ -246,6 +273,7 @@ func (c *crew) release(s Snapshot, at int) (released []string) {
 		switch k := &s.Keys[i]; {
 		case k.Owner == "" && k.Free >= LeftOver:
 			return nil // those below do not even take what is there
+		case c.pinned(k): // it is here to stay, or goes anyway
 		case k.Owner == self.Name && !k.Resting:
 			mine = append(mine, candidate{Key: k, hash: fnv(k.Name)})
 			own = append(own, &mine[len(mine)-1])
@@ -263,4 +291,30 @@ func (c *crew) release(s Snapshot, at int) (released []string) {
 		released = append(released, k.Name)
 	}
 	return released
+}
+
+// Loosest lists the keys of a node that may move by choice, those first that are least its own: so
+// the order in which it gives them back. Keys that a person gave to it are not among them.
+func Loosest(s Snapshot, node string) []string {
+	s.Nodes = slices.Clone(s.Nodes)
+	for i := range s.Nodes {
+		s.Nodes[i].Working = s.Nodes[i].Working || s.Nodes[i].Name == node
+	}
+	c := seated(s)
+	at, known := c.at[node]
+	if !known {
+		return nil
+	}
+	var own []*candidate
+	for i := range s.Keys {
+		if k := &s.Keys[i]; k.Owner == node && !c.pinned(k) {
+			own = append(own, &candidate{Key: k, hash: fnv(k.Name)})
+		}
+	}
+	c.order(own, at)
+	names := make([]string, 0, len(own))
+	for _, k := range slices.Backward(own) {
+		names = append(names, k.Name)
+	}
+	return names
 }

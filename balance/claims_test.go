@@ -32,6 +32,19 @@ func ExampleClaims() {
 	// schedule/nightly is left to a node below its share: b
 }
 
+func ExampleLoosest() {
+	s := Snapshot{
+		Self:  "a",
+		Nodes: []Node{{Name: "a", Working: true}, {Name: "b", Working: true}},
+		Keys: []Key{
+			{Name: "group/crawl", Owner: "a"}, {Name: "group/feeds", Owner: "a"},
+			{Name: "group/tails", Owner: "a", Pinned: "a"}, {Name: "group/other", Owner: "b"},
+		},
+	}
+	fmt.Println(Loosest(s, "a"), "may leave a, in this order")
+	// Output: [group/crawl group/feeds] may leave a, in this order
+}
+
 // FuzzNonsense: whatever a snapshot holds, names that come twice included, there is a plan, with
 // only unowned keys to claim and own ones to release.
 func FuzzNonsense(f *testing.F) {

@@ -78,11 +78,19 @@ type candidate struct {
 	hash   uint64 // of its name
 	height uint64 // for this node
 	seat   int    // of the node that an unowned key is meant for
+	pinned bool   // a person gave it to that node
 	reason Reason // why it is not claimed
 }
 
-// place finds for each unowned key, by name, the node it is meant for: the highest in the key's
-// order that is below its share. Shares and spare add up to all keys, so there always is one.
+// pinned tells whether a person gave a key to a node that works.
+func (c *crew) pinned(k *Key) bool {
+	_, works := c.at[k.Pinned]
+	return k.Pinned != "" && works
+}
+
+// place finds for each unowned key, by name, the node it is meant for: the one that a person gave
+// it to, or else the highest in the key's order that is below its share. Shares and spare add up to
+// all keys, so there always is one: what a node has above its share leaves room elsewhere.
 func (c *crew) place(keys []Key) []candidate {
 	free := make([]candidate, 0, c.unowned)
 	for i := range keys {
@@ -93,6 +101,19 @@ func (c *crew) place(keys []Key) []candidate {
 	slices.SortFunc(free, func(a, b candidate) int { return cmp.Compare(a.Name, b.Name) })
 	given := make([]int, len(c.seats))
 	for i := range free {
+		if free[i].pinned = c.pinned(free[i].Key); !free[i].pinned {
+			continue
+		}
+		free[i].seat = c.at[free[i].Pinned]
+		if n := &c.seats[free[i].seat]; n.owned+given[free[i].seat] >= n.share {
+			c.widen(n)
+		}
+		given[free[i].seat]++
+	}
+	for i := range free {
+		if free[i].pinned {
+			continue
+		}
 		best, top := -1, uint64(0)
 		for j := range c.seats {
 			n := &c.seats[j]

@@ -168,6 +168,9 @@ func snapshots(t *rapid.T) Snapshot {
 			Resting: rapid.IntRange(0, 3).Draw(t, "resting") == 0,
 		}
 		k.Free, k.Given = rapid.IntRange(0, 4).Draw(t, "free"), rapid.Bool().Draw(t, "given")
+		if rapid.IntRange(0, 4).Draw(t, "a person gave it away") == 0 {
+			k.Pinned = rapid.SampledFrom(names).Draw(t, "to")
+		}
 		s.Keys = append(s.Keys, k)
 	}
 	s.Self = s.Nodes[0].Name
@@ -204,7 +207,7 @@ func neverCollide(t *rapid.T) {
 	s.Limits = Limits{Release: len(s.Keys) + 1}
 	for i := range s.Keys {
 		k := &s.Keys[i]
-		if k.Free, k.Resting = 0, false; k.Owner == "gone" {
+		if k.Free, k.Resting, k.Pinned = 0, false, ""; k.Owner == "gone" {
 			k.Owner = ""
 		}
 	}
@@ -222,6 +225,37 @@ func neverCollide(t *rapid.T) {
 	}
 	if claimed, released := agree(t, &s); claimed+released > 0 {
 		t.Fatalf("in the third beat %d keys are claimed and %d released", claimed, released)
+	}
+}
+
+// TestKeysStayWherePeopleGaveThem: in a few beats every key that a person gave to a node that works
+// is there, whatever its cap, every other has an owner, too, and then nothing is left to do.
+func TestKeysStayWherePeopleGaveThem(t *testing.T) { rapid.Check(t, staysWhereGiven) }
+
+func staysWhereGiven(t *rapid.T) {
+	s := snapshots(t)
+	s.Nodes[0].Working = true
+	s.Limits.Release = len(s.Keys) + 1
+	for i := range s.Keys {
+		k := &s.Keys[i]
+		if k.Free, k.Resting = 0, false; k.Owner == "gone" {
+			k.Owner = ""
+		}
+	}
+	works := map[string]bool{}
+	for _, n := range s.Nodes {
+		works[n.Name] = n.Working
+	}
+	for range 4 {
+		agree(t, &s)
+	}
+	for _, k := range s.Keys {
+		if !works[k.Owner] || works[k.Pinned] && k.Owner != k.Pinned {
+			t.Fatalf("%s is at %q, it was given to %q", k.Name, k.Owner, k.Pinned)
+		}
+	}
+	if claimed, released := agree(t, &s); claimed+released > 0 {
+		t.Fatalf("in the fifth beat %d keys are claimed and %d released", claimed, released)
 	}
 }
 

@@ -23,6 +23,9 @@ var update = flag.Bool("update", false, "write what the stories do into testdata
 //	beat [A B]                 these nodes act, in this order (default all, by name), each on a fresh look; then a beat passes
 //	rush [A B]                 the same, but all look before any acts
 //	release A 5                a person makes A give back some keys
+//	assign key/003 B           a person gives B a key, for as long as B works
+//	unassign key/003           that is over
+//	who key/003                says who owns it
 //	fail A                     A can't look after a key of its own, and gives it back
 //	free B                     the leases of B's keys end
 //	stop B                     B acts no more
@@ -116,6 +119,15 @@ func (w *world) obey(words []string, out *strings.Builder) error {
 			w.keys[key] = lease{since: w.now, given: true, rest: w.now + minute}
 		}
 		return err
+	case "assign", "unassign":
+		k, ok := w.keys[arg(0)]
+		if !ok {
+			return fmt.Errorf("no key %q", arg(0))
+		}
+		k.pinned = arg(1)
+		w.keys[arg(0)] = k
+	case "who":
+		fmt.Fprintf(out, "%s is owned by %q\n", arg(0), w.keys[arg(0)].owner)
 	case "fail":
 		w.keys[w.owned(m.Name)[0]] = lease{since: w.now, given: true, failed: m.Name}
 	case "free":

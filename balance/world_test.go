@@ -35,6 +35,8 @@ type lease struct {
 
 	// of an unowned key: the node that gave it back because it could not look after it
 	failed string
+
+	pinned string // the node that a person gave it to
 }
 
 // member is a node whose membership lease lives. It may be dead or paused all the same.
@@ -67,7 +69,7 @@ func (w *world) create(n int, owner string) {
 func (w *world) free(node string) {
 	for name, k := range w.keys {
 		if k.owner == node {
-			w.keys[name] = lease{since: w.now, rest: k.rest}
+			w.keys[name] = lease{since: w.now, rest: k.rest, pinned: k.pinned}
 		}
 	}
 }
@@ -92,7 +94,8 @@ func (w *world) view(self string) Snapshot {
 		s.Nodes = append(s.Nodes, m.Node)
 	}
 	for name, k := range w.keys {
-		key := Key{Name: name, Owner: k.owner, Given: k.given, Resting: k.rest > w.now}
+		key := Key{Name: name, Owner: k.owner, Given: k.given, Resting: k.rest > w.now,
+			Pinned: k.pinned}
 		if k.owner == "" {
 			key.Free, key.Failed = (w.now-k.since)/beat, k.failed == self && self != ""
 		}
@@ -114,15 +117,21 @@ func (w *world) apply(self string, working bool, p Plan) {
 			w.refused++
 			continue
 		}
-		w.keys[name] = lease{owner: self, rest: k.rest}
+		w.keys[name] = lease{owner: self, rest: k.rest, pinned: k.pinned}
 		w.changes++
+	}
+	for _, name := range p.Unpinned {
+		if k := w.keys[name]; k.owner == self {
+			k.pinned = ""
+			w.keys[name] = k
+		}
 	}
 	for _, name := range p.Release {
 		k := w.keys[name]
 		if k.owner != self {
 			continue
 		}
-		if k = (lease{since: w.now, rest: k.rest}); working {
+		if k = (lease{since: w.now, rest: k.rest, pinned: k.pinned}); working {
 			k.given, k.rest = true, w.now+minute
 			w.moves[name] = append(w.moves[name], w.now)
 		}
