@@ -70,6 +70,7 @@ type post struct {
 	over    error // lease.ErrLost or lease.ErrReleased; nil = it stands, as far as is known
 	stop    context.CancelCauseFunc
 	running bool
+	told    bool  // whoever looks after it was told to finish
 	leaving error // why the key is to be given back; nil = it is not
 }
 
@@ -99,13 +100,17 @@ func (s *Scheduler) claim(ctx context.Context, v *view) error {
 	s.confirm(v)
 	err := s.snapshot(ctx, v)
 	cause := ErrGiveBack
-	if s.leaving() {
+	switch m := v.find(s.conf.Name); {
+	case s.leaving():
 		cause = ErrStopping
+	case m != nil && m.State != Working:
+		cause = errDrained
 	}
-	var names []string
+	var names, unpinned []string
 	for _, snapshot := range v.snapshots[:v.own] {
 		plan := balance.Claims(snapshot)
 		names = append(names, plan.Claim...)
+		unpinned = append(unpinned, plan.Unpinned...)
 		v.refused = append(v.refused, plan.Refused...)
 		for _, name := range plan.Release {
 			s.ask(name, cause)
@@ -116,9 +121,10 @@ func (s *Scheduler) claim(ctx context.Context, v *view) error {
 	}
 	v.budget = v.fault()
 	s.unreached(v)
-	err = errors.Join(err, s.alarm(ctx))
+	err = errors.Join(err, s.alarm(ctx), s.unpin(ctx, v, unpinned), s.settleSettings(ctx, v))
 	s.mu.Lock()
 	s.seen = v
+	s.keep(v)
 	s.judges = v.calm &&
 		(v.alone(s.conf.Name) || v.chore.Holder == holderOf(s.conf.Name, s.conf.Start) ||
 			v.chore.Until <= v.now)
@@ -245,14 +251,14 @@ func (m moved) value() []byte {
 func (s *Scheduler) man(p *post) {
 	held := p.held
 	ctx, stop := context.WithCancelCause(held)
-	p.stop, p.running = stop, true
+	p.stop, p.running, p.told = stop, true, false
 	s.looks.Go(func() {
 		defer func() {
 			stop(nil)
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			p.running = false
-			if p.leaving == nil && s.holds(p) == nil {
+			if p.leaving == nil && !p.told && s.holds(p) == nil {
 				p.leaving = errDone
 			}
 		}()
@@ -316,6 +322,10 @@ var (
 	errAsked = fmt.Errorf("%w: somebody asked for it", ErrGiveBack)
 )
 
+// errDrained: the node takes nothing new at present. What is not given back when it works again it
+// keeps.
+var errDrained = fmt.Errorf("%w: the node does not work", ErrGiveBack)
+
 // leave asks whoever looks after a post to finish. The first cause stays. The scheduler's lock is
 // held.
 func (p *post) leave(cause error) {
@@ -324,6 +334,7 @@ func (p *post) leave(cause error) {
 	}
 	p.leaving = cause
 	if p.running {
+		p.told = true
 		p.stop(cause)
 	}
 }
@@ -347,6 +358,7 @@ func (s *Scheduler) ask(name string, cause error) {
 // forgets those that were lost.
 func (s *Scheduler) giveBack(ctx context.Context) error {
 	var back, gone []*post
+	var unpinned []string
 	s.mu.Lock()
 	for name, p := range s.posts {
 		switch err := s.holds(p); {
@@ -358,13 +370,19 @@ func (s *Scheduler) giveBack(ctx context.Context) error {
 		case p.leaving != nil:
 			if back = append(back, p); p.leaving == errDone || p.leaving == errAsked {
 				s.failed[name] = time.Now()
+				unpinned = append(unpinned, name)
 			}
 		case err == nil:
 			s.man(p)
 		}
 	}
+	seen := s.seen
 	s.mu.Unlock()
-	return errors.Join(s.end(ctx, back, false), s.end(ctx, gone, true))
+	err := errors.Join(s.end(ctx, back, false), s.end(ctx, gone, true))
+	if seen != nil {
+		err = errors.Join(err, s.unpin(ctx, seen, unpinned))
+	}
+	return err
 }
 
 // end ends claims, at once for whoever looks after them, and forgets the posts when the store has

@@ -17,14 +17,22 @@ import (
 // forever is the time to live of what stands until somebody takes it back.
 const forever = 100 * 365 * 24 * time.Hour
 
-// RefusedError says why a node is not drained without force.
+// RefusedError says why something is not done with a node.
 type RefusedError struct {
-	Node   string
-	Reason string
-	Budget balance.Budget // as it would be with the node drained
+	Verb     string // what was to be done: "drain", …
+	Node     string
+	Reason   string
+	Forcible bool           // with force it is done all the same
+	Budget   balance.Budget // of a drain: as it would be with the node drained
 }
 
-func (e *RefusedError) Error() string { return fmt.Sprintf("drain node %q: %s", e.Node, e.Reason) }
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("%s node %q: %s", e.Verb, e.Node, e.Reason)
+}
+
+func undrainable(node, reason string, after balance.Budget) error {
+	return &RefusedError{Verb: "drain", Node: node, Reason: reason, Forcible: true, Budget: after}
+}
 
 // Drain lets a node take nothing new and give its keys back after their current work, within a
 // beat. Without force it is refused (*RefusedError) when it is the last that works, or when the
@@ -47,12 +55,6 @@ func (s *Scheduler) drain(ctx context.Context, node, by string, force bool) erro
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	seen := s.seen
-	s.mu.Unlock()
-	if seen == nil {
-		return store.ErrNotYet
-	}
 	turn, err := s.drainTurn(ctx)
 	if err != nil {
 		return err
@@ -60,13 +62,10 @@ func (s *Scheduler) drain(ctx context.Context, node, by string, force bool) erro
 	defer s.conf.Leases.EndAll(context.WithoutCancel(ctx), turn, true) // else it ends by itself
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	beat, err := s.conf.Leases.Beat(ctx, nil, s.conf.TTL, prefixes()...)
+	v, err := s.fresh(ctx)
 	if err != nil {
 		return err
 	}
-	v := s.read(beat, time.Now())
-	v.lists = seen.lists
-	s.share(&v)
 	v.budget = v.fault()
 	if v.find(node) == nil {
 		return store.ErrNotFound
@@ -140,34 +139,10 @@ func (v *view) drainable(node string) error {
 	case !was: // it works no more: draining it takes nothing away
 		return nil
 	case working == 0:
-		return &RefusedError{node, "it is the last node that works", after}
+		return undrainable(node, "it is the last node that works", after)
 	case after.Broken() && after.AtOnce < v.budget.AtOnce:
-		return &RefusedError{
-			node, fmt.Sprintf("%d nodes could die at once then, and %d is promised", after.AtOnce,
-				after.Tolerance), after,
-		}
-	}
-	return nil
-}
-
-// GiveBack asks whichever node owns a key to give it back after its current work, within two beats.
-// Others are to try for it first.
-func (s *Scheduler) GiveBack(ctx context.Context, kind, key string) error {
-	name := kind + "/" + key
-	s.mu.Lock()
-	v := s.seen
-	s.mu.Unlock()
-	if v == nil {
-		return fmt.Errorf("give back %q: %w", name, store.ErrNotYet)
-	}
-	if v.kinds[name] == nil && v.claims[name].Name == "" {
-		return fmt.Errorf("give back %q: %w", name, store.ErrNotFound)
-	}
-	wants := []store.Lease{{Name: givePrefix + name}}
-	if _, err := s.conf.Leases.AcquireAll(
-		ctx, givePrefix, wants, 2*s.conf.Beat, math.MaxInt64,
-	); err != nil {
-		return fmt.Errorf("give back %q: %w", name, err)
+		return undrainable(node, fmt.Sprintf("%d nodes could die at once then, and %d is promised",
+			after.AtOnce, after.Tolerance), after)
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ const (
 	// a majority of the others can't reach it: it claims nothing and gives its keys back
 	Unreachable State = "unreachable"
 	Offline     State = "offline" // its lease has expired or ended
+	Left        State = "left"    // in order, a while ago: it is no member any more
 )
 
 // Member is a node: what it says of itself in the value of its membership, and what follows from
@@ -49,6 +50,7 @@ type Member struct {
 	// the place at which its process has the guard, from before this was written until its death
 	Guard string `json:"guard,omitempty"`
 
+	Down    int64          `json:"-"` // of one that is offline, or left: since when
 	Name    string         `json:"-"`
 	State   State          `json:"-"`
 	Seen    int64          `json:"-"` // when its membership was renewed last, by the store's clock

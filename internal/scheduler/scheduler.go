@@ -77,8 +77,11 @@ type Config struct {
 	Tolerance int
 	// Alarm is raised when the node owns more keys than this. Default 0: never.
 	Alarm int
-	// Limits of what the node claims and gives back in one beat.
+	// Limits of what the node claims and gives back in one beat. Rebalance is what a new cluster
+	// begins with.
 	Limits balance.Limits
+	// Chosen: somebody chose Limits.Rebalance, and is told when the cluster has another.
+	Chosen bool
 	// Busy says how busy the node is. Default: not at all.
 	Busy func() balance.Busyness
 
@@ -157,7 +160,8 @@ type Scheduler struct {
 	kinds   []*Kind
 	full    bool // the store had no room at the last round
 	alarmed bool
-	alarms  int // that were told, and their ends
+	alarms  int  // that were told, and their ends
+	differs bool // that the cluster has another setting than this node was said, if it has
 	checks  checks
 	upkeep  upkeep
 

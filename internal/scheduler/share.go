@@ -65,12 +65,12 @@ func (s *Scheduler) list(ctx context.Context, v *view) (err error) {
 func (s *Scheduler) share(v *view) (since map[string]time.Time) {
 	since = make(map[string]time.Time)
 	v.own = 1
-	v.snapshots = []balance.Snapshot{{Self: s.conf.Name, Nodes: v.nodes(""), Limits: s.conf.Limits}}
+	v.snapshots = []balance.Snapshot{{Self: s.conf.Name, Nodes: v.nodes(""), Limits: s.limits(v)}}
 	for _, l := range v.lists {
 		into := &v.snapshots[0]
 		if nodes := v.nodes(l.name); !slices.Equal(nodes, into.Nodes) {
 			v.snapshots = append(v.snapshots, balance.Snapshot{
-				Self: s.conf.Name, Nodes: nodes, Limits: s.conf.Limits,
+				Self: s.conf.Name, Nodes: nodes, Limits: s.limits(v),
 			})
 			into = &v.snapshots[len(v.snapshots)-1]
 		}
@@ -109,6 +109,9 @@ func (v *view) fault() balance.Budget {
 func (s *Scheduler) key(v *view, name string, since map[string]time.Time) balance.Key {
 	row := v.claims[name]
 	k := balance.Key{Name: name, Owner: v.owner(row)}
+	if p := v.pins[name]; p != nil {
+		k.Pinned = p.Node
+	}
 	if p := s.posts[name]; p != nil && s.mayHold(p) {
 		k.Owner, k.Resting = s.conf.Name, p.rest > v.now
 	}

@@ -30,16 +30,21 @@ type Chores interface {
 
 // Names of leases begin with what they are about.
 const (
-	nodePrefix  = "node/"     // membership, by node
-	claimPrefix = "claim/"    // who looks after a key, by kind and key
-	chorePrefix = "chore/"    // who does what one does for all
-	drainPrefix = "drain/"    // a node that is to take nothing new
-	givePrefix  = "giveback/" // a claim that its owner is asked to give back
+	nodePrefix    = "node/"     // membership, by node
+	claimPrefix   = "claim/"    // who looks after a key, by kind and key
+	chorePrefix   = "chore/"    // who does what one does for all
+	drainPrefix   = "drain/"    // a node that is to take nothing new
+	givePrefix    = "giveback/" // a claim that its owner is asked to give back
+	clusterPrefix = "cluster/"  // what holds for all nodes
 )
+
+// AssignPrefix begins the names of the rows of keys that people gave to nodes: kind and key follow.
+const AssignPrefix = "assign/"
 
 // prefixes are those that a scheduler reads.
 func prefixes() []string {
-	return []string{nodePrefix, claimPrefix, chorePrefix, drainPrefix, givePrefix}
+	return []string{nodePrefix, claimPrefix, chorePrefix, drainPrefix, givePrefix,
+		AssignPrefix, clusterPrefix}
 }
 
 // drawer is the store as a keeper of leases sees it. A renewal brings back what all hold, in the

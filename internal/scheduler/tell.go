@@ -1,11 +1,13 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/rotahq/rota/internal/store"
 )
@@ -42,6 +44,19 @@ type told struct {
 	Nodes   map[string]standing `json:"nodes"`
 	Broken  bool                `json:"broken,omitempty"`  // the budget is
 	Changes int64               `json:"changes,omitempty"` // of that, so far
+	// nodes that left in order within a day, and have not come back: at most mostLeft
+	Left map[string]departed `json:"left,omitempty"`
+}
+
+// mostLeft bounds the nodes that left which are remembered: nodes may have a new name at each
+// start.
+const mostLeft = 100
+
+// departed is a node that left in order.
+type departed struct {
+	Address string `json:"address,omitempty"`
+	Joined  int64  `json:"joined,omitempty"` // as the node said
+	Down    int64  `json:"down"`             // when it was seen, by the store's clock
 }
 
 // standing is what people know of a node.
@@ -51,10 +66,14 @@ type standing struct {
 	Changes int64 `json:"changes"` // so far
 	// since when it is offline, in microseconds by the store's clock
 	Gone int64 `json:"gone,omitempty"`
+	// what is remembered of one that leaves
+	Address string `json:"address,omitempty"`
+	Joined  int64  `json:"joined,omitempty"`
 }
 
 func (t told) equal(o told) bool {
-	return t.Broken == o.Broken && t.Changes == o.Changes && maps.Equal(t.Nodes, o.Nodes)
+	return t.Broken == o.Broken && t.Changes == o.Changes && maps.Equal(t.Nodes, o.Nodes) &&
+		maps.Equal(t.Left, o.Left)
 }
 
 func toldOf(row store.Lease) told {
@@ -76,7 +95,10 @@ func (s *Scheduler) told(v *view) told {
 	}
 	for _, m := range v.members {
 		was, known := v.told.Nodes[m.Name]
-		is := standing{State: m.State, Token: m.token, Changes: was.Changes}
+		is := standing{
+			State: m.State, Token: m.token, Changes: was.Changes, Address: m.Address,
+			Joined: m.Joined,
+		}
 		if m.State == Offline {
 			if is.Gone = was.Gone; is.Gone == 0 {
 				is.Gone = v.now
@@ -90,7 +112,32 @@ func (s *Scheduler) told(v *view) told {
 		}
 		t.Nodes[m.Name] = is
 	}
+	t.Left = v.left()
 	return t
+}
+
+// left are the nodes that left in order lately, as far as nobody was told of before.
+func (v *view) left() map[string]departed {
+	left := map[string]departed{}
+	for name, l := range v.told.Left {
+		if v.find(name) == nil && l.Down+buried.Microseconds() > v.now {
+			left[name] = l
+		}
+	}
+	for name, was := range v.told.Nodes {
+		if v.find(name) == nil && was.State != Offline {
+			left[name] = departed{was.Address, was.Joined, v.now}
+		}
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(left), func(a, b string) int {
+		return cmp.Or(cmp.Compare(left[b].Down, left[a].Down), cmp.Compare(a, b))
+	})[min(mostLeft, len(left)):] {
+		delete(left, name)
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return left
 }
 
 // tell tells people what has changed since they were told last. Whoever does the chores calls it,

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -21,13 +22,16 @@ type view struct {
 	// by name; those whose lease expired or was ended by others are Offline
 	members []*Member
 	// Until is when the holder's membership expires; 0 also where that is gone
-	claims  map[string]store.Lease
-	drains  map[string]bool
-	asked   []store.Lease // to give claims back
-	litter  []store.Lease // that nobody needs any more
-	chore   store.Lease
-	told    told // people know it
-	expired bool // something has, and was not ended yet
+	claims map[string]store.Lease
+	drains map[string]bool
+	asked  []store.Lease // to give claims back
+	// by kind and key: those that people gave to nodes
+	pins      map[string]*pin
+	rebalance *balance.Rebalance // of the whole cluster; nil = nothing stands yet
+	litter    []store.Lease      // that nobody needs any more
+	chore     store.Lease
+	told      told // people know it
+	expired   bool // something has, and was not ended yet
 
 	lists     []list             // of all keys; those of this node's own kinds come first
 	kinds     map[string]*Kind   // of this node's own, by kind and key
@@ -51,6 +55,7 @@ func (s *Scheduler) read(beat store.Beat, at time.Time) view {
 	v := view{
 		at: at, now: beat.Now, calm: s.keeper.Calm(at),
 		claims: make(map[string]store.Lease, len(beat.Leases)), drains: map[string]bool{},
+		pins: map[string]*pin{},
 	}
 	if s.conf.Alone {
 		v.calm = true
@@ -66,6 +71,12 @@ func (s *Scheduler) read(beat store.Beat, at time.Time) view {
 			v.claims[name] = row
 		case drainPrefix:
 			v.drains[name] = row.Until > v.now
+		case AssignPrefix:
+			if p := pinOf(row, v.now); p != nil {
+				v.pins[name] = p
+			} else if row.Until == 0 {
+				v.litter = append(v.litter, row)
+			}
 		case givePrefix:
 			if row.Until > v.now {
 				v.asked = append(v.asked, row)
@@ -74,6 +85,8 @@ func (s *Scheduler) read(beat store.Beat, at time.Time) view {
 			}
 		}
 		switch row.Name {
+		case settingsName:
+			v.settings(row)
 		case choreName:
 			v.chore = row
 		case toldName:
@@ -82,6 +95,9 @@ func (s *Scheduler) read(beat store.Beat, at time.Time) view {
 	}
 	v.expire()
 	for _, m := range v.members {
+		if gone := v.told.Nodes[m.Name].Gone; gone != 0 && m.State == Offline {
+			m.Down = gone
+		}
 		m.Strikes = strikesOf(m, v.members)
 		switch {
 		case m.State == Offline:
@@ -94,13 +110,24 @@ func (s *Scheduler) read(beat store.Beat, at time.Time) view {
 	return v
 }
 
+// settings reads what holds for all nodes.
+func (v *view) settings(row store.Lease) {
+	var is settings
+	if json.Unmarshal(row.Value, &is) != nil {
+		return
+	}
+	if r, known := rebalances[is.Rebalance]; known {
+		v.rebalance = &r
+	}
+}
+
 // member reads a membership. Who leaves in order takes its row along, so one that has ended is of
 // the dead.
 func (v *view) member(row store.Lease, ttl time.Duration) {
 	m := memberOf(row)
 	if m.Seen, m.State = row.Until-ttl.Microseconds(), Working; row.Until == 0 ||
 		row.Until <= v.now && v.calm {
-		m.State = Offline
+		m.State, m.Down = Offline, row.Until // people are told with the next chores
 	}
 	if row.Until == 0 {
 		m.Seen = 0
@@ -181,12 +208,15 @@ type Cluster struct {
 	Now     time.Time // by the store's clock
 	Keys    int       // K
 	Working int       // S
-	Nodes   []Member  // by name; without those that left in order
+	Nodes   []Member  // by name; also those that left in order, or died, within a day
 	// the owner of each key, "" when nobody looks after it; by kind and key
 	Owned   map[string]string
 	Refused []balance.Refusal // unowned keys that this node leaves, and why
 	Budget  balance.Budget
 	Chores  string // the node that did the chores last
+	// Rebalance is when nodes give keys back, auto or manual; "" = that is not settled yet.
+	Rebalance string
+	Pins      map[string]Pin // keys that people gave to nodes, by kind and key
 }
 
 // Cluster is what this node saw with its last beat; nothing, and Now is zero, before the first.
@@ -203,7 +233,10 @@ func (s *Scheduler) Cluster() Cluster {
 func (v *view) cluster() Cluster {
 	c := Cluster{
 		Now: time.UnixMicro(v.now), Owned: make(map[string]string, len(v.kinds)),
-		Refused: v.refused, Budget: v.budget,
+		Refused: v.refused, Budget: v.budget, Pins: v.pinned(),
+	}
+	if v.rebalance != nil {
+		c.Rebalance = nameOf(*v.rebalance)
 	}
 	c.Chores, _, _ = strings.Cut(v.chore.Holder, "@")
 	owned := map[string]int{}
@@ -234,6 +267,14 @@ func (v *view) cluster() Cluster {
 		}
 		c.Nodes = append(c.Nodes, m)
 	}
+	for name, l := range v.told.Left {
+		if v.find(name) == nil {
+			c.Nodes = append(c.Nodes, Member{
+				Name: name, State: Left, Address: l.Address, Joined: l.Joined, Down: l.Down,
+			})
+		}
+	}
+	slices.SortFunc(c.Nodes, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	return c
 }
 

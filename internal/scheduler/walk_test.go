@@ -31,7 +31,7 @@ func walk(t *testing.T, seed uint64) {
 	}
 	for range 60 {
 		n := alive()
-		switch rng.IntN(12) {
+		switch rng.IntN(15) {
 		case 0:
 			if !n.dead {
 				h.kill(n.name)
@@ -64,6 +64,18 @@ func walk(t *testing.T, seed uint64) {
 				h.mu.Unlock()
 				jumped = time.Now()
 			}
+		case 12:
+			h.mu.Lock()
+			key := h.keys[rng.IntN(len(h.keys))]
+			h.mu.Unlock()
+			n.Assign(t.Context(), Assignment{
+				Kind: "key", Key: key, Node: names[rng.IntN(len(names))],
+				For: time.Duration(1+rng.IntN(30)) * time.Second, Force: rng.IntN(2) == 0,
+			})
+		case 13:
+			n.Shed(t.Context(), Shedding{Node: n.name, Count: rng.IntN(4), Force: rng.IntN(2) == 0})
+		case 14:
+			n.SetRebalance(t.Context(), []string{"auto", "manual"}[rng.IntN(2)])
 		case 9:
 			luck := rand.New(rand.NewPCG(seed, uint64(h.starts)))
 			n.door.mu.Lock()
@@ -95,6 +107,9 @@ func walk(t *testing.T, seed uint64) {
 		if err := h.nodes[name].Undrain(t.Context(), name); err != nil {
 			t.Error(err)
 		}
+	}
+	if err := h.nodes["a"].SetRebalance(t.Context(), "auto"); err != nil {
+		t.Error(err)
 	}
 	time.Sleep(15 * time.Second)
 	if n, longest := h.unowned(); longest > 5*time.Second {
