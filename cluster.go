@@ -60,6 +60,8 @@ func (c *cluster) Cluster(context.Context) (store.Cluster, error) {
 		AtOnce: seen.Budget.AtOnce, Store: c.store.kind(),
 		Weakest: seen.Budget.Worst[:min(seen.Budget.AtOnce+1, len(seen.Budget.Worst))],
 		Chores:  []store.Chore{{Name: "beat", Node: seen.Chores}},
+
+		Rebalance: seen.Rebalance,
 	}
 	for _, owner := range seen.Owned {
 		if owner == "" {
@@ -78,7 +80,7 @@ func nodeOf(m *scheduler.Member) store.Node {
 		Score: m.Score, CPU: m.CPU, Memory: m.Memory, Executors: m.Executors, Running: m.Running,
 		Tasks: m.Tasks,
 		Owned: m.Owned, Target: m.Target, Cap: m.Cap, Alarm: m.Alarm, Joined: m.Joined,
-		Seen: m.Seen,
+		Seen: m.Seen, Down: m.Down,
 	}
 	for _, by := range slices.Sorted(maps.Keys(m.Strikes)) {
 		n.Strikes = append(n.Strikes, store.Strike{By: by, Misses: m.Strikes[by]})
@@ -88,11 +90,38 @@ func nodeOf(m *scheduler.Member) store.Node {
 
 // DrainNode lets a node take nothing new. Refused, it is a store.ErrConflict that says why.
 func (c *cluster) DrainNode(ctx context.Context, name, by string, force bool) error {
-	err := c.rounds.Drain(ctx, name, by, force)
-	if refused := (*scheduler.RefusedError)(nil); errors.As(err, &refused) {
-		return fmt.Errorf("%w: %w", store.ErrConflict, refused)
+	return conflict(c.rounds.Drain(ctx, name, by, force))
+}
+
+// conflict makes a refusal a store.ErrConflict, one that force overcomes a store.ErrForcible.
+func conflict(err error) error {
+	refused := (*scheduler.RefusedError)(nil)
+	switch {
+	case !errors.As(err, &refused):
+		return err
+	case refused.Forcible:
+		return fmt.Errorf("%w: %w", store.ErrForcible, refused)
 	}
-	return err
+	return fmt.Errorf("%w: %w", store.ErrConflict, refused)
+}
+
+// ShedNode lets a node give so many keys back.
+func (c *cluster) ShedNode(ctx context.Context, s store.Shedding) ([]string, error) {
+	keys, err := c.rounds.Shed(ctx, scheduler.Shedding(s))
+	return keys, conflict(err)
+}
+
+// SetRebalance says when nodes give keys back, for all of them.
+func (c *cluster) SetRebalance(ctx context.Context, when string) error {
+	return c.rounds.SetRebalance(ctx, when)
+}
+
+// AssignClaim gives a key to a node.
+func (c *cluster) AssignClaim(ctx context.Context, a store.ClaimAssignment) error {
+	kind, key, _ := strings.Cut(a.Key, "/")
+	return conflict(c.rounds.Assign(ctx, scheduler.Assignment{
+		Kind: kind, Key: key, Node: a.Node, By: a.By, For: a.For, Force: a.Force,
+	}))
 }
 
 // UndrainNode lets a node take work again.
@@ -110,7 +139,7 @@ func (c *cluster) UndrainNode(ctx context.Context, name string) error {
 // Claims lists the keys as the store has them now, with those that nobody has claimed yet.
 func (c *cluster) Claims(ctx context.Context) ([]store.Claim, error) {
 	const prefix, nodes = "claim/", "node/" // as package scheduler names them
-	beat, err := c.store.Beat(ctx, nil, c.beat, prefix, nodes)
+	beat, err := c.store.Beat(ctx, nil, c.beat, prefix, nodes, scheduler.AssignPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
@@ -118,6 +147,7 @@ func (c *cluster) Claims(ctx context.Context) ([]store.Claim, error) {
 	for key := range c.rounds.Cluster().Owned {
 		claims[key] = store.Claim{Key: key}
 	}
+	assigned := scheduler.Pins(beat)
 	members := map[string]int64{} // by holder: when the membership ends
 	for _, row := range beat.Leases {
 		if row.Name == store.MembershipOf(row.Holder) {
@@ -137,6 +167,13 @@ func (c *cluster) Claims(ctx context.Context) ([]store.Claim, error) {
 			claim.Since, claim.Until = since(row.Value), row.Until
 		}
 		claims[claim.Key] = claim
+	}
+	for key, pin := range assigned {
+		if claim, exists := claims[key]; exists {
+			claim.Assigned, claim.AssignedBy = pin.Node, pin.By
+			claim.AssignedUntil = pin.Until
+			claims[key] = claim
+		}
 	}
 	return slices.SortedFunc(maps.Values(claims), func(a, b store.Claim) int {
 		return cmp.Compare(a.Key, b.Key)
@@ -176,7 +213,7 @@ func (c *cluster) others() (reachable, away []store.Node) {
 	seen := c.rounds.Cluster()
 	for i := range seen.Nodes {
 		switch m := &seen.Nodes[i]; {
-		case m.Name == c.name || m.State == scheduler.Offline:
+		case m.Name == c.name || m.State == scheduler.Offline || m.State == scheduler.Left:
 		case m.State == scheduler.Unreachable:
 			away = append(away, nodeOf(m))
 		default:

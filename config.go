@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,8 +46,9 @@ type Config struct {
 	Tolerance int
 	// Alarm is raised when this node looks after more claimed keys than this. Default 0: never.
 	Alarm int
-	// Rebalance says when the node gives claimed keys back: "auto" (the default), while it has more
-	// than its share; "manual", only above what it may have at most.
+	// Rebalance is what a new cluster begins with: when nodes give claimed keys back. "auto" (the
+	// default), while one has more than its share; "manual", only above what it may have at most.
+	// What the cluster says by now holds, and the log says so when it is another.
 	Rebalance string
 	// Capacity is how many of its own handlers (see Handle) the node runs at once. Default 8.
 	Capacity int
@@ -122,9 +124,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Tolerance == 0 {
 		c.Tolerance = 1
 	}
-	if c.Rebalance == "" {
-		c.Rebalance = "auto"
-	}
 	if _, err := parseStore(c.Store); err != nil {
 		wrong = append(wrong, err)
 	}
@@ -132,7 +131,7 @@ func (c Config) withDefaults() (Config, error) {
 		wrong = append(wrong,
 			fmt.Errorf("tolerance %d, alarm %d: must not be negative", c.Tolerance, c.Alarm))
 	}
-	if c.Rebalance != "auto" && c.Rebalance != "manual" {
+	if !slices.Contains([]string{"", "auto", "manual"}, c.Rebalance) {
 		wrong = append(wrong, fmt.Errorf("rebalance %q: must be auto or manual", c.Rebalance))
 	}
 	if err := checkAdvertise(c.Advertise); err != nil {

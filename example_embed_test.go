@@ -42,6 +42,7 @@ func ExampleNode_Handler() {
 	server := httptest.NewServer(mux)
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(node.Collector())
+	fmt.Println("the name of the node:", node.Name())
 	fmt.Printf("it listens itself: %t\n", node.Addr() != "") // Config.Listen is empty
 
 	elsewhere, err := client.New(client.Config{Servers: []string{server.URL + "/rota"}})
@@ -54,6 +55,7 @@ func ExampleNode_Handler() {
 	stop()
 	fmt.Println(<-ended)
 	// Output:
+	// the name of the node: example
 	// it listens itself: false
 	// <nil>
 	// <nil>

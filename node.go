@@ -191,10 +191,10 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	}
 	tasks := dispatch.Config{
 		Store: n.store, Holder: holder, Secret: n.store.Secret(), Clock: n.clock, Beat: n.conf.Beat,
-		OfferFor: n.conf.offerFor, Log: n.log,
+		OfferFor: n.conf.offerFor, Log: n.log, Working: n.rounds.Working,
 	}
 	if !n.alone() {
-		tasks.Working, tasks.Reach, tasks.Judges = n.rounds.Working, n.rounds.Reach, n.rounds.Judges
+		tasks.Reach, tasks.Judges = n.rounds.Reach, n.rounds.Judges
 		tasks.Flights = 2 // a database works on several transactions at a time
 		tasks.Company = time.Millisecond
 		if s, ok := n.store.(*shared); ok && s.told {
@@ -249,7 +249,7 @@ func (n *Node) membership() scheduler.Config {
 	} else {
 		c.Peers, c.Guard = n.peers, n.guard
 	}
-	if n.conf.Rebalance == "manual" {
+	if c.Chosen = n.conf.Rebalance != ""; n.conf.Rebalance == "manual" {
 		c.Limits.Rebalance = balance.RebalanceManual
 	}
 	return c
@@ -309,6 +309,9 @@ func (n *Node) holds() int {
 	}
 	return n.tasks.Holding()
 }
+
+// Name is the node's name among its peers, and that of its own worker.
+func (n *Node) Name() string { return n.conf.Name }
 
 // Addr is the address that the API listens on; empty without one.
 func (n *Node) Addr() string {

@@ -135,3 +135,32 @@ func ExampleClient_PutNotifier() {
 	// posted: application/json; charset=utf-8
 	// ops [node.*]
 }
+
+func ExampleClient_AssignClaim() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	_, err := c.PutSchedule(ctx, "nightly", client.ScheduleChange{
+		Cron: new("30 2 * * *"), Queue: new("reports"),
+	})
+	must(err)
+	const key = "schedule/nightly"
+	for {
+		mine, err := c.ClaimsBy(ctx, client.ClaimFilter{Owner: "example", Kind: "schedule"})
+		must(err)
+		if len(mine) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	must(c.SetRebalance(ctx, "manual")) // a person decides who has what
+	must(c.AssignClaim(ctx, key, "example", client.ClaimAssignment{For: time.Hour}))
+	claim, err := c.ClaimOf(ctx, key)
+	must(err)
+	fmt.Println(claim.Key, "was given to", claim.Assigned.Node)
+	_, err = c.ReleaseNode(ctx, "example", client.Shedding{Count: 1})
+	fmt.Println("what was given to a node stays there:", err == nil)
+	// Output:
+	// schedule/nightly was given to example
+	// what was given to a node stays there: true
+}

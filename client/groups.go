@@ -58,6 +58,10 @@ type GroupChange struct {
 	Source *task.Source
 	Policy *PolicyChange
 	Paused *bool
+	// a worker of which nothing is heard for so long loses the group's replicas
+	Silence *time.Duration
+	// a replica whose handler gives no sign for so long is started elsewhere; 0 = never
+	JobSilence *time.Duration
 }
 
 // PolicyChange says what to change of what a group's supervisor may do by itself.
@@ -70,7 +74,10 @@ type PolicyChange struct {
 
 // MarshalJSON writes the fields that are set, as the API reads them.
 func (g GroupChange) MarshalJSON() ([]byte, error) {
-	f := groupFields{Replicas: g.Replicas, Selector: g.Selector, Spread: g.Spread, Paused: g.Paused}
+	f := groupFields{
+		Replicas: g.Replicas, Selector: g.Selector, Spread: g.Spread, Paused: g.Paused,
+		Silence: (*duration)(g.Silence), JobSilence: (*duration)(g.JobSilence),
+	}
 	if s := g.Source; s != nil {
 		f.Source = new(sourceOf(*s))
 	}
@@ -82,12 +89,14 @@ func (g GroupChange) MarshalJSON() ([]byte, error) {
 
 // groupFields is a group's configuration in the API's JSON; nil fields are left out.
 type groupFields struct {
-	Replicas *int               `json:"replicas,omitempty"`
-	Selector *map[string]string `json:"selector,omitempty"`
-	Spread   *string            `json:"spread,omitempty"`
-	Source   *sourceFields      `json:"source,omitempty"`
-	Policy   *policyFields      `json:"policy,omitempty"`
-	Paused   *bool              `json:"paused,omitempty"`
+	Replicas   *int               `json:"replicas,omitempty"`
+	Selector   *map[string]string `json:"selector,omitempty"`
+	Spread     *string            `json:"spread,omitempty"`
+	Source     *sourceFields      `json:"source,omitempty"`
+	Policy     *policyFields      `json:"policy,omitempty"`
+	Paused     *bool              `json:"paused,omitempty"`
+	Silence    *duration          `json:"silence,omitempty"`
+	JobSilence *duration          `json:"job_silence,omitempty"`
 }
 
 type sourceFields struct {
@@ -153,6 +162,7 @@ func overGroup(g *Group) groupView {
 		groupFields: groupFields{
 			Replicas: &g.Replicas, Selector: &g.Selector, Spread: &g.Spread,
 			Source: new(sourceOf(g.Source)), Paused: &g.Paused,
+			Silence: (*duration)(&g.Silence), JobSilence: (*duration)(&g.JobSilence),
 			Policy: &policyFields{
 				&p.Moves, &p.New, (*duration)(&p.Penalty), (*duration)(&p.Warmup),
 			},

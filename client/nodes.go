@@ -12,8 +12,7 @@ import (
 
 func nodePath(name string) string { return "/v1/nodes/" + url.PathEscape(name) }
 
-// Nodes lists the nodes, by name. Those that left in order are not there; those that died are, for
-// a day.
+// Nodes lists the nodes, by name, also those that left in order or died within a day.
 func (c *Client) Nodes(ctx context.Context) ([]view.Node, error) {
 	nodes, err := list[view.Node](ctx, c, "/v1/nodes")
 	if err != nil {
@@ -46,42 +45,6 @@ func (c *Client) UndrainNode(ctx context.Context, name string) error {
 		ctx, request{method: http.MethodPost, path: nodePath(name) + "/undrain", safe: true}, nil,
 	); err != nil {
 		return fmt.Errorf("undrain node %q: %w", name, err)
-	}
-	return nil
-}
-
-// Claims lists the keys that nodes look after, by key.
-func (c *Client) Claims(ctx context.Context) ([]view.Claim, error) {
-	claims, err := list[view.Claim](ctx, c, "/v1/claims")
-	if err != nil {
-		return nil, fmt.Errorf("list claims: %w", err)
-	}
-	return claims, nil
-}
-
-// ReleaseClaim asks the node that looks after a key to give it back after its current work; others
-// take it then.
-func (c *Client) ReleaseClaim(ctx context.Context, key string) error {
-	body, err := json.Marshal(struct {
-		Key string `json:"key"`
-	}{key})
-	if err == nil {
-		err = c.send(ctx,
-			request{method: http.MethodPost, path: "/v1/claims/release", body: body, safe: true},
-			nil)
-	}
-	if err != nil {
-		return fmt.Errorf("release %q: %w", key, err)
-	}
-	return nil
-}
-
-// RescanClaims waits until the node that answers has looked at all keys again.
-func (c *Client) RescanClaims(ctx context.Context) error {
-	if err := c.send(
-		ctx, request{method: http.MethodPost, path: "/v1/claims/rescan", safe: true}, nil,
-	); err != nil {
-		return fmt.Errorf("rescan claims: %w", err)
 	}
 	return nil
 }

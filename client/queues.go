@@ -139,10 +139,17 @@ func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
 
 // list reads all pages at path.
 func list[T any](ctx context.Context, c *Client, path string) (all []T, err error) {
+	return listBy[T](ctx, c, path, url.Values{})
+}
+
+// listBy reads all pages of what a query selects. It adds to the query.
+func listBy[T any](
+	ctx context.Context, c *Client, path string, query url.Values,
+) (all []T, err error) {
 	for cursor := ""; ; {
 		var p page[T]
 		if err := c.get(
-			ctx, request{path: path, query: paged(url.Values{}, cursor, limits.MaxHold)}, &p,
+			ctx, request{path: path, query: paged(query, cursor, limits.MaxHold)}, &p,
 		); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ type Cluster struct {
 	Working   int     `json:"S" doc:"nodes that work"`
 	Unowned   int     `json:"unowned" doc:"keys that nobody looks after just now"`
 	Tolerance int     `json:"tolerance" doc:"n: so many nodes may die at once by the configuration, the smallest of the nodes' own"`
+	Rebalance string  `json:"rebalance" enum:"auto,manual" doc:"when nodes give keys back: auto, while one has more than its share and another fewer; manual, only what is above their caps"`
 	Nodes     []Node  `json:"nodes" nullable:"false"`
 	Budget    Budget  `json:"budget"`
 	Store     string  `json:"store" doc:"kind of store"`

@@ -120,6 +120,10 @@ var rights = map[string]right{
 	"GET /v1/claims":                toRead,
 	"POST /v1/claims/rescan":        toOperate,
 	"POST /v1/claims/release":       toOperate,
+	"GET /v1/claims/{key}":          toRead,
+	"POST /v1/claims/assign":        toOperate,
+	"POST /v1/nodes/{node}/release": toOperate,
+	"PUT /v1/cluster":               toOperate,
 	"GET /v1/cluster":               toRead,
 
 	"GET /v1/events":                 toRead,

@@ -37,13 +37,15 @@ type GroupViews interface {
 
 // GroupConf is the whole configuration of a group. It is exported as TaskItem is.
 type GroupConf struct {
-	Name     string            `json:"name"`
-	Replicas int               `json:"replicas" doc:"of each job, on different workers"`
-	Selector map[string]string `json:"selector" doc:"labels that a worker must have"`
-	Spread   string            `json:"spread" enum:"zone,worker" doc:"what the replicas of a job are spread over: zones where workers say theirs, or workers only"`
-	Source   groupSource       `json:"source"`
-	Policy   groupPolicy       `json:"policy"`
-	Paused   bool              `json:"paused" doc:"nothing is started, moved or ended; what runs goes on"`
+	Name       string            `json:"name"`
+	Replicas   int               `json:"replicas" doc:"of each job, on different workers"`
+	Selector   map[string]string `json:"selector" doc:"labels that a worker must have"`
+	Spread     string            `json:"spread" enum:"zone,worker" doc:"what the replicas of a job are spread over: zones where workers say theirs, or workers only"`
+	Source     groupSource       `json:"source"`
+	Policy     groupPolicy       `json:"policy"`
+	Paused     bool              `json:"paused" doc:"nothing is started, moved or ended; what runs goes on"`
+	Silence    duration          `json:"silence" doc:"a worker of which nothing is heard for so long loses the group's replicas; one that serves several groups goes by the shortest"`
+	JobSilence duration          `json:"job_silence" doc:"a replica whose handler gives no sign for so long is started elsewhere; 0s = never"`
 }
 
 type groupSource struct {
@@ -107,6 +109,7 @@ func groupConfOf(g *task.Group) GroupConf {
 		},
 		Policy: groupPolicy{g.Policy.Moves, g.Policy.New, duration{g.Policy.Penalty},
 			duration{g.Policy.Warmup}}, Paused: g.Paused,
+		Silence: duration{g.Silence}, JobSilence: duration{g.JobSilence},
 	}
 }
 
@@ -150,12 +153,14 @@ func budgetOf(b *store.JobBudget) jobBudget {
 // groupIn is the body that changes a configuration. What is left out stays as it is, or gets its
 // default in a new group.
 type groupIn struct {
-	Replicas *int               `json:"replicas,omitempty" minimum:"1" maximum:"1000" doc:"of each job, on different workers; 1"`
-	Selector *map[string]string `json:"selector,omitempty" doc:"labels that a worker must have, all of them"`
-	Spread   *string            `json:"spread,omitempty" enum:"zone,worker" doc:"what the replicas of a job are spread over: zones where workers say theirs, or workers only; zone"`
-	Source   *sourceIn          `json:"source,omitempty"`
-	Policy   *policyIn          `json:"policy,omitempty"`
-	Paused   *bool              `json:"paused,omitempty" doc:"nothing is started, moved or ended; what runs goes on"`
+	Replicas   *int               `json:"replicas,omitempty" minimum:"1" maximum:"1000" doc:"of each job, on different workers; 1"`
+	Selector   *map[string]string `json:"selector,omitempty" doc:"labels that a worker must have, all of them"`
+	Spread     *string            `json:"spread,omitempty" enum:"zone,worker" doc:"what the replicas of a job are spread over: zones where workers say theirs, or workers only; zone"`
+	Source     *sourceIn          `json:"source,omitempty"`
+	Policy     *policyIn          `json:"policy,omitempty"`
+	Paused     *bool              `json:"paused,omitempty" doc:"nothing is started, moved or ended; what runs goes on"`
+	Silence    *duration          `json:"silence,omitempty" doc:"a worker of which nothing is heard for so long loses the group's replicas; one that serves several groups goes by the shortest; 15s, 3s to 24h"`
+	JobSilence *duration          `json:"job_silence,omitempty" doc:"a replica whose handler gives no sign (a line of its log, a beat's alive) for so long is started elsewhere, and its worker told to end it; 0s = never, or at least 3s"`
 }
 
 type sourceIn struct {
@@ -179,6 +184,8 @@ func (in *groupIn) change(g *task.Group, _ bool) error {
 	set(&g.Selector, in.Selector)
 	set(&g.Spread, in.Spread)
 	set(&g.Paused, in.Paused)
+	setSpan(&g.Silence, in.Silence)
+	setSpan(&g.JobSilence, in.JobSilence)
 	if s := in.Source; s != nil {
 		if s.Kind != nil && *s.Kind != g.Source.Kind {
 			g.Source = task.Source{Kind: *s.Kind, Every: g.Source.Every}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -19,6 +18,8 @@ type Cluster interface {
 	Workers
 	Nodes
 	Claims
+	// SetRebalance says when nodes give keys back, for all of them: auto or manual.
+	SetRebalance(ctx context.Context, when string) error
 }
 
 // Workers looks after the workers of all nodes, or, with here, of this node only: so one node asks
@@ -40,18 +41,9 @@ type Nodes interface {
 	// store.ErrConflict when too much would depend on the others then.
 	DrainNode(ctx context.Context, name, by string, force bool) error
 	UndrainNode(ctx context.Context, name string) error
-}
-
-// Claims looks after the keys of which each has one node.
-type Claims interface {
-	// Claims lists them by key.
-	Claims(context.Context) ([]store.Claim, error)
-	// Rescan returns when this node has looked at all keys again, and claimed what is for it to
-	// claim.
-	Rescan(context.Context) error
-	// ReleaseClaim asks the owner of a key to give it back after its current work; others are to
-	// try first.
-	ReleaseClaim(ctx context.Context, key string) error
+	// ShedNode lets a node give so many keys back, and answers which. It is a store.ErrConflict
+	// when the node does not work or, without force, when the others may not own so many more.
+	ShedNode(ctx context.Context, s store.Shedding) (keys []string, err error)
 }
 
 // nodeOf is the node as it is shown.
@@ -65,7 +57,7 @@ func nodeOf(n *store.Node) view.Node {
 		Score: n.Score, CPU: n.CPU, Memory: n.Memory,
 		Executors: n.Executors, Running: n.Running, Tasks: n.Tasks,
 		Claims:  view.NodeClaims{Owned: n.Owned, Target: n.Target, Cap: n.Cap, Alarm: n.Alarm},
-		Strikes: strikes, Joined: timeAt(n.Joined), Seen: timeAt(n.Seen),
+		Strikes: strikes, Joined: timeAt(n.Joined), Seen: timeAt(n.Seen), Down: timeAt(n.Down),
 	}
 }
 
@@ -75,13 +67,6 @@ func nodesOf(nodes []store.Node) []view.Node {
 		items[i] = nodeOf(&nodes[i])
 	}
 	return items
-}
-
-// claimOf is the claim as it is shown.
-func claimOf(c *store.Claim) view.Claim {
-	return view.Claim{
-		Key: c.Key, Owner: c.Owner, Token: c.Token, Since: timeAt(c.Since), Until: timeAt(c.Until),
-	}
 }
 
 // NodePath names a node. It is exported for huma.
@@ -100,19 +85,6 @@ type nodeDrained struct {
 	Draining bool   `json:"draining"`
 }
 
-type releaseIn struct {
-	Key string `json:"key" maxLength:"1024" doc:"as the list of claims has it"`
-}
-
-type releaseOut struct {
-	Key string `json:"key"`
-}
-
-type rescanOut struct {
-	Keys    int `json:"keys"`
-	Unowned int `json:"unowned" doc:"keys that nobody looks after"`
-}
-
 var (
 	drainNodeDoc = described{
 		op: huma.Operation{
@@ -126,15 +98,15 @@ var (
 		status: http.StatusOK, body: drainIn{}, optional: true, example: `{"force":true}`,
 		answer: nodeDrained{},
 	}
-	releaseDoc = described{
+	putClusterDoc = described{
 		op: huma.Operation{
-			OperationID: "release-claim", Method: http.MethodPost, Path: "/v1/claims/release",
+			OperationID: "put-cluster", Method: http.MethodPut, Path: "/v1/cluster",
 			Tags:        []string{"Cluster"},
-			Summary:     "Ask the owner of a key to give it back",
-			Description: "After its current work. Other nodes are the first to take it then.",
+			Summary:     "Change what holds for all nodes",
+			Description: "Each node follows with its next beat.",
 		},
-		status: http.StatusOK, body: releaseIn{}, example: `{"key":"mailbox/a"}`,
-		answer: releaseOut{},
+		status: http.StatusOK, body: clusterIn{}, example: `{"rebalance":"manual"}`,
+		answer: clusterIn{},
 	}
 )
 
@@ -143,7 +115,7 @@ func (a *API) registerCluster() {
 	operation(a, huma.Operation{
 		OperationID: "list-nodes", Method: http.MethodGet, Path: "/v1/nodes", Tags: tags,
 		Summary:     "List nodes by name",
-		Description: "Those that left in order are not there; those that died are, for a day.",
+		Description: "Also those that left in order, or died, within a day, with the time at which they went down.",
 	}, a.nodes)
 	a.described(drainNodeDoc, a.drainNode)
 	operation(a, huma.Operation{
@@ -154,21 +126,12 @@ func (a *API) registerCluster() {
 			a.conf.Cluster.UndrainNode(ctx, in.Node)
 	})
 	operation(a, huma.Operation{
-		OperationID: "list-claims", Method: http.MethodGet, Path: "/v1/claims", Tags: tags,
-		Summary: "List the keys that nodes look after",
-	}, a.claims)
-	operation(a, huma.Operation{
-		OperationID: "rescan-claims", Method: http.MethodPost, Path: "/v1/claims/rescan",
-		Tags:        tags,
-		Summary:     "Wait until this node has looked at all keys again",
-		Description: "Every node does by itself with each of its beats.",
-	}, a.rescan)
-	a.described(releaseDoc, a.release)
-	operation(a, huma.Operation{
 		OperationID: "get-cluster", Method: http.MethodGet, Path: "/v1/cluster", Tags: tags,
 		Summary:     "Read how the cluster stands, and what it can bear",
 		Description: "As this node saw it with its last beat.",
 	}, a.cluster)
+	a.described(putClusterDoc, a.putCluster)
+	a.registerClaims()
 }
 
 func (a *API) nodes(ctx context.Context, in *Paging) (*listed[view.Node], error) {
@@ -183,22 +146,6 @@ func (a *API) nodes(ctx context.Context, in *Paging) (*listed[view.Node], error)
 	return &listed[view.Node]{list[view.Node]{nodesOf(page), next}}, nil
 }
 
-func (a *API) claims(ctx context.Context, in *Paging) (*listed[view.Claim], error) {
-	all, err := a.conf.Cluster.Claims(ctx)
-	if err != nil {
-		return nil, err
-	}
-	page, next, err := paged(all, func(c *store.Claim) string { return c.Key }, claimShelf, *in)
-	if err != nil {
-		return nil, err
-	}
-	items := make([]view.Claim, len(page))
-	for i := range page {
-		items[i] = claimOf(&page[i])
-	}
-	return &listed[view.Claim]{list[view.Claim]{items, next}}, nil
-}
-
 func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body view.Cluster }, error) {
 	c, err := a.conf.Cluster.Cluster(ctx)
 	if err != nil {
@@ -209,10 +156,11 @@ func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body view.Clus
 		return nil, err
 	}
 	out := view.Cluster{
-		Keys: c.Keys, Working: c.Working, Unowned: c.Unowned, Tolerance: c.Tolerance,
-		Nodes:  nodesOf(c.Nodes),
-		Budget: view.Budget{Nodes: c.AtOnce, Workers: spare, Weakest: c.Weakest},
-		Store:  c.Store, Version: a.conf.Version, Chores: make([]view.Chore, len(c.Chores)),
+		Rebalance: c.Rebalance, Keys: c.Keys, Working: c.Working, Unowned: c.Unowned,
+		Tolerance: c.Tolerance,
+		Nodes:     nodesOf(c.Nodes),
+		Budget:    view.Budget{Nodes: c.AtOnce, Workers: spare, Weakest: c.Weakest},
+		Store:     c.Store, Version: a.conf.Version, Chores: make([]view.Chore, len(c.Chores)),
 	}
 	if c.Weakest == nil {
 		out.Budget.Weakest = []string{}
@@ -247,6 +195,27 @@ func (a *API) spareWorkers(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
+// clusterIn is the body that changes what holds for all nodes.
+type clusterIn struct {
+	Rebalance string `json:"rebalance" enum:"auto,manual" doc:"when nodes give keys back: auto, while one has more than its share and another fewer; manual, only what is above their caps, since a person decides"`
+}
+
+func (a *API) putCluster(w *answer, r *http.Request) error {
+	var in clusterIn
+	if err := a.strict(w, r, &in); err != nil {
+		return err
+	}
+	if in.Rebalance != "auto" && in.Rebalance != "manual" {
+		return wrong("body.rebalance", "must be auto or manual")
+	}
+	if err := a.conf.Cluster.SetRebalance(r.Context(), in.Rebalance); err != nil {
+		return err
+	}
+	w.note("rebalance", in.Rebalance)
+	a.writeValue(w, http.StatusOK, in)
+	return nil
+}
+
 func (a *API) drainNode(w *answer, r *http.Request) error {
 	name := r.PathValue("node")
 	var in drainIn
@@ -266,29 +235,5 @@ func (a *API) drainNode(w *answer, r *http.Request) error {
 	}
 	w.note("force", in.Force)
 	a.writeValue(w, http.StatusOK, nodeDrained{name, true})
-	return nil
-}
-
-func (a *API) rescan(ctx context.Context, _ *struct{}) (*struct{ Body rescanOut }, error) {
-	if err := a.conf.Cluster.Rescan(ctx); err != nil {
-		return nil, err
-	}
-	c, err := a.conf.Cluster.Cluster(ctx)
-	return &struct{ Body rescanOut }{rescanOut{c.Keys, c.Unowned}}, err
-}
-
-func (a *API) release(w *answer, r *http.Request) error {
-	var in releaseIn
-	if err := a.strict(w, r, &in); err != nil {
-		return err
-	}
-	if !limits.ValidText(in.Key, maxParameter) || in.Key == "" {
-		return wrong("body.key", "must be 1 to %d bytes of printable UTF-8", maxParameter)
-	}
-	if err := a.conf.Cluster.ReleaseClaim(r.Context(), in.Key); err != nil {
-		return err
-	}
-	w.note("key", in.Key)
-	a.writeValue(w, http.StatusOK, releaseOut(in))
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 
 func (f *fake) Cluster(context.Context) (store.Cluster, error) {
 	return store.Cluster{
-		Keys: 3, Unowned: 1, Working: 1, Tolerance: 1, AtOnce: 0, Weakest: []string{"n1"},
+		Keys: 3, Unowned: 1, Working: 1, Tolerance: 1, AtOnce: 0, Weakest: []string{"n1"}, Rebalance: "auto",
 		Store: "postgres", Chores: []store.Chore{{Name: "beat", Node: "n1"}},
 		Nodes: []store.Node{
 			{Name: "n1", Address: "http://10.0.0.1:7700", State: "working", Score: 12.5, CPU: .25,
@@ -52,11 +52,41 @@ func (f *fake) UndrainNode(_ context.Context, name string) error {
 	return f.change("undrain node %s", name)
 }
 
+func (f *fake) ShedNode(_ context.Context, s store.Shedding) ([]string, error) {
+	if err := f.node(s.Node); err != nil {
+		return nil, err
+	}
+	if s.Count > 3 && !s.Force {
+		return nil, fmt.Errorf("%w: shed keys of node %q: the other nodes may own 3 more keys, and not %d",
+			store.ErrForcible, s.Node, s.Count)
+	}
+	return []string{"mailbox/a", "mailbox/b"}, f.change("shed %+v", s)
+}
+
+func (f *fake) SetRebalance(_ context.Context, when string) error {
+	return f.change("rebalance %s", when)
+}
+
+func (f *fake) AssignClaim(_ context.Context, a store.ClaimAssignment) error {
+	switch {
+	case !strings.HasPrefix(a.Key, "mailbox/"):
+		return fmt.Errorf("key %q: %w", a.Key, store.ErrNotFound)
+	case a.Node == "n2":
+		return fmt.Errorf("%w: assign %s to node %q: it is unreachable", store.ErrConflict, a.Key, a.Node)
+	case !a.Force && a.Key == "mailbox/b":
+		return fmt.Errorf("%w: assign %s to node %q: it owns 4 keys, and 4 is what it may own",
+			store.ErrForcible, a.Key, a.Node)
+	}
+	return f.change("assign %+v", a)
+}
+
 func (f *fake) Claims(context.Context) ([]store.Claim, error) {
 	return []store.Claim{
 		{Key: "mailbox/a", Owner: "n1", Token: 7, Since: moment.UnixMicro(),
 			Until: moment.UnixMicro()},
-		{Key: "mailbox/b", Owner: "n1", Token: 1, Until: moment.UnixMicro()}, {Key: "mailbox/c"},
+		{Key: "mailbox/b", Owner: "n1", Token: 1, Until: moment.UnixMicro()}, {
+			Key: "mailbox/c", Assigned: "n2", AssignedBy: "ada", AssignedUntil: moment.UnixMicro(),
+		},
 	}, f.err
 }
 
@@ -89,6 +119,18 @@ func (s *stage) DrainNode(ctx context.Context, name, by string, force bool) erro
 
 func (s *stage) UndrainNode(ctx context.Context, name string) error {
 	return s.now().UndrainNode(ctx, name)
+}
+
+func (s *stage) ShedNode(ctx context.Context, shed store.Shedding) ([]string, error) {
+	return s.now().ShedNode(ctx, shed)
+}
+
+func (s *stage) SetRebalance(ctx context.Context, when string) error {
+	return s.now().SetRebalance(ctx, when)
+}
+
+func (s *stage) AssignClaim(ctx context.Context, a store.ClaimAssignment) error {
+	return s.now().AssignClaim(ctx, a)
 }
 
 func (s *stage) Claims(ctx context.Context) ([]store.Claim, error) { return s.now().Claims(ctx) }

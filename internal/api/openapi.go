@@ -339,12 +339,16 @@ type run struct {
 	Token   string        `json:"token" doc:"as it was given"`
 	State   task.JobState `json:"state,omitempty" enum:"starting,running,failed"`
 	Error   string        `json:"error,omitempty" doc:"of a failed one, for people"`
+	Alive   instant       `json:"alive,omitzero" doc:"when its handler gave its last sign, by the worker's clock: only a change of it means something. A worker that does not tell it is not judged by it"`
 }
 
 type jobsOut struct {
 	Reset bool         `json:"reset" doc:"add is all that it is to run; what it runs and is in add goes on"`
 	Add   []assignment `json:"add" nullable:"false" doc:"replicas to start"`
 	End   []run        `json:"end" nullable:"false" doc:"replicas to end"`
+
+	Silence duration `json:"silence,omitzero" doc:"how long the worker may go without an answered beat before others get its jobs: it is to stop them after four fifths of that. Left out: 15s"`
+	Signs   bool     `json:"signs,omitempty" doc:"beats are to tell alive of each job"`
 }
 
 type assignment struct {

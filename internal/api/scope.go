@@ -220,6 +220,10 @@ var reaches = map[string]reach{
 	"GET /v1/claims":                ofAll,
 	"POST /v1/claims/rescan":        ofAll,
 	"POST /v1/claims/release":       ofAll,
+	"GET /v1/claims/{key}":          ofAll,
+	"POST /v1/claims/assign":        ofAll,
+	"POST /v1/nodes/{node}/release": ofAll,
+	"PUT /v1/cluster":               ofAll,
 	"GET /v1/cluster":               ofAll,
 
 	"GET /v1/events":                 ofAll,

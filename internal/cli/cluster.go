@@ -11,7 +11,7 @@ import (
 )
 
 func (a nodeCommands) cluster() *cobra.Command {
-	return a.remote(&cobra.Command{
+	cmd := a.remote(&cobra.Command{
 		Use:   "cluster",
 		Short: "Show how the cluster stands, and what it can bear",
 		Long: `Show how the cluster stands, as the node that answers saw it with its last beat.
@@ -29,12 +29,21 @@ die just now is the budget; the nodes named there are those whose death would hu
 		}
 		return a.Show(cluster, func() string { return a.clusterText(cluster) })
 	})
+	cmd.AddCommand(a.clusterSet())
+	return cmd
 }
 
 func (a nodeCommands) clusterText(c view.Cluster) string {
 	s := term.Sheet{Indent: 10}
-	s.Line("nodes", fmt.Sprintf("S = %d of %d work, n = %d", c.Working, len(c.Nodes), c.Tolerance))
+	nodes := 0
+	for _, n := range c.Nodes {
+		if n.State != view.NodeLeft {
+			nodes++
+		}
+	}
+	s.Line("nodes", fmt.Sprintf("S = %d of %d work, n = %d", c.Working, nodes, c.Tolerance))
 	s.Line("keys", keysText(c))
+	s.Line("rebalance", c.Rebalance)
 	s.Line("budget", budgetText(c))
 	s.Line("weakest", weakestText(c.Budget.Weakest))
 	s.Line("workers",

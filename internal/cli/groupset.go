@@ -41,7 +41,8 @@ Files are read only below the folder that a node was started with (rota serve
 --from takes them. A source that fails changes nothing.`,
 		Example: `  rota group set tails --replicas 2 --selector disk=fast
   rota group set crawl --source-url https://example.com/jobs.json --every 5m
-  rota group set mounts --every 1m -- ./list-mounts.sh --json`,
+  rota group set mounts --every 1m -- ./list-mounts.sh --json
+  rota group set feeds --silence 30s --job-silence 2m`,
 		Args: groupSetArgs,
 	}
 	f := cmd.Flags()
@@ -62,6 +63,12 @@ Files are read only below the folder that a node was started with (rota serve
 		optional(f.Duration("warmup", 0,
 			"so long, at most, a node that is new to the group waits for its workers (default 30s)"), f, "warmup",
 			&policy.Warmup),
+		optional(f.Duration("silence", 0,
+			"a worker of which nothing is heard for so long loses its replicas; of several groups the shortest counts (default 15s)"), f, "silence",
+			&change.Silence),
+		optional(f.Duration("job-silence", 0,
+			"a replica that logs no line and gives no other sign for so long is started elsewhere; 0 = never (default 0)"), f, "job-silence",
+			&change.JobSilence),
 	}
 	f.StringSliceVar(&selector, "selector", nil,
 		"`k=v` that a worker must have as a label; repeat it for more; \"\" takes all away (default any worker)")
@@ -117,6 +124,9 @@ type confView struct {
 	Source   confSource        `json:"source"`
 	Policy   confPolicy        `json:"policy"`
 	Paused   bool              `json:"paused"`
+
+	Silence    string `json:"silence"`
+	JobSilence string `json:"job_silence"`
 }
 
 type confSource struct {
@@ -140,6 +150,7 @@ func viewOfConf(g task.Group) confView {
 		g.Name, g.Replicas, g.Selector, g.Spread,
 		confSource{s.Kind, s.Path, s.URL, s.Command, s.Every.String()},
 		confPolicy{p.Moves, p.New, p.Penalty.String(), p.Warmup.String()}, g.Paused,
+		g.Silence.String(), g.JobSilence.String(),
 	}
 }
 
@@ -200,8 +211,17 @@ func confText(g task.Group) string {
 	s.Line("new", fmt.Sprintf("%s a round and worker", term.Count(g.Policy.New)))
 	s.Line("penalty", g.Policy.Penalty.String())
 	s.Line("warmup", g.Policy.Warmup.String())
+	s.Line("silence", silenceText(g))
 	s.Line("paused", fmt.Sprint(g.Paused))
 	return s.String()
+}
+
+// silenceText says how long workers and handlers may be silent.
+func silenceText(g task.Group) string {
+	if g.JobSilence == 0 {
+		return fmt.Sprintf("%v of a worker, handlers may be quiet", g.Silence)
+	}
+	return fmt.Sprintf("%v of a worker, %v of a handler", g.Silence, g.JobSilence)
 }
 
 // sourceText says where a group's jobs come from.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
 )
@@ -21,7 +22,7 @@ func (a nodeCommands) node() *cobra.Command {
 		`Look after the nodes of a cluster: the servers that share one store. Any of them answers
 for all.`,
 		"  rota node ls\n  rota node drain box-2 --wait",
-		a.nodeList(), a.nodeDrain(), a.nodeUndrain())
+		a.nodeList(), a.nodeDrain(), a.nodeUndrain(), a.nodeRelease())
 }
 
 // standing is the node's state in its colour.
@@ -29,6 +30,8 @@ func standing(s view.NodeState) string {
 	switch s {
 	case view.NodeWorking:
 		return term.Green(string(s))
+	case view.NodeLeft:
+		return string(s)
 	case view.NodeDraining, view.NodeDrained:
 		return term.Yellow(string(s))
 	}
@@ -39,7 +42,8 @@ func (a nodeCommands) nodeList() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List nodes",
-		Long: `List the nodes that share the store, and those that died during the last day.
+		Long: `List the nodes that share the store, and those that stopped or died during the last day:
+DOWN says when.
 
 SCORE says how busy a node is, from 0 (idle) to 100: 64 parts CPU, 32 parts tasks that it
 runs itself, 4 parts memory. KEYS is how many keys it looks after, of how many it may.`,
@@ -58,19 +62,22 @@ runs itself, 4 parts memory. KEYS is how many keys it looks after, of how many i
 }
 
 func (a nodeCommands) nodeTable(nodes []view.Node) string {
-	t := a.Table("NODE", "STATE", "#SCORE", "#CPU", "#MEMORY", "#KEYS", "UP", "SEEN", "ADDRESS")
+	t := a.Table("NODE", "STATE", "#SCORE", "#CPU", "#MEMORY", "#KEYS", "UP", "SEEN", "DOWN",
+		"ADDRESS")
 	for _, n := range nodes {
 		t.Add(n.Name, standing(n.State), fmt.Sprintf("%.2f", n.Score),
 			fmt.Sprintf("%.0f%%", 100*n.CPU), fmt.Sprintf("%.0f%%", 100*n.Memory),
 			fmt.Sprintf("%d of %d", n.Claims.Owned, n.Claims.Cap),
 			term.Short(n.Joined.Time, a.Now()),
-			term.Short(n.Seen.Time, a.Now()), term.OneLine(n.Address))
+			term.Short(n.Seen.Time, a.Now()), term.Short(n.Down.Time, a.Now()),
+			term.OneLine(n.Address))
 	}
 	return t.String()
 }
 
 func (a nodeCommands) nodeDrain() *cobra.Command {
 	var force, wait bool
+	var count int
 	cmd := a.remote(&cobra.Command{
 		Use:   "drain NAME",
 		Short: "Let a node take nothing new and give back what it looks after",
@@ -80,12 +87,20 @@ stopped without anybody noticing.
 
 The last node that works is not drained, nor one without which fewer nodes could die than
 --tolerance of rota serve promises: --force does it all the same. Ctrl-C during --wait only
-ends the waiting.`,
-		Example: "  rota node drain box-2\n  rota node drain box-2 --wait",
+ends the waiting. Undrained before it gave everything back, it keeps the rest.
+
+With --count it gives back so many keys of each kind and works on, as rota node release --each.`,
+		Example: "  rota node drain box-2\n  rota node drain box-2 --wait\n  rota node drain box-2 --count 3",
 		Args:    takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := checkNames("node", args...); err != nil {
 			return err
+		}
+		if count != 0 {
+			if wait {
+				return usage.Errorf("--wait is for a whole drain: with --count the node works on")
+			}
+			return a.shed(ctx, c, args[0], client.Shedding{Count: count, Each: true, Force: force})
 		}
 		if err := c.DrainNode(ctx, args[0], force); err != nil {
 			if errors.Is(err, client.ErrConflict) {
@@ -99,6 +114,7 @@ ends the waiting.`,
 		return nil
 	})
 	cmd.Flags().BoolVar(&force, "force", false, "even if too much depends on the other nodes then")
+	cmd.Flags().IntVar(&count, "count", 0, "only so many keys of each kind; the node works on")
 	cmd.Flags().BoolVar(&wait, "wait", false,
 		"until it looks after nothing and holds no task any more; what is left is told on stderr")
 	return cmd
@@ -113,7 +129,8 @@ func (a nodeCommands) drained(ctx context.Context, c *client.Client, name string
 			return err
 		}
 		i := slices.IndexFunc(nodes, func(n view.Node) bool { return n.Name == name })
-		if i < 0 || nodes[i].State == view.NodeOffline {
+		if i < 0 || nodes[i].State == view.NodeOffline ||
+			nodes[i].State == view.NodeLeft {
 			fmt.Fprintf(a.Err, "%s has stopped\n", name)
 			return nil
 		}

@@ -26,9 +26,9 @@ type serveCommands struct{ *App }
 func (a serveCommands) serve() *cobra.Command {
 	var c rota.Config
 	var level slog.Level
-	var capacity int
+	var own ownWork
 	cmd := &cobra.Command{
-		Use:   "serve",
+		Use:   "serve [--queue Q… | --group G…] [-- COMMAND [ARG…]]",
 		Short: "Run a node",
 		Long: `Run a node: it keeps tasks in its store, hands them to workers and answers the REST API.
 
@@ -58,20 +58,31 @@ over a network put TLS in front, by a reverse proxy that does not buffer.
 
 Ctrl-C or SIGTERM ends the node cleanly: it takes nothing new, answers what is under
 way, and gives its tasks back; a second one ends it at once. Nothing that was acknowledged
-is lost by any other end either.`,
+is lost by any other end either.
+
+With --queue or --group the node runs COMMAND itself, as a worker of its own name, up to
+--capacity at a time: rota worker says what COMMAND finds and is to do. These are the
+executors of rota node ls: the busier they are the less of what one node does for all it
+gets. A drained node finishes what it runs and takes nothing new.`,
 		Example: `  rota serve
   rota serve --store sqlite:/var/lib/rota/work.db --listen 10.0.0.5:7700 --token-file /etc/rota/tokens
-  rota serve --store postgres://rota@db/rota --name a --listen 10.0.0.5:7700 --token-file /etc/rota/tokens`,
-		Args: takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+  rota serve --store postgres://rota@db/rota --name a --listen 10.0.0.5:7700 --token-file /etc/rota/tokens
+  rota serve --capacity 4 --queue thumbnails -- ./thumbnail.sh`,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Log, c.Version = a.logger(level), version()
 			if err := errors.Join(
-				checkAccess(c.Listen, c.TokenFile, c.Insecure), checkCapacity(capacity),
+				checkAccess(c.Listen, c.TokenFile, c.Insecure),
+				own.check(cmd.ArgsLenAtDash(), args),
 			); err != nil {
 				return err
 			}
-			c.Load = machineLoad
-			return a.runMember(cmd.Context(), c)
+			c.Load, c.Capacity = machineLoad, own.capacity
+			done, err := a.begin(&own)
+			if err != nil {
+				return err
+			}
+			defer done()
+			return a.runMember(cmd.Context(), c, &own)
 		},
 	}
 	f := cmd.Flags()
@@ -89,10 +100,8 @@ is lost by any other end either.`,
 		"how many nodes may die at once with every claimed key still ownable")
 	f.IntVar(&c.Alarm, "alarm", 0,
 		"raise an alarm when this node looks after more claimed keys (0 = never)")
-	f.StringVar(&c.Rebalance, "rebalance", "auto",
-		"when to give claimed keys back: auto, or manual = above the cap only")
-	f.IntVar(&capacity, "capacity", 0,
-		"tasks that the node itself runs at a time; this program's nodes run none")
+	f.StringVar(&c.Rebalance, "rebalance", "",
+		"what a new cluster begins with: `auto`, or manual = keys are given back above the cap only (default auto)")
 	f.DurationVar(&c.Beat, "beat", time.Second, "one turn of the heartbeat")
 	f.DurationVar(&c.Lease, "lease", 10*time.Second,
 		"how long the node counts as alive after its last beat; at least three beats")
@@ -109,17 +118,21 @@ is lost by any other end either.`,
 		"private `networks` that notifiers and sources of jobs may reach, as in 10.0.0.0/8,127.0.0.1/32 (default none)")
 	f.TextVar(&level, "log-level", slog.LevelInfo,
 		"`level` from which on to log: debug, info, warn or error")
+	own.addFlags(cmd)
 	return cmd
 }
 
 // runMember runs the node. When the others took it for dead, which happens to one that is cut off
 // from the store for longer than its lease, it joins again.
-func (a serveCommands) runMember(ctx context.Context, c rota.Config) error {
+func (a serveCommands) runMember(ctx context.Context, c rota.Config, own *ownWork) error {
 	node, err := rota.Open(ctx, c)
 	if err == nil {
 		err = a.showNode(ctx, node, &c)
 	}
 	for err == nil {
+		if err = a.handlers(node, node.Name(), own); err != nil {
+			return errors.Join(err, node.Close())
+		}
 		if err = a.attend(ctx, node, c.Log); !errors.Is(err, rota.ErrOusted) || ctx.Err() != nil {
 			return err
 		}
@@ -230,18 +243,6 @@ func withoutSecrets(store string) string {
 	}
 	u.RawQuery = query.Encode()
 	return u.Redacted()
-}
-
-// checkCapacity refuses work for a node that has no handlers: a program that links rota gives it
-// some.
-func checkCapacity(capacity int) error {
-	if capacity == 0 {
-		return nil
-	}
-	return usage.Errorf(
-		"--capacity %d: this node has no handlers of its own and only 0 makes sense; run tasks with `rota worker --capacity %d`, or in a Go program that calls rota.Node.Handle",
-		capacity, capacity,
-	)
 }
 
 // checkAccess refuses a node that strangers could reach without a token.

@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/view"
+	"github.com/spf13/cobra"
+)
+
+func (a nodeCommands) claim() *cobra.Command {
+	return family("claim", "Look after the keys that nodes share out",
+		`Look after the keys that nodes share out: each schedule, group, and whatever programs
+claim has one node that looks after it. Rota shares them out by itself; these commands show
+who has what, and let a person decide.`,
+		"  rota claim ls --owner box-2\n  rota claim assign group/feeds box-1 --for 2h",
+		a.claimList(), a.claimShow(), a.claimAssign(), a.claimRelease(), a.claimRescan())
+}
+
+func (a nodeCommands) claimList() *cobra.Command {
+	var filter client.ClaimFilter
+	cmd := a.remote(&cobra.Command{
+		Use:   "ls",
+		Short: "List keys, and who looks after them",
+		Long: `List keys, and who looks after them. A key is its kind, a slash and its name:
+schedule/backup, group/feeds. ASSIGNED is the node that somebody gave the key to, and for how
+long yet.`,
+		Example: "  rota claim ls\n  rota claim ls --kind group --owner box-2\n  rota claim ls --owner - -o json",
+		Args:    takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		claims, err := c.ClaimsBy(ctx, filter)
+		if err != nil {
+			return err
+		}
+		return a.Show(term.Page[view.Claim]{Items: append([]view.Claim{}, claims...)},
+			func() string { return a.claimTable(claims) })
+	})
+	f := cmd.Flags()
+	f.StringVar(&filter.Owner, "owner", "", "only keys of this `node`; - = those that nobody has")
+	f.StringVar(&filter.Kind, "kind", "", "only keys of this `kind`, as schedule or group")
+	f.BoolVar(&filter.Assigned, "assigned", false, "only keys that somebody gave to a node")
+	return cmd
+}
+
+func (a nodeCommands) claimTable(claims []view.Claim) string {
+	t := a.Table("KEY", "OWNER", "SINCE", "#TOKEN", "ASSIGNED")
+	for _, c := range claims {
+		owner := c.Owner
+		if owner == "" {
+			owner = term.Yellow("nobody")
+		}
+		assigned := ""
+		if c.Assigned != nil {
+			assigned = fmt.Sprintf("to %s, %s left", c.Assigned.Node, a.left(c))
+		}
+		t.Add(term.OneLine(c.Key), owner, term.Short(c.Since.Time, a.Now()), fmt.Sprint(c.Token),
+			assigned)
+	}
+	return t.String()
+}
+
+// left is how long an assignment stands yet.
+func (a nodeCommands) left(c view.Claim) time.Duration {
+	return c.Assigned.Until.Sub(a.Now()).Round(time.Second)
+}
+
+func (a nodeCommands) claimShow() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:     "show KEY",
+		Short:   "Show who looks after a key",
+		Long:    "Show who looks after a key, since when, and whether somebody gave it to a node.",
+		Example: "  rota claim show group/feeds",
+		Args:    takes("KEY"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		claim, err := c.ClaimOf(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.Show(claim, func() string { return a.claimText(claim) })
+	})
+}
+
+func (a nodeCommands) claimText(c view.Claim) string {
+	s := term.Sheet{Indent: 10}
+	s.Line("key", term.Bold(term.OneLine(c.Key)))
+	if c.Owner == "" {
+		s.Line("owner", term.Yellow("nobody just now"))
+	} else {
+		s.Line("owner", c.Owner)
+	}
+	s.Line("since", term.Short(c.Since.Time, a.Now()))
+	s.Line("token", fmt.Sprint(c.Token))
+	if c.Assigned != nil {
+		s.Line("assigned", fmt.Sprintf("to %s by %s, for another %v", c.Assigned.Node,
+			c.Assigned.By, a.left(c)))
+	}
+	return s.String()
+}
+
+func (a nodeCommands) claimAssign() *cobra.Command {
+	var how client.ClaimAssignment
+	cmd := a.remote(&cobra.Command{
+		Use:   "assign KEY NODE",
+		Short: "Give a key to a node",
+		Long: `Give a key to a node. Whoever has it finishes what it is at and gives it back, and then
+that node takes it: exactly one looks after it at any time. It stays there, whatever
+rebalancing would do, until --for is over, or until it is released or assigned again, or the
+node can't look after it. While the node is drained, unreachable or gone others have it.
+
+A node that may own no more keys is refused, with the number; --force does it all the same.`,
+		Example: "  rota claim assign group/feeds box-1\n  rota claim assign schedule/backup box-2 --for 8h",
+		Args:    takes("KEY", "NODE"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		err := checkNames("node", args[1])
+		if err == nil {
+			err = forced(c.AssignClaim(ctx, args[0], args[1], how), how.Force)
+		}
+		return err
+	})
+	cmd.Flags().DurationVar(&how.For, "for", time.Hour, "so long it stays there, at most 8760h")
+	cmd.Flags().BoolVar(&how.Force, "force", false, "even if the node owns as many keys as it may")
+	return cmd
+}
+
+// forced tells of --force where the answer to a refused call tells of force.
+func forced(err error, force bool) error {
+	if problem := (*client.Error)(nil); errors.As(err, &problem) && !force &&
+		strings.Contains(err.Error(), "may own") {
+		return fmt.Errorf("%w (--force)", err)
+	}
+	return err
+}
+
+func (a nodeCommands) claimRelease() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "release KEY…",
+		Short: "Let the owners of keys give them back",
+		Long: `Let the owners of keys give them back after their current work, within two beats. Other
+nodes are the first to take them then. An assignment of the key is over.`,
+		Example: "  rota claim release group/feeds",
+		Args:    takes("KEY…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		return each(args, func(key string) error { return c.ReleaseClaim(ctx, key) })
+	})
+}
+
+func (a nodeCommands) claimRescan() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "rescan",
+		Short: "Wait until a node has looked at all keys again",
+		Long: `Wait until the node that answers has looked at all keys again, and claimed what is for it to
+claim. Every node does by itself with each of its beats, so it takes two of them at most.`,
+		Example: "  rota claim rescan",
+		Args:    takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error { return c.RescanClaims(ctx) })
+}
+
+func (a nodeCommands) nodeRelease() *cobra.Command {
+	var shed client.Shedding
+	cmd := a.remote(&cobra.Command{
+		Use:   "release NAME",
+		Short: "Let a node give so many of its keys back",
+		Long: `Let a node give so many of the keys that it looks after back, those first that are least its
+own, and print which. Other nodes take them when it is done with its current work; those that
+somebody gave to it stay. It goes on taking tasks, and where rebalancing is auto it gets its share
+again after a minute: rota cluster set --rebalance manual leaves it so.
+
+More than the other nodes may own is refused, with the number.`,
+		Example: "  rota node release box-2 --count 5\n  rota node release box-2 --count 2 --kind group",
+		Args:    takes("NAME"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		return a.shed(ctx, c, args[0], shed)
+	})
+	f := cmd.Flags()
+	f.IntVar(&shed.Count, "count", 0, "so many keys; needed")
+	f.StringVar(&shed.Kind, "kind", "", "only keys of this `kind`, as schedule or group")
+	f.BoolVar(&shed.Each, "each", false, "so many of each kind")
+	f.BoolVar(&shed.Force, "force", false, "even if the other nodes may not own so many more")
+	return cmd
+}
+
+// shed lets a node give keys back, and prints them.
+func (a nodeCommands) shed(
+	ctx context.Context, c *client.Client, node string, shed client.Shedding,
+) error {
+	if err := checkNames("node", node); err != nil {
+		return err
+	}
+	if shed.Count < 1 {
+		return usage.Errorf("--count must be at least 1")
+	}
+	keys, err := c.ReleaseNode(ctx, node, shed)
+	if err != nil {
+		return forced(err, shed.Force)
+	}
+	return a.Show(term.Page[string]{Items: append([]string{}, keys...)}, func() string {
+		text := ""
+		for _, key := range keys {
+			text += term.OneLine(key) + "\n"
+		}
+		return text
+	})
+}
+
+func (a nodeCommands) clusterSet() *cobra.Command {
+	var when string
+	cmd := a.remote(&cobra.Command{
+		Use:   "set",
+		Short: "Change what holds for all nodes",
+		Long: `Change what holds for all nodes; each follows with its next beat. With --rebalance auto a node
+gives keys back while it has more than its share and another has fewer. With manual it gives
+back only what is above its cap: below that a person decides (rota claim, rota node release).
+--rebalance of rota serve is only what a new cluster begins with.`,
+		Example: "  rota cluster set --rebalance manual",
+		Args:    takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		if when != "auto" && when != "manual" {
+			return usage.Errorf("cluster set needs --rebalance auto or manual")
+		}
+		return c.SetRebalance(ctx, when)
+	})
+	cmd.Flags().StringVar(&when, "rebalance", "", "auto or `manual`")
+	complete(cmd, "rebalance", "auto", "manual")
+	return cmd
+}
