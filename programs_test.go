@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -26,6 +27,29 @@ func TestEachPackageCommentHasAProgramThatCompiles(t *testing.T) {
 				vet(t, text)
 			}
 		})
+	}
+}
+
+// Of the pages the README and those about Go have whole programs, too. The README is short enough
+// to be read.
+func TestProgramsOfPagesCompile(t *testing.T) {
+	fence := regexp.MustCompile("(?s)```go\n(package .*?)```")
+	for _, name := range []string{"README.md", "docs/go.md", "docs/transactions.md"} {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := fence.FindAllStringSubmatch(string(page), -1)
+		if len(found) == 0 && name == "README.md" {
+			t.Errorf("%s has no program", name)
+		}
+		for _, m := range found {
+			vet(t, m[1])
+		}
+		const most = 900
+		if n := len(strings.Fields(string(page))); name == "README.md" && n > most {
+			t.Errorf("%s has %d words, want at most %d", name, n, most)
+		}
 	}
 }
 

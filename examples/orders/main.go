@@ -75,9 +75,9 @@ func (s *shop) run(ctx context.Context, database, listen string) (err error) {
 	server := http.Server{Addr: listen, Handler: mux, ReadTimeout: time.Minute}
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return s.node.Run(ctx) })
-	all.Go(func() error { <-ctx.Done(); return server.Shutdown(context.WithoutCancel(ctx)) })
 	all.Go(server.ListenAndServe)
-	return all.Wait()
+	<-ctx.Done() // a signal, or one of them has ended
+	return errors.Join(server.Shutdown(context.WithoutCancel(ctx)), all.Wait())
 }
 
 // place takes an order: its row and its task commit together. Who got no answer asks again.
