@@ -44,7 +44,7 @@ var (
 
 // Errors of Open and of a node's calls that a caller may want to tell apart, with errors.Is.
 var (
-	ErrConfig = errors.New("configure node") // Config is wrong: nothing was opened
+	ErrConfig = errors.New("configure rota") // Config is wrong: nothing was opened
 
 	// What the refusal of a call means; a client of a server says the same by the same errors.
 

@@ -11,8 +11,8 @@ import (
 type Language int
 
 const (
-	English Language = iota
-	Chinese
+	English Language = iota // at 02:30 on Sunday, Europe/Berlin time
+	Chinese                 // 周日 02:30（Europe/Berlin 时间）
 )
 
 // Describe says in a sentence when the schedule is due.
