@@ -122,6 +122,9 @@ func (t Type[A]) encode(args A) (context json.RawMessage, err error) {
 // readJSON is json.Unmarshal, whose errors it makes say where.
 func readJSON(context json.RawMessage, args any) error {
 	err := json.Unmarshal(context, args)
+	if err == nil {
+		return nil
+	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		place := "context"
 		if wrong.Field != "" {

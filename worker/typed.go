@@ -24,10 +24,10 @@ func Handle[A any](
 		return
 	}
 	to.HandleStage(t.Queue, t.Stage, func(ctx context.Context, h task.Handout) task.Outcome {
-		read, err := t.Read(h)
+		args, err := t.Decode(h.Context)
 		if err != nil {
 			return task.Fail(err)
 		}
-		return f(ctx, read)
+		return f(ctx, task.Task[A]{Handout: h, Args: args}) // Read would copy h once more
 	})
 }
