@@ -107,7 +107,12 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	); err != nil && codeOf(err) != codeNoRight {
 		return fmt.Errorf("make schema %s: %w", s.conf.Schema, err)
 	}
-	steps, err := s.migrations()
+	fresh := false // one line is enough then
+	steps, err := s.migrations(func(version int64) {
+		if !fresh {
+			s.conf.Log.Info("migrate", "version", version)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -121,19 +126,23 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("read the version of the tables: %w", err)
 	}
+	fresh = current == 0
 	if current > target {
 		return fmt.Errorf("%w: use a newer rota", s.versions(current, target))
 	}
 	for {
 		switch done, err := p.UpByOne(ctx); {
 		case errors.Is(err, goose.ErrNoNextVersion):
+			if fresh {
+				s.conf.Log.Info("made the tables", "schema", s.conf.Schema, "version", target)
+			}
 			return nil
 		case codeOf(err) == codeLocked:
 			// a table is in use, and others must not queue up behind this for long
 			s.conf.Log.Warn("the tables are in use: trying again", "error", err)
 		case err != nil:
 			return fmt.Errorf("migrate from version %d to %d: %w", current, target, err)
-		default:
+		case !fresh:
 			s.conf.Log.Info("migrated", "version", done.Source.Version, "of", target, "took",
 				done.Duration)
 		}
@@ -145,7 +154,7 @@ const versionHere = `SELECT coalesce(max(version_id), 0) FROM rota.version WHERE
 
 // stands says what is wrong with the tables, if they are not those of this version of the program.
 func (s *Store) stands(ctx context.Context) error {
-	steps, err := s.migrations()
+	steps, err := s.migrations(func(int64) {})
 	if err != nil {
 		return err
 	}
@@ -171,8 +180,8 @@ func (s *Store) versions(current, target int64) error {
 		s.conf.Schema, current, target)
 }
 
-// migrations are the files, in the configured schema.
-func (s *Store) migrations() (list []*goose.Migration, err error) {
+// migrations are the files, in the configured schema. begin is called with each that begins.
+func (s *Store) migrations(begin func(version int64)) (list []*goose.Migration, err error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return nil, err
@@ -188,7 +197,7 @@ func (s *Store) migrations() (list []*goose.Migration, err error) {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		up := &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-			s.conf.Log.Info("migrate", "version", version)
+			begin(version)
 			_, err := tx.ExecContext(ctx, "SET LOCAL statement_timeout = 0;\n"+s.in(string(text)))
 			return err
 		}}
