@@ -46,8 +46,14 @@
 //
 // # Trouble
 //
-// What the server refuses is an [*Error]; errors.Is finds its meaning (ErrNotFound, ErrConflict,
-// …). Calls are repeated, with growing, jittered pauses that honour Retry-After, when no server was
+// What the server refuses is an [*Error]; errors.Is finds its meaning. What is true of all calls
+// stands only here: values that can't be are [ErrInvalid], with their places; a name or an id that
+// there is not is [ErrNotFound]; a missing or wrong access token is [ErrUnauthorized], one that is
+// not good for the call [ErrForbidden]; a server in trouble is [ErrUnavailable] or [ErrFull], and
+// nothing was changed. [ErrConflict] is a thing in a state that does not allow the call, and the
+// call says which. Beside an error other answers are zero, unless the call says otherwise.
+//
+// Calls are repeated, with growing, jittered pauses that honour Retry-After, when no server was
 // reached, when the connection broke before all of the call was sent, and when the server says that
 // it was too busy or full and changed nothing. Calls that may safely be made twice are also
 // repeated when they may have arrived. A budget shared by all calls keeps the repeats to a tenth of

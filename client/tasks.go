@@ -103,8 +103,8 @@ func paged(q url.Values, cursor string, limit int) url.Values {
 	return q
 }
 
-// Cancel ends a task that is not final. A running one's worker learns of it with its next beat; its
-// report comes too late.
+// Cancel ends a task that is not final, else it is ErrConflict. A running one's worker learns of it
+// with its next beat; its report comes too late.
 func (c *Client) Cancel(ctx context.Context, id task.ID) error { return c.act(ctx, id, "cancel") }
 
 // Replay says where a task begins again. The zero value: a done task in its first stage, with the
@@ -141,10 +141,10 @@ func (c *Client) Retry(ctx context.Context, id task.ID, from ...Replay) error {
 	return nil
 }
 
-// RunNow makes a waiting task due now.
+// RunNow makes a waiting task due now. ErrConflict when it runs or is final.
 func (c *Client) RunNow(ctx context.Context, id task.ID) error { return c.act(ctx, id, "run") }
 
-// Delete forgets a task that is not running.
+// Delete forgets a task that is not running, else it is ErrConflict.
 func (c *Client) Delete(ctx context.Context, id task.ID) error {
 	if err := c.send(ctx, request{method: http.MethodDelete, path: taskPath(id)}, nil); err != nil {
 		return fmt.Errorf("delete task %v: %w", id, err)
