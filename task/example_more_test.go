@@ -3,6 +3,7 @@ package task_test
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rotahq/rota/task"
 )
@@ -113,4 +114,13 @@ func ExampleRetry() {
 	// Output:
 	// retry no answer
 	// release
+}
+
+// The next stage begins after a while, as when what it looks at takes so long to come.
+func ExampleType_NextAfter() {
+	fmt.Println(ship.NextAfter(time.Hour, parcel{Weight: 3}).Delay)
+	fmt.Println(task.NextAfter(time.Minute, "ask", nil).Stage) // without types
+	// Output:
+	// 1h0m0s
+	// ask
 }

@@ -106,7 +106,8 @@ func TestDeathStopsOnceWhoeverIsLate(t *testing.T) {
 	}
 }
 
-// A schedule is paused in the transaction that closes the fire: no write is left that could be late.
+// A schedule is paused in the transaction that closes the fire: no write is left that could be
+// late.
 func TestDeathStopsOnceThoughNoFireCanBeClosed(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", onDead(task.OnDeadStop))
