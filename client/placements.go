@@ -51,8 +51,8 @@ func (c *Client) Assignments(
 	return p.Items, p.Next, nil
 }
 
-// Explanation says why a job is where it is or why it waits, and what would change that.
-type Explanation struct {
+// JobExplanation says why a job is where it is or why it waits, and what would change that.
+type JobExplanation struct {
 	Group      string      `json:"group"`
 	Job        string      `json:"job"`
 	Replicas   []Placement `json:"replicas"`
@@ -74,7 +74,7 @@ type Candidate struct {
 }
 
 // ExplainJob says why a job is where it is.
-func (c *Client) ExplainJob(ctx context.Context, group, job string) (e Explanation, err error) {
+func (c *Client) ExplainJob(ctx context.Context, group, job string) (e JobExplanation, err error) {
 	if err := c.get(ctx, request{path: jobPath(group, job) + "/explain"}, &e); err != nil {
 		return e, fmt.Errorf("explain job %q of group %q: %w", job, group, err)
 	}

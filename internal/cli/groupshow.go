@@ -167,7 +167,7 @@ that is free: of those that fit the greatest gets it.`,
 	return cmd
 }
 
-func (a groupCommands) explanation(e client.Explanation, limit int) string {
+func (a groupCommands) explanation(e client.JobExplanation, limit int) string {
 	var b strings.Builder
 	for _, p := range e.Replicas {
 		b.WriteString(term.Bold(fmt.Sprintf("Replica %d", p.Replica)) + ", " + string(p.State))
