@@ -16,8 +16,9 @@ import (
 
 // A pool is a library, so its story is told of one in this process:
 //
-//	runners N [slots=S] [limit=D] [instead=TEXT] [broken=I]   makes a pool of N runners. S is how many functions each is given at a
-//	                   time, any number unless it is said; D how long a call may take; TEXT what it gives then; the I-th can't be made
+//	runners N [slots=S] [limit=D] [instead=TEXT] [load=L] [broken=I]   makes a pool of N runners. S is how many functions each is given at
+//	                   a time, any number unless it is said; D how long a call may take; TEXT what it gives then; L what a load of 0 is; the
+//	                   I-th can't be made
 //	run LOAD…          a function of each load is given to the pool, and goes on; printed is who got it
 //	each K LOAD        one is given to K runners at once
 //	returns N…, fails N…, panics N…   the N-th function ends so, counted from 1; printed is what its caller gets
@@ -70,6 +71,8 @@ func makeRunners(s *scene, args []string) (string, error) {
 			c.Slots, err = strconv.Atoi(value)
 		case name == "limit":
 			c.Limit.Timeout, err = time.ParseDuration(value)
+		case name == "load":
+			c.DefaultLoad, err = strconv.ParseFloat(value, 64)
 		case name == "instead":
 			r.instead = value
 		case name == "broken":
@@ -124,8 +127,12 @@ func (s *scene) give(loads []string) (string, error) {
 		}
 		g := s.pool.begin()
 		s.pool.hanging.Go(func() {
-			result, err := pool.Do(context.Background(), s.pool.Pool, load,
-				func(_ context.Context, r *runner) (string, error) { return g.hang(r) })
+			f := func(_ context.Context, r *runner) (string, error) { return g.hang(r) }
+			var or func() (string, error)
+			if instead := s.pool.instead; instead != "" {
+				or = func() (string, error) { return instead, nil }
+			}
+			result, err := pool.DoOr(context.Background(), s.pool.Pool, load, f, or)
 			g.heard <- got(result, err)
 		})
 		number, err := g.number()
