@@ -47,6 +47,51 @@ func TestFollowersFireWhenTheTaskEndedWell(t *testing.T) {
 	})
 }
 
+// What is done and begins again opens its fire until it has ended again; what follows has been
+// fired, and is not once more. One that was cancelled, and ends well then, lets its follower fire.
+func TestReplayOfWhatIsOverFiresItsFollowersOnce(t *testing.T) {
+	three(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("load", "* * * * *")
+		h.put("report", "", after("load"), inQueue("reports"))
+		var reports, loads atomic.Int64
+		h.work("n1", "q", 10*time.Second, func(task.Handout) task.Outcome {
+			loads.Add(1)
+			return task.Finish(nil)
+		})
+		h.work("n2", "reports", time.Second, func(task.Handout) task.Outcome {
+			reports.Add(1)
+			return task.Finish(nil)
+		})
+		h.until("2026-11-21 10:00:20")
+		h.want("load", "10:00:00 fired")
+		h.want("report", "10:00:00 fired")
+		first := h.rows("report")[0].Task
+		h.must(h.live().tasks.Act(h.t.Context(), task.KindReplayed, "test", h.rows("load")[0].Task))
+		h.until("2026-11-21 10:00:25")
+		if n := open(h, "load"); n != 1 {
+			t.Errorf("%d fires of load are open while its task is done again", n)
+		}
+		h.until("2026-11-21 10:00:50")
+		if n := open(h, "load"); n != 0 || loads.Load() != 2 {
+			t.Errorf("%d fires of load are open after it ran %d times", n, loads.Load())
+		}
+		if r := h.rows("report")[0]; r.Task != first || reports.Load() != 1 {
+			t.Errorf("the follower ran %d times: %+v", reports.Load(), r)
+		}
+		h.until("2026-11-21 10:01:05")
+		load := h.rows("load")[1].Task
+		h.must(h.live().tasks.Act(h.t.Context(), task.KindCancelled, "test", load))
+		h.until("2026-11-21 10:01:20")
+		h.want("report", "10:00:00 fired", "10:01:00 skipped")
+		h.must(h.live().tasks.Act(h.t.Context(), task.KindReplayed, "test", load))
+		h.until("2026-11-21 10:01:45")
+		h.want("report", "10:00:00 fired", "10:01:00 fired")
+		if reports.Load() != 2 {
+			t.Errorf("the follower ran %d times", reports.Load())
+		}
+	})
+}
+
 func TestPausedFollowersAndOverlappingOnesSkip(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("load", "* * * * *")
