@@ -82,6 +82,10 @@ func TestOutcomeAndRowsOfAHandlerCommitTogether(t *testing.T) {
 			done = task.Finish(large)
 		case h.Stage == "" && what == "stages":
 			done = task.Next("second", large)
+		case h.Stage == "" && what == "waits":
+			done = task.NextAfter(time.Second, "second", what)
+		case h.Stage == "" && what == "waits long":
+			done = task.NextAfter(time.Hour, "second", what)
 		}
 		if err := worker.FinishTx(ctx, tx, done); err != nil {
 			return done, err
@@ -139,6 +143,7 @@ func TestOutcomeAndRowsOfAHandlerCommitTogether(t *testing.T) {
 		{"shop", "large", `"` + large + `"`, 1, "done"},
 		{"shop", "does not know", `"does not know"`, 1, "done"},
 		{"shop", "stages", `"` + strings.Repeat("x", 19) + `"`, 1, "next done"},
+		{"shop", "waits", `"waits"`, 2, "next done"},
 		{"shop", "panics", `"panics"`, 1, "done"},
 		{"shop", "forgets", `"forgets"`, 1, "retry done"},
 		{"shop", "changes its mind", `"changes its mind"`, 1, "retry done"},
@@ -159,6 +164,38 @@ func TestOutcomeAndRowsOfAHandlerCommitTogether(t *testing.T) {
 		if rows := s.count(t, x.what); rows != x.rows {
 			t.Errorf("%s stands %d times among what was done, want %d", x.what, rows, x.rows)
 		}
+		if x.what == "waits" && v.Steps[1].Started.Sub(v.Steps[0].Finished) < 900*time.Millisecond {
+			t.Errorf("the stage after a wait of 1s began too soon: %+v", v.Steps)
+		}
+	}
+	afterALongWait(t, n, "shop", "waits long")
+}
+
+// afterALongWait submits a task whose transaction lets the next stage wait for an hour, and runs it
+// now.
+func afterALongWait(t *testing.T, n *Node, queue, what string) {
+	t.Helper()
+	list, err := n.Submit(t.Context(), task.Submission{
+		Queue: queue, Context: fmt.Appendf(nil, "%q", what),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for v := (task.View{}); v.Stage != "second"; time.Sleep(10 * time.Millisecond) {
+		if v, err = n.Task(t.Context(), list[0].ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		if v.Stage == "second" && (v.State != task.Waiting ||
+			v.Due.Sub(v.Steps[0].Finished) != time.Hour) {
+			t.Errorf("it is %s, due %v after its step", v.State, v.Due.Sub(v.Steps[0].Finished))
+		}
+	}
+	if err := n.RunNow(t.Context(), list[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	v, err := n.Task(t.Context(), list[0].ID, time.Minute)
+	if err != nil || v.State != task.Done || string(v.Result) != fmt.Sprintf("%q", what) {
+		t.Errorf("it became %s with %s, %v", v.State, v.Result, err)
 	}
 }
 

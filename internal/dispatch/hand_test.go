@@ -174,6 +174,7 @@ func TestLimitOfAHoldIsCapped(t *testing.T) {
 				t.Fatalf("the queue's is %d, %v", changed.Is.HoldLimit, err)
 			}
 			h.many(limits.MaxHold + 200)
+			h.beat(worker, "1", 5000)
 			if got := h.hold(worker, limit); len(got) != limits.MaxHold {
 				t.Errorf("%s asked for %d, and got %d", worker, limit, len(got))
 			}
