@@ -97,6 +97,20 @@ func ExamplePool_Limited() {
 	// Output: never mind
 }
 
+// Who does not answer in time is taken to know nothing.
+func ExampleDoOr() {
+	p := must(pool.Lanes(pool.Config{Runners: 1, Limit: pool.Limit{Timeout: time.Millisecond}}))
+	defer p.Close()
+	price, err := pool.DoOr(context.Background(), p, 1,
+		func(ctx context.Context, _ pool.Lane) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		},
+		func() (string, error) { return "price on request", nil })
+	fmt.Println(price, err)
+	// Output: price on request <nil>
+}
+
 func ExamplePool_View() {
 	p := must(pool.Lanes(pool.Config{Runners: 2, Fault: func(error) bool { return true }}))
 	defer p.Close()

@@ -20,6 +20,13 @@ func ExampleNext() {
 	// Output: next digest {"size":42}
 }
 
+// A reminder is sent three days after the offer.
+func ExampleNextAfter() {
+	o := task.NextAfter(72*time.Hour, "remind", "ann@example.org")
+	fmt.Println(o.Kind, o.Stage, o.Delay)
+	// Output: next remind 72h0m0s
+}
+
 func ExampleFinish() {
 	o := task.Finish(json.RawMessage(`{"sum": 9007199254740993}`))
 	fmt.Println(o.Kind, string(o.Result))
