@@ -52,15 +52,16 @@
 //	               v        due
 //	+---------> waiting ---------> ready <----------------+
 //	|                                | hand out           |
-//	| retry, snooze (delay > 0)      v                    | next, release,
-//	+---------------------------- running ----------------+ lost (no delay)
+//	| retry, snooze, next            v                    | next, release,
+//	+---- (delay > 0) ----------- running ----------------+ lost (no delay)
 //	                                 |
 //	       +------------------+------+-----------+
 //	       v                  v                  v
 //	     done      dead (fail, or out        cancelled
-//	                of attempts)
-//	                    |
-//	                    +--> replayed: begins at attempt 1 again
+//	       |        of attempts)                 |
+//	       +------------------+------------------+
+//	                          |
+//	                          +--> replayed: begins at attempt 1 again
 //
 // Rank is the order inside a queue: the due time minus the priority, so priority is a head start in
 // seconds and nothing starves. Back-off grows by a factor up to a maximum, and its jitter

@@ -15,7 +15,8 @@ const (
 	Ready   State = "ready"   // due, and nobody has it
 	Running State = "running" // handed out
 	Done    State = "done"    // final: ended well
-	// final: failed for good or out of attempts; kept and can be replayed
+	// final: failed for good or out of attempts; as every final one kept for a while, and replayed
+	// if somebody asks for it
 	Dead      State = "dead"
 	Cancelled State = "cancelled" // final
 )

@@ -135,7 +135,7 @@ type Fire struct {
 	// anybody has looked. Of one without a task: nothing is to be told any more
 	Ended task.Kind
 	Seq   int32 // the newest step that was looked at; -1 = none
-	Tries int32 // how often its dead task was let begin again
+	Tries int32 // how often its task was let begin again
 	// Run is the fire with which its run began: what nobody followed up there. Zero in a request:
 	// itself.
 	Run FireKey

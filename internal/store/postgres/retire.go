@@ -283,7 +283,7 @@ func (s *Store) dropBeside(ctx context.Context, p partition, tasks []task.ID) er
 }
 
 const (
-	// tasksInSpans finds dead tasks that somebody brought back since they were counted as gone:
+	// tasksInSpans finds final tasks that somebody brought back since they were counted as gone:
 	// they are in spans.
 	tasksInSpans = `SELECT t.batch, t.n FROM rota.span s
 CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = s.batch AND n BETWEEN s.lo

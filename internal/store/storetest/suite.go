@@ -229,7 +229,7 @@ func (s *scene) act(kind task.Kind, id task.ID) store.Acted {
 	return got[0]
 }
 
-// replay asks for a dead task to begin again.
+// replay asks for a final task to begin again.
 func (s *scene) replay(id task.ID, r store.Replay) store.Acted {
 	now := s.clock.Micros()
 	got, err := s.Act(s.ctx,
