@@ -195,17 +195,3 @@ func ExampleRunnerView_Reason() {
 	})
 	// Output: runs 1 functions of load 5
 }
-
-// A function that takes too long is answered for: others wait no longer than they must.
-func ExampleDoOr() {
-	p := must(pool.Lanes(pool.Config{Runners: 1, Limit: pool.Limit{Timeout: time.Millisecond}}))
-	defer p.Close()
-	slow := func(ctx context.Context, _ pool.Lane) (string, error) {
-		<-ctx.Done()
-		return "", ctx.Err()
-	}
-	fmt.Println(pool.DoOr(context.Background(), p, 1, slow, func() (string, error) {
-		return "the price of yesterday", nil
-	}))
-	// Output: the price of yesterday <nil>
-}

@@ -41,16 +41,6 @@ func ExampleDefine() {
 	// next ship {"Weight":3}
 }
 
-// A test of a handler reads a hand-out as a worker does.
-// The stage of the parcel begins an hour after that of the order has ended.
-func ExampleType_NextAfter() {
-	type parcel struct{ ID string }
-	ship := task.Type[parcel]{Queue: "orders", Stage: "ship"}
-	o := ship.NextAfter(time.Hour, parcel{ID: "7"})
-	fmt.Println(o.Kind, o.Stage, string(o.Context), o.Delay)
-	// Output: next ship {"ID":"7"} 1h0m0s
-}
-
 func ExampleType_Read() {
 	t, err := ship.Read(task.Handout{Attempt: 2, Context: json.RawMessage(`{"Weight":3}`)})
 	fmt.Println(t.Args.Weight, t.Attempt, err)
