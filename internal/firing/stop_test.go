@@ -90,7 +90,8 @@ func TestDeathStopsOnceWhoeverIsLate(t *testing.T) {
 						h.t.Fatal("it is not paused, and its task is dead")
 					}
 					for range 20 { // a write may fail
-						if _, err := h.live().firer.Pause(h.t.Context(), "s", false); err == nil {
+						_, err := h.live().firer.Pause(h.t.Context(), "s", false)
+						if err == nil {
 							break
 						}
 					}

@@ -1,7 +1,6 @@
 -- +goose Up
 -- A schedule may follow several others: follows names them, with commas between them, so that a node
--- of before reads and writes those that follow one.
-DROP INDEX rota.schedule_follows;
+-- of before reads and writes those that follow one, by the index that there is.
 CREATE INDEX schedule_parents ON rota.schedule USING gin (string_to_array(follows, ','))
   WITH (fastupdate = off) WHERE follows <> '';
 
