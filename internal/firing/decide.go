@@ -207,8 +207,12 @@ func (q *queue) admit(s *scheduleState, f *store.Fire) {
 // text says what keeps a due time from being fired.
 func (q *queue) text(s *scheduleState) string {
 	if n := s.AtOnce(); n > 1 {
-		return fmt.Sprintf("%d of at most %d tasks are not final, the last that of %s",
-			q.running+q.queued, n, s.times.show(q.last))
+		text := fmt.Sprintf("%d of at most %d tasks are not final", q.running, n)
+		if q.queued > 0 {
+			return text + fmt.Sprintf(", and %d due times wait, the last that of %s", q.queued,
+				s.times.show(q.last))
+		}
+		return text + ", the last that of " + s.times.show(q.last)
 	}
 	return fmt.Sprintf("the task of %s is not final", s.times.show(q.last))
 }
