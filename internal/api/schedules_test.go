@@ -269,3 +269,31 @@ func FuzzParseFireCursor(f *testing.F) {
 		}
 	})
 }
+
+// A token of one queue sees of a run what is in that queue, and nothing below what is not.
+func TestRunShowsWhatIsInTheScope(t *testing.T) {
+	root := store.FireKey{Schedule: "load", At: 1_000_000}
+	fire := func(name, queue string, at int64, parent string) store.RunFire {
+		f := store.RunFire{Queue: queue, Fire: store.Fire{Schedule: name, At: root.At, Time: at}}
+		if parent != "" {
+			f.Parents = []store.FireKey{{Schedule: parent, At: root.At}}
+		}
+		return f
+	}
+	v := store.RunView{Root: root, Whole: true, Fires: []store.RunFire{
+		fire("mail", "mail", 3, "secret"), fire("load", "mail", 1, ""),
+		fire("clean", "mail", 4, "load"), fire("secret", "vault", 2, "load"),
+	}}
+	v.Tree()
+	for _, c := range []struct {
+		scope *scope
+		want  int
+	}{
+		{nil, 4}, {&scope{queues: patterns{"mail"}}, 2}, {&scope{queues: patterns{"vault"}}, 0},
+	} {
+		run := runOf(&v, c.scope)
+		if run.Fires != c.want || run.Tree == nil {
+			t.Errorf("%v: %d fires, want %d: %+v", c.scope, run.Fires, c.want, run.Tree)
+		}
+	}
+}
