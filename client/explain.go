@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"net/url"
 
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -14,6 +15,17 @@ func (c *Client) ExplainTask(ctx context.Context, id task.ID) (view.Explanation,
 	var e view.Explanation
 	if err := c.get(ctx, request{path: taskPath(id) + "/explain"}, &e); err != nil {
 		return view.Explanation{}, fmt.Errorf("explain task %s: %w", id, err)
+	}
+	return e, nil
+}
+
+// ExplainClaim says why no node looks after a key, or why it is not where somebody wants it.
+// ErrNotFound.
+func (c *Client) ExplainClaim(ctx context.Context, key string) (view.Explanation, error) {
+	var e view.Explanation
+	path := "/v1/claims/" + url.PathEscape(key) + "/explain"
+	if err := c.get(ctx, request{path: path}, &e); err != nil {
+		return view.Explanation{}, fmt.Errorf("explain claim %q: %w", key, err)
 	}
 	return e, nil
 }

@@ -49,6 +49,18 @@ func ExampleClient_ExplainQueue() {
 	// paused - rota queue resume mail
 }
 
+// Who looks after a schedule, and why nobody does.
+func ExampleClient_ExplainClaim() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	if _, err := c.ExplainClaim(ctx, "schedule/nightly"); errors.Is(err, client.ErrNotFound) {
+		fmt.Println("there is no such key")
+	}
+	// Output:
+	// there is no such key
+}
+
 func TestWhatIsNotThereIsNotExplained(t *testing.T) {
 	c, shut := open()
 	defer shut()

@@ -1,8 +1,9 @@
 package view
 
-// Explanation says why a task, or the tasks of a queue, do not run.
+// Explanation says why a task, or the tasks of a queue, do not run, or why nobody looks after a
+// key.
 type Explanation struct {
-	State   string   `json:"state" doc:"of a task: its state; of a queue: empty, sleeping, paused, unserved, full, working"`
+	State   string   `json:"state" doc:"of a task: its state; of a queue: empty, sleeping, paused, unserved, full, working; of a key: owned, unowned"`
 	Reasons []Reason `json:"reasons" nullable:"false" doc:"what holds it back now, the hardest first; none = nothing does"`
 	Starts  Time     `json:"starts,omitzero" doc:"when a waiting or ready task probably begins; left out where it can't be said"`
 }
@@ -19,11 +20,13 @@ const (
 	ReasonFull       ReasonKind = "full"        // all workers that do have all they may have
 	ReasonBehind     ReasonKind = "behind"      // others come first
 	ReasonUnheard    ReasonKind = "unheard"     // who has it, or may know more, says nothing
+	ReasonUnowned    ReasonKind = "unowned"     // no node looks after the key
+	ReasonRefused    ReasonKind = "refused"     // the nodes that could take the key may not
 )
 
 // Reason is one thing that holds a task back.
 type Reason struct {
-	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,backing_off,unheard"`
+	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,backing_off,unheard,unowned,refused"`
 	Text   string     `json:"text" doc:"for people"`
 	Until  Time       `json:"until,omitzero" doc:"when it ends by itself"`
 	Change string     `json:"change,omitempty" doc:"what would end it before: often a command"`

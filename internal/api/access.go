@@ -121,6 +121,7 @@ var rights = map[string]right{
 	"POST /v1/claims/rescan":        toOperate,
 	"POST /v1/claims/release":       toOperate,
 	"GET /v1/claims/{key}":          toRead,
+	"GET /v1/claims/{key}/explain":  toRead,
 	"POST /v1/claims/assign":        toOperate,
 	"POST /v1/nodes/{node}/release": toOperate,
 	"PUT /v1/cluster":               toOperate,

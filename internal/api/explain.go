@@ -33,6 +33,25 @@ func (a *API) registerExplanations() {
 		Tags:    []string{"Queues"},
 		Summary: "Say why the tasks of a queue do not run",
 	}, a.explainQueue)
+	operation(a, huma.Operation{
+		OperationID: "explain-claim", Method: http.MethodGet, Path: "/v1/claims/{key}/explain",
+		Tags:    []string{"Cluster"},
+		Summary: "Say why no node looks after a key, or why it is not where somebody wants it",
+	}, a.explainClaim)
+}
+
+func (a *API) explainClaim(
+	ctx context.Context, in *ClaimPath,
+) (*struct{ Body view.Explanation }, error) {
+	claim, err := a.claim(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.conf.Cluster.Cluster(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read who is a member: %w", err)
+	}
+	return &struct{ Body view.Explanation }{explain.OfClaim(claim.Body, nodesOf(c.Nodes))}, nil
 }
 
 func (a *API) explainTask(w *answer, r *http.Request) error {

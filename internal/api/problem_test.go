@@ -93,6 +93,7 @@ var everyCall = []struct{ pattern, target, body string }{
 	{"POST /v1/claims/rescan", "/v1/claims/rescan", ""},
 	{"POST /v1/claims/release", "/v1/claims/release", `{"key":"mailbox/a"}`},
 	{"GET /v1/claims/{key}", "/v1/claims/mailbox%2Fa", ""},
+	{"GET /v1/claims/{key}/explain", "/v1/claims/mailbox%2Fa/explain", ""},
 	{"POST /v1/claims/assign", "/v1/claims/assign", `{"key":"mailbox/a","node":"n1"}`},
 	{"POST /v1/nodes/{node}/release", "/v1/nodes/n1/release", `{"count":1}`},
 	{"PUT /v1/cluster", "/v1/cluster", `{"rebalance":"auto"}`},

@@ -221,6 +221,7 @@ var reaches = map[string]reach{
 	"POST /v1/claims/rescan":        ofAll,
 	"POST /v1/claims/release":       ofAll,
 	"GET /v1/claims/{key}":          ofAll,
+	"GET /v1/claims/{key}/explain":  ofAll,
 	"POST /v1/claims/assign":        ofAll,
 	"POST /v1/nodes/{node}/release": ofAll,
 	"PUT /v1/cluster":               ofAll,

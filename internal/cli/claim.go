@@ -20,7 +20,8 @@ func (a nodeCommands) claim() *cobra.Command {
 claim has one node that looks after it. Rota shares them out by itself; these commands show
 who has what, and let a person decide.`,
 		"  rota claim ls --owner box-2\n  rota claim assign group/feeds box-1 --for 2h",
-		a.claimList(), a.claimShow(), a.claimAssign(), a.claimRelease(), a.claimRescan())
+		a.claimList(), a.claimShow(), a.claimExplain(),
+		a.claimAssign(), a.claimRelease(), a.claimRescan())
 }
 
 func (a nodeCommands) claimList() *cobra.Command {

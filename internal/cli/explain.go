@@ -52,6 +52,23 @@ that.`,
 	})
 }
 
+func (a nodeCommands) claimExplain() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "explain KEY",
+		Short: "Say why no node looks after a key",
+		Long: `Say why no node looks after a key, or why it is not with the node that somebody gave it
+to, and what would change that.`,
+		Example: "  rota claim explain group/feeds",
+		Args:    takes("KEY"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		e, err := c.ExplainClaim(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.Show(e, func() string { return a.whyNot(e) })
+	})
+}
+
 // whyNot is an explanation as text.
 func (a *App) whyNot(e view.Explanation) string {
 	var b strings.Builder

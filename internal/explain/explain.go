@@ -61,7 +61,7 @@ func OfTask(t Task, q Queue, now time.Time) view.Explanation {
 		return e
 	}
 	s := serving(q)
-	e.Reasons = list(away(t), paused(q), unserved(q, s))
+	e.Reasons = list(holderAway(t), paused(q), unserved(q, s))
 	if len(e.Reasons) == 0 {
 		e.Starts = starts(t, s, now)
 	}
@@ -232,7 +232,7 @@ func behind(t Task) view.Reason {
 		Change: "more workers; for tasks to come, a greater --priority"}
 }
 
-func away(t Task) view.Reason {
+func holderAway(t Task) view.Reason {
 	if t.Away == "" {
 		return view.Reason{}
 	}
