@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"fmt"
+	"io/fs"
 	"testing"
 	"time"
 
@@ -21,8 +23,20 @@ func TestSecretHas256BitsAndIsTheSameAtEveryNode(t *testing.T) {
 func TestStoreOfAnEarlierVersionGetsASecret(t *testing.T) {
 	dsn := pgtest.Shared(t).Database(t)
 	was := open(t, Config{DSN: dsn}).Secret()
-	runSQL(t, dsn,
-		`ALTER TABLE rota.store DROP COLUMN secret, DROP COLUMN secret_since; ALTER TABLE rota.queue DROP COLUMN final_queue; DROP FUNCTION rota.finish, rota.kept, rota.seal, rota.digits; DELETE FROM rota.version WHERE version_id >= 9`)
+	queries := []string{
+		"ALTER TABLE rota.version SET SCHEMA public", "DROP SCHEMA rota CASCADE",
+		"CREATE SCHEMA rota",
+	}
+	for version := range 8 { // as that version made it
+		names, err := fs.Glob(migrations, fmt.Sprintf("migrations/%05d_*.sql", version+1))
+		if err != nil || len(names) != 1 {
+			t.Fatalf("version %d is made by %q, %v", version+1, names, err)
+		}
+		queries = append(queries, string(must(migrations.ReadFile(names[0]))(t)))
+	}
+	runSQL(t, dsn, append(queries, "ALTER TABLE version SET SCHEMA rota",
+		"DELETE FROM rota.version WHERE version_id > 8",
+		"INSERT INTO rota.store (one, identity) VALUES (1, 'of old')")...)
 	before := time.Now()
 	is := open(t, Config{DSN: dsn}).Secret()
 	hour := time.UnixMicro(is.Since).Sub(before) // nodes of the earlier version go on for a while
