@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/lease"
 )
@@ -63,6 +64,7 @@ var ownKinds = []string{"schedule", "group"}
 func (n *Node) Claim(
 	kind string, keys func(context.Context) ([]string, error), look func(context.Context, Claim),
 ) error {
+	kind = names.Canonical(kind)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {

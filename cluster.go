@@ -163,7 +163,7 @@ func (c *cluster) Claims(ctx context.Context) ([]store.Claim, error) {
 		}
 		claim := store.Claim{Key: strings.TrimPrefix(row.Name, prefix), Token: row.Token}
 		if row.Until > beat.Now {
-			claim.Owner, _, _ = strings.Cut(row.Holder, "@")
+			claim.Owner = store.NodeOf(row.Holder)
 			claim.Since, claim.Until = since(row.Value), row.Until
 		}
 		claims[claim.Key] = claim

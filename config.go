@@ -1,6 +1,7 @@
 package rota
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/task"
 )
 
@@ -27,8 +29,9 @@ type Config struct {
 	// rota_pooler=true (a pooler hands connections out by the transaction), rota_skip_locked=false,
 	// rota_notify=false, rota_copy=false (the database lacks it).
 	Store string
-	// Name of the node, [a-z0-9][a-z0-9._-]{0,127}; no two nodes of a store have the same. Default:
-	// the machine's name.
+	// Name of the node: at most 128 letters, digits and marks of any script and . - _ : @ +, the
+	// first a letter, a digit or _; no two nodes of a store have the same. Default: the machine's
+	// name.
 	Name string
 	// Listen is the address of the REST API, as in "127.0.0.1:7700". Empty: none. An address that
 	// others can reach needs TokenFile or Insecure.
@@ -137,7 +140,7 @@ func (c Config) withDefaults() (Config, error) {
 	if err := checkAdvertise(c.Advertise); err != nil {
 		wrong = append(wrong, err)
 	}
-	if !limits.ValidName(c.Name) {
+	if c.Name = names.Canonical(c.Name); !limits.ValidName(c.Name) {
 		wrong = append(wrong, fmt.Errorf("name %q %s", c.Name, limits.NameRule))
 	}
 	if c.Capacity < 0 {
@@ -195,14 +198,5 @@ func hostName() string {
 	if err != nil {
 		return "node"
 	}
-	host = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(host))
-	if host = strings.TrimLeft(host, ".-_"); !limits.ValidName(host) {
-		return "node"
-	}
-	return host
+	return cmp.Or(names.Of(strings.ToLower(host), limits.MaxName), "node")
 }

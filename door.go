@@ -81,6 +81,10 @@ func (d *door) through(handler func(*api.API) http.Handler) http.Handler {
 	})
 }
 
+// ownClient is where a node's own client sends its calls, which never leave the process. A node's
+// name need not be one of a host.
+const ownClient = "http://node"
+
 // openDoor readies the API, for this process and for the address on which the node listens.
 func (n *Node) openDoor() error {
 	tokens, err := readTokens(n.conf.TokenFile)
@@ -89,7 +93,7 @@ func (n *Node) openDoor() error {
 	}
 	n.door = &door{build: n.newAPI, tokens: tokens}
 	n.Client, err = client.New(client.Config{
-		Servers: []string{"http://" + n.conf.Name}, Fixed: true, Attempts: 1,
+		Servers: []string{ownClient}, Fixed: true, Attempts: 1,
 		HTTP: &http.Client{Transport: inprocess.New(n.door.through((*api.API).Inside))},
 	})
 	if err != nil || n.listen == nil {

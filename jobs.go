@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/api"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/store"
@@ -136,6 +137,7 @@ const sourceTimeout = 30 * time.Second
 // to it, as worker.Worker.HandleJob says. Call it before Run, which says what is wrong with it.
 // Config.Capacity is shared with the tasks that the node handles.
 func (n *Node) HandleJob(group string, h worker.JobHandler) {
+	group = names.Canonical(group)
 	if w := n.ownWorker(); w != nil {
 		w.HandleJob(group, h)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/firing"
 	"github.com/rotahq/rota/internal/logshare"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/observe"
 	"github.com/rotahq/rota/internal/outbox"
@@ -351,6 +352,7 @@ func (n *Node) Task(ctx context.Context, id task.ID, wait time.Duration) (task.V
 // Handle lets this node work off a queue with h: Config.Capacity calls at once, over all queues.
 // Call it before Run, which says what is wrong with it.
 func (n *Node) Handle(queue string, h worker.Handler) {
+	queue = names.Canonical(queue)
 	if w := n.ownWorker(); w != nil {
 		w.Handle(queue, h)
 	}
@@ -358,6 +360,7 @@ func (n *Node) Handle(queue string, h worker.Handler) {
 
 // HandleStages is Handle with a function for each stage.
 func (n *Node) HandleStages(queue string, stages worker.Stages) {
+	queue = names.Canonical(queue)
 	if w := n.ownWorker(); w != nil {
 		w.HandleStages(queue, stages)
 	}
@@ -365,6 +368,7 @@ func (n *Node) HandleStages(queue string, stages worker.Stages) {
 
 // HandleStage is Handle with a function for one stage; see worker.Worker.HandleStage.
 func (n *Node) HandleStage(queue, stage string, h worker.Handler) {
+	queue = names.Canonical(queue)
 	if w := n.ownWorker(); w != nil {
 		w.HandleStage(queue, stage, h)
 	}
@@ -382,6 +386,7 @@ func (n *Node) Use(wrap func(worker.Handler) worker.Handler) {
 // its final notices to hooks.FinalQueue, by default the queue's name and "-final"; and this node
 // does them.
 func (n *Node) HandleHooks(queue string, hooks worker.Hooks) {
+	queue, hooks.FinalQueue = names.Canonical(queue), names.Canonical(hooks.FinalQueue)
 	if hooks.Final != nil {
 		hooks.FinalQueue = cmp.Or(hooks.FinalQueue, queue+"-final")
 	}
@@ -400,6 +405,7 @@ func (n *Node) HandleHooks(queue string, hooks worker.Hooks) {
 // HandleFinal lets f be told how tasks died whose queues are configured with this one for their
 // final notices (client.QueueChange.FinalQueue), until it returns nil.
 func (n *Node) HandleFinal(queue string, f func(context.Context, task.FinalNotice) error) {
+	queue = names.Canonical(queue)
 	if w := n.ownWorker(); w != nil {
 		w.HandleFinal(queue, f)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
 
@@ -54,7 +54,7 @@ func Lines(ctx context.Context, stream string) io.WriteCloser { return linesTo(c
 
 func linesTo(ctx context.Context, stream string) *splitter {
 	log, suffix := logOf(ctx)
-	return &splitter{log: log, stream: cutText(stream, limits.MaxStage-len(suffix)) + suffix}
+	return &splitter{log: log, stream: cutText(stream, wire.MaxStream-len(suffix)) + suffix}
 }
 
 // workKey finds the hand-out or the run in a handler's context.

@@ -133,7 +133,7 @@ func TestTypedHandlersThatAreSetUpWronglyAreNamed(t *testing.T) {
 		}, `queue "q": two handlers`},
 		{"no queue", func(w *Worker) {
 			Handle(w, task.Type[letter]{}, finish)
-		}, `queue "": must match`},
+		}, `queue "": must be`},
 		{"use nothing", func(w *Worker) {
 			w.Handle("q", nothing)
 			w.Use(nil)

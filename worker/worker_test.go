@@ -585,12 +585,12 @@ func TestWrongSetUpIsNamedAtOnce(t *testing.T) {
 	nothing := func(context.Context, task.Handout) task.Outcome { return task.Finish(nil) }
 	w.Handle("q", nothing)
 	w.Handle("q", nothing)
-	w.Handle("Q", nothing)
+	w.Handle("Q!", nothing)
 	w.Handle("r", nil)
 	w.HandleStages("s", nil)
 	w.HandleHooks("t", Hooks{})
 	err = w.Run(context.Background())
-	for _, want := range []string{`queue "q": two handlers`, `queue "Q"`, `queue "r": no handler`,
+	for _, want := range []string{`queue "q": two handlers`, `queue "Q!"`, `queue "r": no handler`,
 		`queue "s": no stages`, `queue "t": hooks without Process`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Run answered %v, want it to name %q", err, want)

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/pass"
 )
 
@@ -162,7 +163,8 @@ type principal struct {
 
 // as tells whether the principal may speak for the named worker.
 func (p principal) as(worker string) error {
-	if p.Role == roleWorker && p.Name != "*" && p.Name != worker {
+	if p.Role == roleWorker && p.Name != "*" &&
+		p.Name != names.Canonical(worker) {
 		return refuse(http.StatusForbidden, "this token speaks for worker %q only", p.Name)
 	}
 	return nil
@@ -220,7 +222,7 @@ func (t *Tokens) add(words []string) error {
 	if len(words) < 3 {
 		return errors.New("want NAME ROLE TOKEN")
 	}
-	p := principal{Name: words[0], Role: role(words[1])}
+	p := principal{Name: names.Canonical(words[0]), Role: role(words[1])}
 	switch p.Role {
 	case roleAdmin, roleOperator, roleSubmitter, roleWorker, roleViewer:
 	default:

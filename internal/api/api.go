@@ -399,6 +399,7 @@ func (a *API) plain(pattern string, handler func(*answer, *http.Request) error) 
 		panic(fmt.Sprintf("nobody says what a scope means for %q: see reaches", pattern))
 	}
 	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		canonicalNames(r)
 		a.serve(&answer{ResponseWriter: w, within: a.conf.AnswerWithin, from: addressOf(r)}, r,
 			rule{need, about}, count, handler)
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -36,6 +37,7 @@ func (a *API) submit(w *answer, r *http.Request) error {
 		return err
 	}
 	for i := range tasks {
+		tasks[i].Queue = names.Canonical(tasks[i].Queue)
 		if err := w.who.mayQueue(tasks[i].Queue); err != nil {
 			return err
 		}
@@ -139,7 +141,7 @@ func (a *API) report(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !limits.ValidName(worker) {
+	if worker = names.Canonical(worker); !limits.ValidName(worker) {
 		return wrong("body.worker", "%.40q %s", worker, limits.NameRule)
 	}
 	if err := w.who.as(worker); err != nil {

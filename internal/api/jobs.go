@@ -34,7 +34,7 @@ type jobsIn struct {
 }
 
 type jobIn struct {
-	Job  string          `json:"job" pattern:"^[a-z0-9][a-z0-9._-]{0,127}$"`
+	Job  string          `json:"job" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$"`
 	Load *float64        `json:"load,omitempty" minimum:"0" maximum:"1000000" doc:"units of a worker's capacity, with at most 3 decimals; 1"`
 	Spec json.RawMessage `json:"spec,omitempty" doc:"any JSON value of at most 64 KiB, kept byte for byte and given to the worker"`
 }
@@ -118,6 +118,7 @@ func (a *API) changeJobs(whole bool) func(*answer, *http.Request) error {
 		if err != nil {
 			return err
 		}
+		canonicalJobs(jobs)
 		var e task.InvalidError
 		if limits.CheckJobs(&e, "body.jobs", jobs); e.Err() != nil {
 			return &e

@@ -223,8 +223,8 @@ type submitIn struct {
 }
 
 type submission struct {
-	Queue       string   `json:"queue" pattern:"^[a-z0-9][a-z0-9._-]{0,127}$"`
-	Stage       string   `json:"stage,omitempty" maxLength:"128" doc:"handed to the worker as it is"`
+	Queue       string   `json:"queue" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$"`
+	Stage       string   `json:"stage,omitempty" maxLength:"256" doc:"handed to the worker as it is"`
 	Context     any      `json:"context,omitempty" doc:"any JSON value, kept byte for byte"`
 	Priority    duration `json:"priority,omitzero" doc:"head start in the queue"`
 	Due         instant  `json:"due,omitzero" doc:"not before; not together with delay"`
@@ -246,7 +246,7 @@ type receipt struct {
 }
 
 type holdIn struct {
-	Worker string   `json:"worker" pattern:"^[a-z0-9][a-z0-9._-]{0,127}$"`
+	Worker string   `json:"worker" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$"`
 	Queues []string `json:"queues" nullable:"false" minItems:"1" maxItems:"100"`
 	Limit  int      `json:"limit,omitempty" minimum:"0" doc:"0 = the queue's hold_limit; above 1,000 it is 1,000"`
 	Wait   duration `json:"wait,omitzero" doc:"for the first task; at most 1m"`
@@ -273,7 +273,7 @@ type handout struct {
 }
 
 type reportIn struct {
-	Worker  string    `json:"worker" pattern:"^[a-z0-9][a-z0-9._-]{0,127}$"`
+	Worker  string    `json:"worker" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$"`
 	Reports []outcome `json:"reports" nullable:"false" maxItems:"10000"`
 }
 
@@ -281,7 +281,7 @@ type outcome struct {
 	ID      string   `json:"id"`
 	Token   string   `json:"token"`
 	Outcome string   `json:"outcome" enum:"done,next,retry,snooze,fail,release"`
-	Stage   string   `json:"stage,omitempty" maxLength:"128" doc:"of next: the stage that follows"`
+	Stage   string   `json:"stage,omitempty" maxLength:"256" doc:"of next: the stage that follows"`
 	Context any      `json:"context,omitempty" doc:"what is passed on; left out = the present one"`
 	Result  any      `json:"result,omitempty" doc:"of done and fail: kept for whoever asks"`
 	Delay   duration `json:"delay,omitzero" doc:"how long until the task is due again: of next (left out = at once), retry (left out = by the queue's back-off) and snooze"`

@@ -152,6 +152,7 @@ func (in *planIn) jobs(e *task.InvalidError) []task.Job {
 		}
 		jobs[i].Load = load
 	}
+	canonicalJobs(jobs)
 	limits.CheckJobs(e, "body.jobs", jobs)
 	return jobs
 }

@@ -33,8 +33,8 @@ type ScheduleIn struct {
 	Ends          *momentOrNone   `json:"ends,omitempty" doc:"not due after"`
 	Next          *momentOrNone   `json:"next,omitempty" doc:"the next due time, whatever cron says; from there on cron's. It stays until it has come, or cron, after, zone, calendar or starts change; empty = as cron says"`
 	Paused        *bool           `json:"paused,omitempty" doc:"due times are skipped"`
-	Queue         *string         `json:"queue,omitempty" pattern:"^[a-z0-9][a-z0-9._-]{0,127}$" doc:"needed of a new one"`
-	Stage         *string         `json:"stage,omitempty" maxLength:"128"`
+	Queue         *string         `json:"queue,omitempty" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$" doc:"needed of a new one"`
+	Stage         *string         `json:"stage,omitempty" maxLength:"256"`
 	Context       json.RawMessage `json:"context,omitempty" doc:"of the tasks: any JSON value of at most 64 KiB, kept byte for byte; null = none"`
 	Priority      *duration       `json:"priority,omitempty" doc:"head start of the tasks in their queue"`
 	MaxAttempts   *int            `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"per stage; 0 = the queue's"`
@@ -207,7 +207,7 @@ func (a *API) mergeSchedules(
 
 // NamedSchedule is a schedule in a list that is put. It is exported as TaskItem is.
 type NamedSchedule struct {
-	Name string `json:"name" pattern:"^[a-z0-9][a-z0-9._-]{0,127}$"`
+	Name string `json:"name" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$"`
 	ScheduleIn
 }
 

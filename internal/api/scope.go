@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
@@ -29,6 +30,7 @@ type scope struct {
 type patterns []string
 
 func (list patterns) match(name string) bool {
+	name = names.Canonical(name)
 	return slices.ContainsFunc(list, func(p string) bool { return matches(p, name) })
 }
 
@@ -87,8 +89,9 @@ func (s *scope) set(key, list string) error {
 	items := strings.Split(list, ",")
 	switch key {
 	case "queues", "groups":
-		for _, item := range items {
-			if head, open := strings.CutSuffix(item, "*"); !limits.ValidName(head) &&
+		for i, item := range items {
+			items[i] = names.Canonical(item)
+			if head, open := strings.CutSuffix(items[i], "*"); !limits.ValidName(head) &&
 				(!open || head != "") {
 				return fmt.Errorf(
 					"%s= must list names, or beginnings of names with a * behind them", key,

@@ -11,7 +11,7 @@ import (
 
 // replayIn is the body of POST /v1/tasks/{id}/retry.
 type replayIn struct {
-	Stage *string `json:"stage,omitempty" maxLength:"128" doc:"the stage to begin in, with the context with which the task first came there"`
+	Stage *string `json:"stage,omitempty" maxLength:"256" doc:"the stage to begin in, with the context with which the task first came there"`
 	Whole bool    `json:"whole,omitempty" doc:"begin in the first stage, with the context that was submitted"`
 }
 

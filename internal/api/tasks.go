@@ -401,7 +401,13 @@ func (a *API) strict(w *answer, r *http.Request, v any) error {
 	if err != nil {
 		return err
 	}
-	return wire.Strict(body, v)
+	if err := wire.Strict(body, v); err != nil {
+		return err
+	}
+	if n, has := v.(bearer); has {
+		n.canonical()
+	}
+	return nil
 }
 
 // glance reads a task without its context, result and steps, which may be large.

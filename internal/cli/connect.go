@@ -6,6 +6,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
@@ -64,9 +65,9 @@ func taskIDs(args []string) ([]task.ID, error) {
 }
 
 // checkNames refuses what can name no queue or worker before it is sent anywhere.
-func checkNames(what string, names ...string) error {
-	for _, name := range names {
-		if !limits.ValidName(name) {
+func checkNames(what string, list ...string) error {
+	for _, name := range list {
+		if !limits.ValidName(names.Canonical(name)) {
 			return usage.Errorf("%s %q %s", what, name, limits.NameRule)
 		}
 	}

@@ -124,8 +124,8 @@ just words
 		t.Error(err)
 	}
 	if _, err := parseCrontab(
-		"* * * * * Ann x\n", "UTC", true,
-	); err == nil || !strings.Contains(err.Error(), `user "Ann"`) {
+		"* * * * * Ann! x\n", "UTC", true,
+	); err == nil || !strings.Contains(err.Error(), `user "Ann!"`) {
 		t.Error(err)
 	}
 }

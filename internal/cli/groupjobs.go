@@ -36,7 +36,8 @@ stays in the list runs on.
     error.log   0.5                      a load, by itself 1
     web.log     2  {"path":"/srv/web"}   a load and a spec: JSON that the job is given
 
-Empty lines and those that begin with # are skipped. Names match [a-z0-9][a-z0-9._-]{0,127}.`,
+Empty lines and those that begin with # are skipped. Names are letters, digits and marks of any
+script and . - _ : @ +, at most 128, the first a letter, a digit or _.`,
 		Example: `  rota group jobs tails
   ls /var/log | rota group jobs tails --from -
   rota group jobs tails access.log error.log --add

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/worker"
 	"github.com/spf13/cobra"
@@ -216,16 +218,5 @@ func parseLabels(pairs []string) (map[string]string, error) {
 
 // nameHere is a worker's name made of the host's name and the process id, by the rule for names.
 func nameHere(host string, pid int) string {
-	name := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
-			return r
-		}
-		return '-'
-	}, strings.ToLower(host))
-	name = strings.TrimLeft(name, "._-")
-	if name == "" {
-		name = "host"
-	}
-	return fmt.Sprintf("%.100s-%d", name, pid)
+	return fmt.Sprintf("%s-%d", cmp.Or(names.Of(strings.ToLower(host), 100), "host"), pid)
 }

@@ -13,7 +13,8 @@ func TestWorkersDefaultNameKeepsTheRule(t *testing.T) {
 		"box.example.org":        "box.example.org-7",
 		"Anns MacBook":           "anns-macbook-7",
 		"--x":                    "x-7",
-		"机器":                     "host-7",
+		"机器":                     "机器-7",
+		"\u202e":                 "host-7",
 		"":                       "host-7",
 		strings.Repeat("a", 500): strings.Repeat("a", 100) + "-7",
 	} {

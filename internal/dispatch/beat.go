@@ -16,6 +16,11 @@ import (
 // Beat is a worker's sign of life: it says what the worker holds and is answered what to do with
 // it. With b.Wait it answers early when there is news after b.Version.
 func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error) {
+	return spelled(ctx, b, d.beat)
+}
+
+// beat is Beat in names of the one form.
+func (d *Dispatcher) beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error) {
 	if err := checkBeat(b); err != nil {
 		return task.BeatAnswer{}, err
 	}
@@ -83,8 +88,8 @@ func checkBeat(b task.Beat) error {
 		e.Add("body.load", "cpu and memory are shares, 0 to 1")
 	}
 	limits.CheckLabels(&e, "body.labels", b.Labels)
-	if !limits.ValidText(b.Zone, limits.MaxName) {
-		e.Add("body.zone", "must be at most %d bytes of printable UTF-8", limits.MaxName)
+	if !limits.ValidText(b.Zone, limits.MaxKey) {
+		e.Add("body.zone", "must be at most %d bytes of printable UTF-8", limits.MaxKey)
 	}
 	groups := map[string]bool{}
 	for i, group := range b.Groups {

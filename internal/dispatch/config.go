@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -117,11 +118,13 @@ func (d *Dispatcher) ChangeQueue(
 		return store.Changed[task.Queue]{}, err
 	}
 	defer done()
+	name = names.Canonical(name)
 	changed, err := d.store.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
 		if err := change(q, stands); err != nil {
 			return err
 		}
 		q.HoldLimit = min(q.HoldLimit, limits.MaxHold) // as a hold's own limit is
+		q.FinalQueue = names.Canonical(q.FinalQueue)
 		var e task.InvalidError
 		limits.CheckQueue(q, &e, "body")
 		return e.Err()

@@ -35,6 +35,7 @@ type member struct {
 // Errors: *task.InvalidError, ErrClosed, ErrDraining. When ctx ends, tasks chosen meanwhile are
 // ready again.
 func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
+	r, own := readHold(r)
 	if err := checkHold(r); err != nil {
 		return task.HoldAnswer{}, err
 	}
@@ -51,6 +52,9 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 	d.release()
 	answer := d.answer(ctx, list, r.Room)
 	answer.PollInterval = poll
+	for i := range answer.Tasks {
+		answer.Tasks[i].Queue = own.Write(answer.Tasks[i].Queue)
+	}
 	return answer, nil
 }
 

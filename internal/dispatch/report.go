@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
@@ -57,7 +58,7 @@ func (s *settlement) size() int { return len(s.reports) + s.bytes>>10 }
 func (d *Dispatcher) Report(
 	ctx context.Context, name string, reports []task.Report,
 ) ([]task.Answer, error) {
-	if !limits.ValidName(name) {
+	if name = names.Canonical(name); !limits.ValidName(name) {
 		return nil, &task.InvalidError{
 			Fields: []task.FieldError{
 				{Location: "body.worker", Message: fmt.Sprintf("%.40q %s", name, limits.NameRule)},

@@ -401,7 +401,7 @@ func TestBeatThatSaysNonsenseIsRefusedAndChangesNothing(t *testing.T) {
 			"body.load":        func(b *task.Beat) { b.Load.CPU = 2 },
 			"body.labels":      func(b *task.Beat) { b.Labels = map[string]string{"": "x"} },
 			"body.zone": func(b *task.Beat) {
-				b.Zone = strings.Repeat("z", limits.MaxName+1)
+				b.Zone = strings.Repeat("z", limits.MaxKey+1)
 			},
 			"body.groups[1]": func(b *task.Beat) { b.Groups = []string{"a", "A b"} },
 			"body.groups[2]": func(b *task.Beat) { b.Groups = []string{"a", "b", "a"} },

@@ -92,6 +92,7 @@ func (d *Dispatcher) Draft(
 
 // accept checks a submission and keeps its large contexts.
 func (d *Dispatcher) accept(ctx context.Context, tasks []task.Submission) (*submitting, error) {
+	tasks = canonicalQueues(tasks)
 	if err := d.checkSubmission(tasks); err != nil {
 		return nil, err
 	}

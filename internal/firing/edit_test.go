@@ -206,7 +206,7 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 			{func(e *store.ScheduleEdit) {
 				e.First, e.Starts = h.us("10:30:00"), time.UnixMicro(h.us("10:40:00"))
 			}, "body.next", "not between"},
-			{func(e *store.ScheduleEdit) { e.Queue = "" }, "body.queue", "must match"},
+			{func(e *store.ScheduleEdit) { e.Queue = "" }, "body.queue", "must be"},
 			{func(e *store.ScheduleEdit) {
 				e.MisfireWindow = -1
 			}, "body.misfire_window", "must be"},

@@ -142,9 +142,9 @@ func CheckLabels(e *task.InvalidError, location string, labels map[string]string
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		if k == "" || !ValidText(k, MaxName) || !ValidText(labels[k], MaxKey) {
+		if k == "" || !ValidText(k, MaxKey) || !ValidText(labels[k], MaxKey) {
 			e.Add(location, "%q: names are 1 to %d, values at most %d bytes of printable UTF-8",
-				cut(k), MaxName, MaxKey)
+				cut(k), MaxKey, MaxKey)
 		}
 	}
 }

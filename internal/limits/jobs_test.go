@@ -58,17 +58,17 @@ func TestGroupCheckNamesEverythingThatIsWrong(t *testing.T) {
 			source(task.Source{Kind: task.SourceCommand, Command: []string{"ls", "", "a\nb"}}),
 			nil},
 		{"everything", task.Group{
-			Name: "G", Replicas: 1001, Spread: "far",
+			Name: "/", Replicas: 1001, Spread: "far",
 			Selector: map[string]string{"": "", "k": "\n"}, Source: task.Source{
 				Kind: "ftp", URL: "x",
 			},
 			Policy:     task.JobPolicy{Moves: -1, New: -1, Penalty: -1, Warmup: 2 * time.Hour},
 			JobSilence: -time.Second,
 		}, []string{
-			`body.group: "G" must match [a-z0-9][a-z0-9._-]{0,127}`,
+			`body.group: "/" ` + limits.NameRule,
 			"body.replicas: must be 1 to 1000",
-			`body.selector: "": names are 1 to 128, values at most 256 bytes of printable UTF-8`,
-			`body.selector: "k": names are 1 to 128, values at most 256 bytes of printable UTF-8`,
+			`body.selector: "": names are 1 to 256, values at most 256 bytes of printable UTF-8`,
+			`body.selector: "k": names are 1 to 256, values at most 256 bytes of printable UTF-8`,
 			"body.spread: must be zone or worker",
 			"body.source.url: only a source of kind url has it",
 			"body.source.kind: must be api, file, url or command",
@@ -119,7 +119,7 @@ func texts(e task.InvalidError) (all []string) {
 
 func TestWrongJobsAreNamedByTheirIndices(t *testing.T) {
 	jobs := []task.Job{
-		{Name: "a", Load: task.MaxLoad, Spec: make(json.RawMessage, limits.MaxSpec)}, {Name: "B"},
+		{Name: "a", Load: task.MaxLoad, Spec: make(json.RawMessage, limits.MaxSpec)}, {Name: "/"},
 		{Name: "a"}, {Name: "c", Load: -1},
 		{Name: "d", Load: task.MaxLoad + 1, Spec: make(json.RawMessage, limits.MaxSpec+1)},
 		{Name: "a"},
@@ -127,7 +127,7 @@ func TestWrongJobsAreNamedByTheirIndices(t *testing.T) {
 	var e task.InvalidError
 	limits.CheckJobs(&e, "body.jobs", jobs)
 	want := []string{
-		`body.jobs[1].job: "B" must match [a-z0-9][a-z0-9._-]{0,127}`,
+		`body.jobs[1].job: "/" ` + limits.NameRule,
 		`body.jobs[2].job: "a" is the name of [0] already`,
 		"body.jobs[3].load: must be 0 to 1000000", "body.jobs[4].load: must be 0 to 1000000",
 		"body.jobs[4].spec: is larger than 65536 bytes",

@@ -15,8 +15,8 @@ const (
 	MaxHold     = 1_000  // tasks in one answer to a hold
 	MaxQueues   = 100    // queues in one hold
 	MaxWait     = time.Minute
-	MaxName     = 128
-	MaxStage    = 128
+	MaxName     = 128 // characters
+	MaxStage    = 256 // bytes, as of all free text
 	MaxKey      = 256
 	MaxError    = 4096 // longer error texts are cut
 	MaxAttempts = 1_000_000
@@ -30,23 +30,53 @@ var (
 	MaxTime = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// ValidName tells whether s may name a queue, worker, node or group: [a-z0-9][a-z0-9._-]{0,127}.
+// ValidName tells whether s may name a queue, schedule, group, job, worker, node, notifier or
+// calendar: at most MaxName characters, letters, marks and digits of any script and . - _ : @ +, of
+// which the first is a letter, a digit or _. Characters that nobody sees are refused, since two
+// names that look alike would be two things.
+//
+// Names are compared byte for byte. A server brings them to Unicode's normalization form C first,
+// so that é is one name however it was typed; this function takes both spellings.
 func ValidName(s string) bool {
-	if s == "" || len(s) > MaxName {
+	if s == "" || len(s) > MaxName*utf8.UTFMax {
 		return false
 	}
-	for i := range len(s) {
-		c := s[i]
-		word := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
-		if !word && (i == 0 || c != '.' && c != '_' && c != '-') {
+	n := 0
+	for i, r := range s {
+		n++
+		if n > MaxName || !startsName(r) && (i == 0 || !continuesName(r)) {
 			return false
 		}
 	}
 	return true
 }
 
+// startsName tells whether a name may begin with r.
+func startsName(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r == '_'
+	}
+	return unicode.In(r, unicode.L, unicode.Nd) && !unseen(r)
+}
+
+// continuesName tells whether r may stand in a name that it can't begin.
+func continuesName(r rune) bool {
+	switch r {
+	case '.', '-', ':', '@', '+':
+		return true
+	}
+	return r >= utf8.RuneSelf && unicode.Is(unicode.M, r) && !unseen(r)
+}
+
+// unseen tells whether r, though a letter or a mark, is not shown: fillers, joiners, selectors of
+// variants.
+func unseen(r rune) bool {
+	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
 // NameRule is what an error says about a name that is not valid.
-const NameRule = "must match [a-z0-9][a-z0-9._-]{0,127}"
+const NameRule = "must be 1 to 128 letters, digits and marks of any script or . - _ : @ +, " +
+	"and begin with a letter, a digit or _"
 
 // ValidText tells whether s is printable UTF-8 of at most limit bytes.
 func ValidText(s string, limit int) bool {
@@ -179,9 +209,14 @@ func checkDuration(e *task.InvalidError, location string, d, low, high time.Dura
 	}
 }
 
+// cut is the beginning of a text, whole characters of it.
 func cut(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
+	n := 0
+	for i := range s {
+		if n == 40 {
+			return s[:i] + "…"
+		}
+		n++
 	}
 	return s
 }

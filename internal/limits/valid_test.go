@@ -3,9 +3,12 @@ package limits_test
 import (
 	"errors"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rotahq/rota/internal/limits"
@@ -15,15 +18,50 @@ import (
 func TestValidName(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a": true, "0": true, "a.b_c-d9": true, strings.Repeat("a", limits.MaxName): true,
-		"": false, strings.Repeat("a", limits.MaxName+1): false, "A": false, ".a": false,
-		"-a": false,
-		"_a": false, "a b": false, "a/b": false,
-		"é": false, "a\x00": false, "a\n": false, "a\xff": false,
+		"A": true, "_a": true, "_": true, "é": true, "e\u0301": true, "a.-_:@+": true, "邮件": true,
+		"مهام-١": true, "Очередь": true, "हिन्दी": true, "ไทย": true, "メール・": false, "𠮷野": true,
+		strings.Repeat("𠮷", limits.MaxName): true, strings.Repeat("𠮷", limits.MaxName+1): false,
+		"": false, strings.Repeat("a", limits.MaxName+1): false, ".a": false, "-a": false,
+		":a": false, "@a": false, "+a": false, "\u0301a": false,
+		"a b": false, "a/b": false, "a,b": false, "a*": false, "a=b": false, "a%b": false,
+		"a\\b": false, "a\"b": false, "a\u00a0b": false, "a😀": false,
+		"a²": false, "a½": false, "a\ue000": false,
+		"a\u202eb": false, "a\u200bb": false, "a\u200db": false, "a\ufeffb": false, // not seen
+		"a\u034fb": false, "a\ufe0fb": false, "\u115fa": false, "a\u3164": false,
+		"a\U000e0100": false,
+		"a\x00":       false, "a\n": false, "a\xff": false, "a\ufffd": false, "\xff": false,
 	} {
 		if got := limits.ValidName(name); got != want {
 			t.Errorf("ValidName(%.40q) = %v", name, got)
 		}
 	}
+}
+
+// FuzzValidName: what was a name while names were ASCII is one still, and a name is text of which
+// every character is seen.
+func FuzzValidName(f *testing.F) {
+	old := regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,127}$`)
+	for _, s := range []string{"mail", "img-0.9_", "邮件", "e\u0301", "a\u202eb", "a/b", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		valid := limits.ValidName(s)
+		if old.MatchString(s) && !valid {
+			t.Errorf("%q was a name", s)
+		}
+		if !valid {
+			return
+		}
+		if !utf8.ValidString(s) || utf8.RuneCountInString(s) > limits.MaxName ||
+			strings.ContainsAny(s, "/\\ ,*=%?#&\"'<>|;$`\t\r\n") {
+			t.Errorf("%+q is a name", s)
+		}
+		for _, r := range s {
+			if !unicode.IsGraphic(r) || unicode.Is(unicode.Cf, r) {
+				t.Errorf("%+q has %U, which nobody sees", s, r)
+			}
+		}
+	})
 }
 
 func TestValidText(t *testing.T) {
@@ -46,7 +84,7 @@ func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 	}{
 		{"the least", task.Submission{Queue: "q"}, nil},
 		{"the most", task.Submission{
-			Queue: strings.Repeat("q", 128), Stage: strings.Repeat("s", 128),
+			Queue: strings.Repeat("q", 128), Stage: strings.Repeat("s", 256),
 			Priority: limits.MaxPriority, Delay: limits.MaxDuration,
 			Key: strings.Repeat("k", 256), KeyFor: limits.MaxDuration,
 			GroupKey: strings.Repeat("g", 256), MaxAttempts: limits.MaxAttempts,
@@ -55,11 +93,11 @@ func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 		{"the first moment", task.Submission{Queue: "q", Due: limits.MinTime}, nil},
 		{"the last moment", task.Submission{Queue: "q", Due: limits.MaxTime.Add(-1)}, nil},
 		{"everything", task.Submission{
-			Queue: "Q", Stage: "\n", Key: "\n", GroupKey: "\n", Priority: -1, Delay: -1, KeyFor: -1,
+			Queue: "/", Stage: "\n", Key: "\n", GroupKey: "\n", Priority: -1, Delay: -1, KeyFor: -1,
 			Timeout: -1, Due: limits.MaxTime, MaxAttempts: -1,
 		}, []task.FieldError{
-			{Location: "body.queue", Message: `"Q" must match [a-z0-9][a-z0-9._-]{0,127}`},
-			{Location: "body.stage", Message: "must be at most 128 bytes of printable UTF-8"},
+			{Location: "body.queue", Message: `"/" ` + limits.NameRule},
+			{Location: "body.stage", Message: "must be at most 256 bytes of printable UTF-8"},
 			{Location: "body.key", Message: "must be at most 256 bytes of printable UTF-8"},
 			{Location: "body.group_key", Message: "must be at most 256 bytes of printable UTF-8"},
 			{Location: "body.priority", Message: "must be 0s to 8760h0m0s"},
@@ -72,15 +110,15 @@ func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 			{Location: "body.max_attempts", Message: "must be 1 to 1000000, or left out"},
 		}},
 		{"just too much", task.Submission{
-			Queue: strings.Repeat("q", 129), Stage: strings.Repeat("s", 129),
+			Queue: strings.Repeat("q", 129), Stage: strings.Repeat("s", 257),
 			Priority: limits.MaxPriority + 1, Delay: limits.MaxDuration + 1,
 			Key: strings.Repeat("k", 257), GroupKey: strings.Repeat("g", 257),
 			MaxAttempts: limits.MaxAttempts + 1, Timeout: math.MaxInt64,
 		}, []task.FieldError{
 			{Location: "body.queue",
 				Message: `"` + strings.Repeat("q", 40) +
-					`…" must match [a-z0-9][a-z0-9._-]{0,127}`},
-			{Location: "body.stage", Message: "must be at most 128 bytes of printable UTF-8"},
+					`…" ` + limits.NameRule},
+			{Location: "body.stage", Message: "must be at most 256 bytes of printable UTF-8"},
 			{Location: "body.key", Message: "must be at most 256 bytes of printable UTF-8"},
 			{Location: "body.group_key", Message: "must be at most 256 bytes of printable UTF-8"},
 			{Location: "body.priority", Message: "must be 0s to 8760h0m0s"},

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,7 +48,7 @@ func (p Pass) Show(q *http.Request, at string, body []byte, now time.Time) {
 	stamp, once := strconv.FormatInt(now.UnixMilli(), 10), rand.Text()
 	mac := p.mac(body, p.Node, at, stamp, once, q.Method, q.URL.RequestURI())
 	q.Header.Set("Authorization",
-		strings.Join([]string{Scheme, p.Node, stamp, once,
+		strings.Join([]string{Scheme, url.PathEscape(p.Node), stamp, once,
 			base64.RawURLEncoding.EncodeToString(mac)}, " "))
 }
 
@@ -55,8 +56,11 @@ func (p Pass) Show(q *http.Request, at string, body []byte, now time.Time) {
 // puts it back. mac is what the pass is told from others by.
 func (p Pass) Check(r *http.Request, now time.Time) (node string, mac [sha256.Size]byte, ok bool) {
 	words := strings.Split(r.Header.Get("Authorization"), " ")
-	if len(words) != 5 || words[0] != Scheme || !limits.ValidName(words[1]) ||
-		strings.Contains(words[3], "\n") {
+	if len(words) != 5 || words[0] != Scheme || strings.Contains(words[3], "\n") {
+		return "", mac, false
+	}
+	node, err := url.PathUnescape(words[1]) // headers are ASCII, names are not
+	if err != nil || !limits.ValidName(node) || url.PathEscape(node) != words[1] {
 		return "", mac, false
 	}
 	stamp, err := strconv.ParseInt(words[2], 10, 64)
@@ -70,10 +74,10 @@ func (p Pass) Check(r *http.Request, now time.Time) (node string, mac [sha256.Si
 	body, err := wholeBody(r)
 	if err != nil ||
 		!hmac.Equal(said,
-			p.mac(body, words[1], p.Node, words[2], words[3], r.Method, r.RequestURI)) {
+			p.mac(body, node, p.Node, words[2], words[3], r.Method, r.RequestURI)) {
 		return "", mac, false
 	}
-	return words[1], [sha256.Size]byte(said), true
+	return node, [sha256.Size]byte(said), true
 }
 
 // wholeBody reads a body that must be short, and puts it back.

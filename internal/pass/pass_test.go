@@ -74,6 +74,22 @@ func TestPassIsGoodForOneCallAtOneNodeForAMoment(t *testing.T) {
 	}
 }
 
+func TestPassOfANodeWhoseNameIsNotASCIIIsSentInASCII(t *testing.T) {
+	key, now := []byte("0123456789abcdef0123456789abcdef"), time.UnixMilli(1_800_000_000_000)
+	for _, name := range []string{"节点-1", "عقدة", "a:b@c+d", "café"} {
+		r := httptest.NewRequest("GET", "/v1/workers/%E9%82%AE", nil)
+		Pass{name, key}.Show(r, "邮", nil, now)
+		for _, c := range []byte(r.Header.Get("Authorization")) {
+			if c <= ' '-1 || c > '~' {
+				t.Fatalf("the header is %q", r.Header.Get("Authorization"))
+			}
+		}
+		if node, _, ok := (Pass{"邮", key}).Check(r, now); !ok || node != name {
+			t.Errorf("%q is read as %q, %v", name, node, ok)
+		}
+	}
+}
+
 func carrying(body string) func(*http.Request) {
 	return func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(body)) }
 }

@@ -127,7 +127,7 @@ func (m *Member) whereabouts() string {
 // predecessor's before that is certainly dead. Where there can be one process only, its predecessor
 // is, and both have one name.
 func holderOf(node, start string) string {
-	if start == "" {
+	if start == "" && !strings.Contains(node, "@") { // see store.NodeOf
 		return node
 	}
 	return node + "@" + start

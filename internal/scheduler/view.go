@@ -173,7 +173,7 @@ func (v *view) owner(row store.Lease) string {
 	if row.Until == 0 || row.Until <= v.now && v.calm {
 		return ""
 	}
-	name, _, _ := strings.Cut(row.Holder, "@")
+	name := store.NodeOf(row.Holder)
 	if m := v.find(name); m == nil || m.holder == row.Holder {
 		return name
 	}
@@ -185,7 +185,7 @@ func (v *view) given(row store.Lease) bool {
 	if row.Until != 0 || row.Holder == "" {
 		return false
 	}
-	name, _, _ := strings.Cut(row.Holder, "@")
+	name := store.NodeOf(row.Holder)
 	m := v.find(name)
 	return m != nil && m.holder == row.Holder && m.State == Working
 }
@@ -238,7 +238,7 @@ func (v *view) cluster() Cluster {
 	if v.rebalance != nil {
 		c.Rebalance = nameOf(*v.rebalance)
 	}
-	c.Chores, _, _ = strings.Cut(v.chore.Holder, "@")
+	c.Chores = store.NodeOf(v.chore.Holder)
 	owned := map[string]int{}
 	for _, snapshot := range v.snapshots {
 		for _, k := range snapshot.Keys {

@@ -425,8 +425,16 @@ const WhileMember = math.MaxInt64
 // MembershipOf is the name of the lease by which a holder is a member. A holder is a node, or one
 // start of it, NODE@START.
 func MembershipOf(holder string) string {
-	node, _, _ := strings.Cut(holder, "@")
-	return membershipPrefix + node
+	return membershipPrefix + NodeOf(holder)
+}
+
+// NodeOf is the name of the node that a holder is, or a start of. A node's name may have an @, a
+// start has none, so the holder of such a name always ends with one.
+func NodeOf(holder string) string {
+	if i := strings.LastIndexByte(holder, '@'); i >= 0 {
+		return holder[:i]
+	}
+	return holder
 }
 
 // IsMembership tells whether a lease of that name makes its holder a member.

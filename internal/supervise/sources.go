@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -168,6 +169,9 @@ func parseList(text []byte, lines bool) (jobs []task.Job, err error) {
 	}
 	if len(jobs) == 0 && first[0] != '{' {
 		return nil, errNothing
+	}
+	for i := range jobs {
+		jobs[i].Name = names.Canonical(jobs[i].Name)
 	}
 	var wrong task.InvalidError
 	limits.CheckJobs(&wrong, "jobs", jobs)

@@ -270,7 +270,7 @@ const (
   AND (SELECT rota.micros($1)) <= $5 ORDER BY name FOR UPDATE SKIP LOCKED),
 p AS MATERIALIZED (
   SELECT l.name FROM rota.lease l JOIN o ON o.holder = l.holder
-  AND o.name = 'node/' || split_part(o.holder, '@', 1)
+  AND o.name = 'node/' || regexp_replace(o.holder, '@[^@]*$', '')
   WHERE l.until = $4 ORDER BY l.name FOR UPDATE OF l SKIP LOCKED)
 UPDATE rota.lease l SET token = l.token + 1, until = 0 WHERE l.name IN (SELECT name FROM o UNION ALL
 SELECT name FROM p)`

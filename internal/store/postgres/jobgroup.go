@@ -44,7 +44,7 @@ UPDATE rota.seat s SET used = s.used - m.load FROM mine m WHERE s.worker = m.wor
 	// claimStands locks the lease until the commit: nobody gets the claim before.
 	claimStands = `SELECT FROM rota.lease l WHERE name = $2 AND holder = $3 AND token = $4
 AND until > (SELECT rota.micros($1)) AND (until <> $5
-  OR EXISTS (SELECT FROM rota.lease m WHERE m.name = 'node/' || split_part($3, '@', 1)
+  OR EXISTS (SELECT FROM rota.lease m WHERE m.name = 'node/' || regexp_replace($3, '@[^@]*$', '')
   AND m.holder = $3 AND m.until > (SELECT rota.micros($1))))
 FOR KEY SHARE OF l`
 )

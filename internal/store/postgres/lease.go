@@ -30,7 +30,7 @@ self AS MATERIALIZED (` + memberLives + `),
 old AS MATERIALIZED (SELECT l.name, l.holder, l.until FROM unnest($3::text[]) w (name)
 JOIN rota.lease l ON l.name = w.name),
 over AS MATERIALIZED (
-  SELECT m.holder FROM rota.lease m WHERE m.name IN (SELECT 'node/' || split_part(holder, '@', 1)
+  SELECT m.holder FROM rota.lease m WHERE m.name IN (SELECT 'node/' || regexp_replace(holder, '@[^@]*$', '')
   FROM old WHERE until = $7 AND holder <> $2)
   AND m.until <= (SELECT now FROM clock) ORDER BY m.name FOR SHARE OF m),
 free AS MATERIALIZED (
@@ -41,7 +41,7 @@ free AS MATERIALIZED (
   AND (l.until = 0 OR (SELECT now FROM clock) <= $6 AND (l.until <= (SELECT now FROM clock)
   OR l.holder = $2
     OR l.until = $7 AND (l.holder IN (SELECT holder FROM over) OR NOT EXISTS (
-      SELECT FROM rota.lease m WHERE m.name = 'node/' || split_part(l.holder, '@', 1)
+      SELECT FROM rota.lease m WHERE m.name = 'node/' || regexp_replace(l.holder, '@[^@]*$', '')
       AND m.holder = l.holder))))
   ORDER BY l.name FOR UPDATE OF l)
 UPDATE rota.lease l SET holder = $2, token = l.token + 1, until = CASE f.until WHEN $7 THEN $7
@@ -50,7 +50,7 @@ FROM free f WHERE l.name = f.name
 RETURNING l.name, l.holder, l.token, l.until, l.value`
 
 	// memberLives locks the membership of $2 until the commit, so that it is not ended before.
-	memberLives = `SELECT FROM rota.lease WHERE name = 'node/' || split_part($2, '@', 1)
+	memberLives = `SELECT FROM rota.lease WHERE name = 'node/' || regexp_replace($2, '@[^@]*$', '')
 AND holder = $2 AND until > rota.micros($1) FOR KEY SHARE`
 
 	leasesNamed = `SELECT ` + leaseColumns + ` FROM rota.lease WHERE name = ANY($1::text[])`
