@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
@@ -37,6 +39,13 @@ func confBugs() []bug {
 						return store.Changed[task.Group]{}, refusal
 					}
 					return changed, err
+				}
+			}},
+		{"names are the same whatever their case", "NamesAreKeptAndListedByTheirBytes",
+			func(p *planted) {
+				p.changeQ = func(ctx context.Context, name string,
+					change store.Change[task.Queue]) (store.Changed[task.Queue], error) {
+					return p.Model.ChangeQueue(ctx, strings.ToLower(name), change)
 				}
 			}},
 		{"what a change leaves out is emptied", "AChangeOfANotifierIsGivenWhatStands",
@@ -107,5 +116,23 @@ func TestSuiteFindsChangesThatAreLost(t *testing.T) {
 		if name := "AChangeOfA" + noun + "IsGivenWhatStands"; breaks(name, open) {
 			t.Errorf("the claim %s fails, with one change at a time", name)
 		}
+	}
+}
+
+// No walk has nodes that claim what they look after, so the claim alone must find it.
+func TestANodesNameThatEndsAtItsFirstAtIsFound(t *testing.T) {
+	if !breaks("AHolderIsANodeAndItsStartBehindTheLastAt", func(clock *Clock) Store {
+		p := plant(NewModel(clock.Now))
+		p.acquireAll = func(ctx context.Context, holder string, wants []store.Lease,
+			ttl time.Duration, judge int64) (store.Granted, error) {
+			node, start, _ := strings.Cut(holder, "@")
+			if strings.Contains(start, "@") {
+				holder = node + start[strings.LastIndexByte(start, '@'):]
+			}
+			return p.Model.AcquireAll(ctx, holder, wants, ttl, judge)
+		}
+		return p
+	}) {
+		t.Error("the claim does not find it")
 	}
 }

@@ -57,7 +57,7 @@ type claim struct {
 // claims lists all of them. A claim of the contract that no scene shows does not hold.
 func claims() []claim {
 	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), holderClaims(), actClaims(),
-		leaseClaims(), confClaims(), queueClaims(),
+		leaseClaims(), nameClaims(), confClaims(), queueClaims(),
 		viewClaims(), textClaims(), eventClaims(), notifierClaims(), groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
 		watchClaims(), joinClaims(), upkeepClaims(), faultClaims())

@@ -170,7 +170,7 @@ type seenSpan struct {
 	token int64
 }
 
-var walkQueues = []string{"q0", "q1"}
+var walkQueues = []string{"q:é", "Q:é"}
 
 func (w *walk) note(format string, args ...any) {
 	w.lines = append(w.lines, fmt.Sprintf(format, args...))
