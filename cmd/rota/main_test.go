@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,10 +71,20 @@ func (w *workshop) clean() {
 //	eventually rota … -- TEXT   repeat the command until its stdout contains TEXT
 //	id NAME              the last line of the last stdout becomes the variable NAME
 //	empty DIR            the folder must hold nothing
-func TestStories(t *testing.T) {
+func TestStories(t *testing.T) { tell(t, testscript.Params{Dir: "testdata"}, "") }
+
+// TestNamesOnPostgreSQL tells the story of names of all scripts on the other store.
+func TestNamesOnPostgreSQL(t *testing.T) {
+	tell(t, testscript.Params{Files: []string{"testdata/names.txtar"}},
+		pgtest.Shared(t).Database(t))
+}
+
+// tell runs scripts whose nodes work on a store; "" = on a file of their own.
+func tell(t *testing.T, p testscript.Params, store string) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+		Dir: p.Dir, Files: p.Files,
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("STORE", store)
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv("GORACE", os.Getenv("GORACE"))
 			e.Setenv("HOME", e.WorkDir)
@@ -89,8 +100,9 @@ func TestStories(t *testing.T) {
 
 func startNode(t *testing.T, ts *testscript.TestScript, args []string) {
 	conf := rota.Config{
-		Store: "sqlite:" + filepath.Join(ts.Getenv("WORK"), "rota.db"), Listen: "127.0.0.1:0",
-		Name: "story", Beat: 50 * time.Millisecond,
+		Store: cmp.Or(ts.Getenv("STORE"),
+			"sqlite:"+filepath.Join(ts.Getenv("WORK"), "rota.db")), Listen: "127.0.0.1:0",
+		Name: cmp.Or(ts.Getenv("NODE"), "story"), Beat: 50 * time.Millisecond,
 		SourceFolder: ts.Getenv("WORK"),
 	}
 	if len(args) == 2 && args[0] == "-tokens" {

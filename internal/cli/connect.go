@@ -64,10 +64,11 @@ func taskIDs(args []string) ([]task.ID, error) {
 	return ids, nil
 }
 
-// checkNames refuses what can name no queue or worker before it is sent anywhere.
+// checkNames brings the names of a list into their one form, and refuses what can name no queue or
+// worker before it is sent anywhere.
 func checkNames(what string, list ...string) error {
-	for _, name := range list {
-		if !limits.ValidName(names.Canonical(name)) {
+	for i, name := range list {
+		if list[i] = names.Canonical(name); !limits.ValidName(list[i]) {
 			return usage.Errorf("%s %q %s", what, name, limits.NameRule)
 		}
 	}

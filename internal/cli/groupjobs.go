@@ -7,6 +7,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/internal/wire"
@@ -113,8 +114,8 @@ func (a groupCommands) listJobs(ctx context.Context, c *client.Client, group str
 }
 
 // readJobs reads the jobs that were named, and those of --from.
-func (a groupCommands) readJobs(f jobsFlags, names []string) ([]task.Job, error) {
-	if len(names) > 0 && !f.add && !f.replace && !f.remove {
+func (a groupCommands) readJobs(f jobsFlags, named []string) ([]task.Job, error) {
+	if len(named) > 0 && !f.add && !f.replace && !f.remove {
 		return nil, usage.Errorf(
 			"say whether to --add, --remove or --replace by jobs that are named",
 		)
@@ -134,8 +135,11 @@ func (a groupCommands) readJobs(f jobsFlags, names []string) ([]task.Job, error)
 				sourceName(f.from))
 		}
 	}
-	for _, name := range names {
+	for _, name := range named {
 		jobs = append(jobs, task.Job{Name: name, Load: task.Unit})
+	}
+	for i := range jobs {
+		jobs[i].Name = names.Canonical(jobs[i].Name)
 	}
 	var e task.InvalidError
 	if limits.CheckJobs(&e, "jobs", jobs); e.Err() != nil {

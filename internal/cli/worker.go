@@ -160,6 +160,8 @@ func (f *workerFlags) check(dash int, args []string) error {
 		}
 		f.name = nameHere(host, os.Getpid())
 	}
+	f.name = names.Canonical(f.name)
+	f.queues, f.groups = names.All(f.queues), names.All(f.groups)
 	return errors.Join(checkNames("queue", f.queues...), checkNames("group", f.groups...),
 		checkNames("worker", f.name))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,7 +88,8 @@ func letterOf(n *store.Notifier, m message) (*mail.Msg, error) {
 	}
 	letter.Subject("[rota] " + cut(printable([]byte(m.title())), 150))
 	letter.SetDateWithValue(m.now)
-	letter.SetMessageIDWithValue(fmt.Sprintf("%s.%s@%s", m.id, n.Name, domainOf(n.From)))
+	letter.SetMessageIDWithValue(fmt.Sprintf("%s.%s@%s", m.id, url.QueryEscape(n.Name),
+		domainOf(n.From)))
 	// so that nothing answers by itself: RFC 3834
 	letter.SetGenHeader("Auto-Submitted", "auto-generated")
 	letter.SetBodyString(mail.TypeTextPlain, letterText(&m.event))
