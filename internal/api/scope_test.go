@@ -523,3 +523,32 @@ func TestHoldSaysWhoseContextsAreInScope(t *testing.T) {
 		}
 	}
 }
+
+func TestScopesNameQueuesOfAllScriptsHoweverTheyAreTyped(t *testing.T) {
+	tokens, err := ParseTokens(strings.NewReader(
+		"Рабочий worker 0123456789abcdef0123456789abcdef queues=邮件,cafe\u0301,img-* groups=مهام*\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range tokens.by {
+		for queue, want := range map[string]bool{
+			"邮件": true, "café": true, "cafe\u0301": true, "img-大": true, "邮": false, "cafe": false,
+		} {
+			if who.scope.queue(queue) != want {
+				t.Errorf("queue %+q is in the scope: %v", queue, !want)
+			}
+		}
+		if !who.scope.group("مهام-1") || who.scope.group("مهما") {
+			t.Error("the group's beginning is not what counts")
+		}
+		if who.as("Рабочий") != nil || who.as("рабочий") == nil {
+			t.Error("the token speaks for another worker")
+		}
+	}
+	for _, bad := range []string{"queues=a/b", "queues=a\u202eb", "queues=*a", "queues=-a*"} {
+		if _, err := ParseTokens(strings.NewReader(
+			"w worker 0123456789abcdef0123456789abcdef " + bad + "\n")); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}

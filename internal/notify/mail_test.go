@@ -200,6 +200,33 @@ func TestMailIsDeliveredUnderEachProtection(t *testing.T) {
 	}
 }
 
+func TestHeadersOfMailAreASCIIWhateverThingsAreCalled(t *testing.T) {
+	box, server, roots := openMailbox(t, tlsStart)
+	n := mailTo(server, tlsStart)
+	n.Name = "值班@夜"
+	e := offline()
+	e.Subject = "邮件 طلبات"
+	if err := deliverMail(t, n, e, roots, loopback); err != nil {
+		t.Fatal(err)
+	}
+	letters, _ := box.got()
+	head, _, _ := strings.Cut(letters[0].text, "\r\n\r\n")
+	if i := strings.IndexFunc(head, func(r rune) bool { return r > unicode.MaxASCII }); i >= 0 {
+		t.Errorf("the header is not ASCII at %d: %q", i, head)
+	}
+	parsed, err := mail.ReadMessage(strings.NewReader(letters[0].text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject, err := new(mime.WordDecoder).DecodeHeader(parsed.Header.Get("Subject"))
+	if err != nil || subject != "[rota] node.offline 邮件 طلبات" {
+		t.Errorf("the subject is read as %q, %v", subject, err)
+	}
+	if id := parsed.Header.Get("Message-Id"); strings.Count(id, "@") != 1 {
+		t.Errorf("message id %q", id)
+	}
+}
+
 func TestNothingIsSentOverAnOpenConnectionUnlessToldSo(t *testing.T) {
 	open, server, roots := openMailbox(t, tlsNone)
 	for _, protection := range []string{tlsStart, tlsImplicit} {

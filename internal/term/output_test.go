@@ -3,6 +3,7 @@ package term
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +156,33 @@ func TestBarFillsByItsShare(t *testing.T) {
 		}
 		if full < 24 && !strings.Contains(bar(share, 24), Faint(strings.Repeat("━", 24-full))) {
 			t.Errorf("bar(%v) does not leave %d of 24 empty", share, 24-full)
+		}
+	}
+}
+
+// Columns stand below each other on a terminal, where a wide character takes two cells and a mark
+// none, and no line is wider than it.
+func TestTablesOfAllScriptsLineUp(t *testing.T) {
+	o := &Output{Out: io.Discard}
+	for _, width := range []int{0, 80} {
+		table := o.Table("QUEUE", "#N", "STATE", "TEXT")
+		table.Width = width
+		for _, name := range []string{"mail", "邮件队列", "cafe\u0301", "Очередь", "हिन्दी", "𠮷野"} {
+			table.Add(name, "7", "open", strings.Repeat("字", 60))
+		}
+		for i, line := range strings.Split(strings.TrimSpace(ansi.Strip(table.String())), "\n") {
+			mark := "open"
+			if i == 0 {
+				mark = "STATE"
+			}
+			before, _, _ := strings.Cut(line, mark)
+			const third = 8 + 2 + 1 + 2 // the widest name, the numbers, and the gaps behind both
+			if got := ansi.StringWidth(before); got != third {
+				t.Errorf("line %d begins its third column at %d: %q", i, got, line)
+			}
+			if width > 0 && ansi.StringWidth(line) > width {
+				t.Errorf("line %d is %d wide", i, ansi.StringWidth(line))
+			}
 		}
 	}
 }

@@ -35,7 +35,8 @@ func nameClaims() []claim {
 			s.want("queues", namesOf(queues, func(q task.Queue) string { return q.Name }), want)
 			s.want("notifiers",
 				namesOf(s.notifiers(), func(n store.Notifier) string { return n.Name }), want)
-			s.want("groups", namesOf(s.groups(), func(g store.Group) string { return g.Name }), want)
+			s.want("groups",
+				namesOf(s.groups(), func(g store.Group) string { return g.Name }), want)
 			s.want("calendars",
 				namesOf(s.calendars(), func(c task.Calendar) string { return c.Name }), want)
 			named := func(list []store.Schedule) []string {
