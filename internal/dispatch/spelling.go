@@ -59,7 +59,7 @@ func spelled(
 ) (task.BeatAnswer, error) {
 	var groups, jobs names.Spelling
 	b.Worker = names.Canonical(b.Worker)
-	b.Groups = readNames(&groups, b.Groups)
+	b.Groups, b.Queues = readNames(&groups, b.Groups), names.All(b.Queues)
 	own := b.Jobs
 	for i := range own {
 		group, job := groups.Read(own[i].Group), jobs.Read(own[i].Job)

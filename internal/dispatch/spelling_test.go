@@ -52,7 +52,7 @@ func TestANameIsOneHoweverItWasTypedAndAWorkerIsAnsweredInItsOwnSpelling(t *test
 
 func TestOrdersComeInTheWorkersSpelling(t *testing.T) {
 	b := task.Beat{
-		Worker: decomposed, Groups: []string{"g", decomposed},
+		Worker: decomposed, Groups: []string{"g", decomposed}, Queues: []string{decomposed},
 		Jobs: []task.Run{{Group: "g", Job: "a"}, {Group: decomposed, Job: "e\u0301"}},
 	}
 	orders := task.Orders{
@@ -61,8 +61,8 @@ func TestOrdersComeInTheWorkersSpelling(t *testing.T) {
 	}
 	got, err := spelled(t.Context(), b,
 		func(_ context.Context, b task.Beat) (task.BeatAnswer, error) {
-			if b.Worker != composed || b.Groups[1] != composed || b.Jobs[1].Group != composed ||
-				b.Jobs[1].Job != "é" {
+			if b.Worker != composed || b.Groups[1] != composed ||
+				b.Queues[0] != composed || b.Jobs[1].Group != composed || b.Jobs[1].Job != "é" {
 				t.Errorf("heard %+v", b)
 			}
 			return task.BeatAnswer{Jobs: orders}, nil
