@@ -77,8 +77,9 @@ type Config struct {
 	// node reads no files of sources, since anybody who may configure a group would choose which
 	// ones.
 	SourceFolder string
-	// AllowCommands lets groups have sources of kind command: anybody who may configure a group
-	// then runs programs with the rights of this process.
+	// AllowCommands lets groups have sources of kind command, and notifiers be of kind run: anybody
+	// who may configure a group or a notifier then runs programs with the rights of this process.
+	// Any node of a store may be the one that sends notices, so all of them should say the same.
 	AllowCommands bool
 	// Warmup is how long, at most, a node that begins to look after a group waits for workers to
 	// say what they run, before it assigns anything. Default: what the group's policy says, which

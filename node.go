@@ -263,6 +263,11 @@ func (n *Node) storeTime() time.Time { return time.Now().Add(-n.tasks.ClockOffse
 func (n *Node) notifications() notify.Config {
 	c := notify.Config{
 		Store: n.store, Private: n.conf.AllowPrivate, Every: 5 * n.conf.Beat, Log: n.log,
+		Commands: n.conf.AllowCommands,
+		Submit: func(ctx context.Context, t task.Submission) error {
+			_, err := n.tasks.Submit(ctx, []task.Submission{t})
+			return err
+		},
 	}
 	if !n.alone() {
 		c.Leases, c.Node = n.store, n.conf.Name

@@ -14,7 +14,7 @@ import (
 // NotifierConf is the whole configuration of a notifier. Secrets that are left out stay as they
 // are, as long as they go to the same place.
 type NotifierConf struct {
-	Kind string `json:"kind"` // email or webhook
+	Kind string `json:"kind"` // email, webhook, submit or run
 	// kinds of events; "node.*" is all that begin with "node.", "*" all
 	On       []string `json:"on"`
 	Subjects []string `json:"subjects,omitempty"`
@@ -32,6 +32,9 @@ type NotifierConf struct {
 	Password string   `json:"password,omitempty"` // secret
 	From     string   `json:"from,omitempty"`
 	To       []string `json:"to,omitempty"`
+
+	Queue   string   `json:"queue,omitempty"`   // of submit: in which each event becomes one task
+	Command []string `json:"command,omitempty"` // of run: a program, which gets the event
 }
 
 // ErrUndelivered answers TestNotifier when its message could not be delivered.

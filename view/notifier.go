@@ -3,7 +3,7 @@ package view
 // Notifier tells somebody of events, as it is shown: without its secrets.
 type Notifier struct {
 	Name string `json:"name"`
-	Kind string `json:"kind"` // email or webhook
+	Kind string `json:"kind"` // email, webhook, submit or run
 	// kinds of events; "node.*" is all that begin with "node.", "*" all
 	On       []string `json:"on" nullable:"false"`
 	Subjects []string `json:"subjects,omitempty"`
@@ -17,6 +17,8 @@ type Notifier struct {
 	User     string   `json:"user,omitempty"`
 	From     string   `json:"from,omitempty"`
 	To       []string `json:"to,omitempty"`
+	Queue    string   `json:"queue,omitempty" doc:"in which each event becomes a task"`
+	Command  []string `json:"command,omitempty" doc:"the program that is run for each event"`
 
 	Delivered int64  `json:"delivered" doc:"seq of the newest event that it was served"`
 	Failing   Time   `json:"failing" nullable:"true" doc:"since when the next one can't be delivered"`

@@ -103,7 +103,7 @@ func startNode(t *testing.T, ts *testscript.TestScript, args []string) {
 		Store: cmp.Or(ts.Getenv("STORE"),
 			"sqlite:"+filepath.Join(ts.Getenv("WORK"), "rota.db")), Listen: "127.0.0.1:0",
 		Name: cmp.Or(ts.Getenv("NODE"), "story"), Beat: 50 * time.Millisecond,
-		SourceFolder: ts.Getenv("WORK"),
+		SourceFolder: ts.Getenv("WORK"), AllowCommands: ts.Getenv("COMMANDS") != "",
 	}
 	if len(args) == 2 && args[0] == "-tokens" {
 		conf.TokenFile = ts.MkAbs(args[1])

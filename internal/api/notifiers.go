@@ -27,7 +27,7 @@ type Notifiers interface {
 
 // notifierIn is the whole configuration of a notifier.
 type notifierIn struct {
-	Kind     string   `json:"kind" enum:"email,webhook"`
+	Kind     string   `json:"kind" enum:"email,webhook,submit,run"`
 	On       []string `json:"on" nullable:"false" maxItems:"100" doc:"kinds of events; node.* is all that begin with node. and * all"`
 	Subjects []string `json:"subjects,omitempty" maxItems:"100" doc:"what the events must be about, in the same way; left out = anything"`
 
@@ -43,6 +43,9 @@ type notifierIn struct {
 	Password string   `json:"password,omitempty" doc:"email: never shown. Left out = the present one while server and user stay"`
 	From     string   `json:"from,omitempty" doc:"email: the sender's address"`
 	To       []string `json:"to,omitempty" maxItems:"50" doc:"email: addresses"`
+
+	Queue   string   `json:"queue,omitempty" doc:"submit: the queue in which each event becomes one task, whose context is the event"`
+	Command []string `json:"command,omitempty" maxItems:"100" doc:"run: a program and its words; the event is its input, and in its environment; runs only where the node's operator allows commands"`
 }
 
 func (in *notifierIn) row(name string) store.Notifier {
@@ -50,6 +53,7 @@ func (in *notifierIn) row(name string) store.Notifier {
 		Name: name, Kind: in.Kind, On: in.On, Subjects: in.Subjects, Format: in.Format,
 		Template: in.Template, Chat: in.Chat,
 		Server: in.Server, TLS: in.TLS, User: in.User, From: in.From, To: in.To,
+		Queue: in.Queue, Command: in.Command,
 		Secrets: store.Secrets{
 			URL: store.Secret(in.URL), Key: store.Secret(in.Secret),
 			Password: store.Secret(in.Password),
@@ -63,7 +67,7 @@ func notifierOf(n *store.Notifier) view.Notifier {
 		Name: n.Name, Kind: n.Kind, On: append([]string{}, n.On...), Subjects: n.Subjects,
 		URL: site(string(n.Secrets.URL)), Signed: n.Secrets.Key != "",
 		Format: n.Format, Template: n.Template, Chat: n.Chat, Server: n.Server, TLS: n.TLS,
-		User: n.User, From: n.From, To: n.To,
+		User: n.User, From: n.From, To: n.To, Queue: n.Queue, Command: n.Command,
 		Delivered: n.Served.Delivered, Failing: timeAt(n.Served.Failing),
 		Trouble: n.Served.Trouble,
 	}

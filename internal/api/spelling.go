@@ -96,4 +96,7 @@ func (in *BulkIn) canonical() {
 
 func (in *planIn) canonical() { in.Remove, in.Drain = names.All(in.Remove), names.All(in.Drain) }
 
-func (in *notifierIn) canonical() { in.Subjects = names.All(in.Subjects) }
+func (in *notifierIn) canonical() {
+	in.Subjects = names.All(in.Subjects)
+	canonicalName(&in.Queue)
+}

@@ -18,10 +18,10 @@ import (
 type notifierCommands struct{ *App }
 
 func (a notifierCommands) notifier() *cobra.Command {
-	return family("notifier", "Have people told of events, by e-mail or webhook",
+	return family("notifier", "Have people told of events, or something done about them",
 		`Look after notifiers. A notifier tells somebody of events: by e-mail, or by a webhook in the
 form that Slack, Teams, DingTalk, Feishu, WeCom or Telegram takes, or a signed one of your
-own (Standard Webhooks). It gets each event that it is on at least once, in order; what
+own (Standard Webhooks); or it acts: it submits a task, or runs a command. It gets each event that it is on at least once, in order; what
 can't be delivered is tried again for as long as events are kept.`,
 		`  rota notifier set ops --on 'node.*,store.*' --format slack --url-file slack-url
   rota notifier test ops
@@ -72,7 +72,12 @@ type notifierDoc struct {
 
 // destination says where a notifier's messages go.
 func destination(n view.Notifier) string {
-	if n.Kind == "email" {
+	switch n.Kind {
+	case "submit":
+		return "queue " + n.Queue
+	case "run":
+		return term.OneLine("run " + strings.TrimPrefix(strings.Join(n.Command, " "), "sh -c "))
+	case "email":
 		return term.OneLine(strings.Join(n.To, ", "))
 	}
 	return term.OneLine(n.Format + " " + n.URL)
@@ -80,17 +85,25 @@ func destination(n view.Notifier) string {
 
 func (a notifierCommands) notifierSet() *cobra.Command {
 	var conf client.NotifierConf
-	var urlFile, secretFile, passwordFile, templateFile string
+	var urlFile, secretFile, passwordFile, templateFile, line string
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Create a notifier or change it",
 		Long: `Create a notifier or change it: the flags are its whole configuration. With --to it sends
-e-mail, else it calls a webhook. Secrets (URL, key, password) are read from files, - is
+e-mail, with --submit it makes a task of each event, with --run it runs a command for each,
+else it calls a webhook. Secrets (URL, key, password) are read from files, - is
 stdin, so that they stand in no list of processes; without their flag they stay as they are,
 as long as they go to the same place.
 
 A new notifier is told of what happens from now on. Addresses of private networks are
 reached only where the node allows it: rota serve --allow-private.
+
+The context of a task of --submit is the event: {"seq","time","kind","subject","text",
+"fields"}; however often it is tried again, an event makes one task. A command of --run is
+run by sh on the node that sends notices, which must be started with --allow-commands: the
+event is its input and stands in ROTA_EVENT_SEQ, _KIND, _SUBJECT, _TEXT and _TIME. It has a
+minute, and must exit with 0, else it is run again later. Both do two a second at most, and
+nothing for events about the notifier itself or the queue that it submits to.
 
 A template makes the body of a webhook, as a Go text/template that makes JSON:
     {"what": "{{.Title}}", "more": "{{.Text}}", "number": {{.Seq}}, "fields": {{.Object}}}
@@ -99,7 +112,9 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
 		Example: `  rota notifier set ops --on 'node.*,store.*,alarm.*' --format slack --url-file slack-url
   rota notifier set hook --url-file url --secret-file key          # signed, Standard Webhooks
   rota notifier set mail --on 'node.offline' --mail-server mail.example.com:587 --user rota \
-      --password-file pw --from rota@example.com --to ann@example.com`,
+      --password-file pw --from rota@example.com --to ann@example.com
+  rota notifier set heal --on 'queue.*,schedule.dead' --submit repairs
+  rota notifier set page --on 'node.offline' --run 'pager --about "$ROTA_EVENT_SUBJECT"'`,
 		Args: takes("NAME"),
 	}
 	f := cmd.Flags()
@@ -122,13 +137,22 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
 	f.StringVar(&passwordFile, "password-file", "", "`file` with the password for the mail server")
 	f.StringVar(&conf.From, "from", "", "`address` that mail comes from")
 	f.StringSliceVar(&conf.To, "to", nil, "`addresses` that mail goes to")
+	f.StringVar(&conf.Queue, "submit", "", "`queue` in which each event becomes a task")
+	f.StringVar(&line, "run", "", "`command` line that is run for each event")
 	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := checkNames("notifier", args...); err != nil {
 			return err
 		}
-		conf.Kind = "webhook"
-		if len(conf.To) > 0 {
+		if (conf.Queue != "" || line != "") && len(conf.To) > 0 || conf.Queue != "" && line != "" {
+			return usage.Errorf("give one of --submit, --run and --to: a notifier does one thing")
+		}
+		switch conf.Kind = "webhook"; {
+		case len(conf.To) > 0:
 			conf.Kind = "email"
+		case conf.Queue != "":
+			conf.Kind = "submit"
+		case line != "":
+			conf.Kind, conf.Command = "run", []string{"sh", "-c", line}
 		}
 		for _, s := range []struct {
 			file string

@@ -110,7 +110,7 @@ gets. A drained node finishes what it runs and takes nothing new.`,
 	f.StringVar(&c.SourceFolder, "source-folder", "",
 		"`folder` below which the files are that groups name as sources of their jobs (default none is read)")
 	f.BoolVar(&c.AllowCommands, "allow-commands", false,
-		"run the commands that groups name as sources of their jobs")
+		"run the commands that groups name as sources of their jobs, and notifiers for events")
 	f.StringVar(&c.TokenFile, "token-file", "",
 		"`file` with access tokens, lines of NAME ROLE TOKEN, and behind that perhaps what it reaches, as queues=mail,img-* groups=feeds labels=zone:a capacity=8 (default none)")
 	f.BoolVar(&c.Insecure, "insecure", false, "listen on any address without access tokens")

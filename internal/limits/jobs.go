@@ -102,7 +102,9 @@ func checkSource(s *task.Source, e *task.InvalidError, location string) {
 			e.Add(location+".url", "must be an http or https URL of at most %d bytes", MaxArgument)
 		}
 	case task.SourceCommand:
-		checkCommand(s, e, location+".command")
+		if len(s.Command) > 0 { // that there is none was said already
+			CheckCommand(e, location+".command", s.Command)
+		}
 	default:
 		e.Add(location+".kind", "must be %s, %s, %s or %s", task.SourceAPI, task.SourceFile,
 			task.SourceURL, task.SourceCommand)
@@ -110,12 +112,13 @@ func checkSource(s *task.Source, e *task.InvalidError, location string) {
 	checkDuration(e, location+".every", s.Every, time.Second, MaxDuration)
 }
 
-func checkCommand(s *task.Source, e *task.InvalidError, location string) {
-	if len(s.Command) > MaxArguments {
-		e.Add(location, "must have at most %d words", MaxArguments)
+// CheckCommand adds to e all that is wrong with a program and its words.
+func CheckCommand(e *task.InvalidError, location string, words []string) {
+	if len(words) == 0 || len(words) > MaxArguments {
+		e.Add(location, "must have 1 to %d words", MaxArguments)
 		return
 	}
-	for i, word := range s.Command {
+	for i, word := range words {
 		if i == 0 && word == "" || !validArgument(word) {
 			e.Add(fmt.Sprintf("%s[%d]", location, i),
 				"must be at most %d bytes of UTF-8 without NUL, and the first word not empty",

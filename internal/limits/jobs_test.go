@@ -97,7 +97,7 @@ func TestGroupCheckNamesEverythingThatIsWrong(t *testing.T) {
 				"body.source.command[1]: must be at most 4096 bytes of UTF-8 without NUL, and the first word not empty"}},
 		{"a long command",
 			source(task.Source{Kind: task.SourceCommand, Command: make([]string, 101)}),
-			[]string{"body.source.command: must have at most 100 words"}},
+			[]string{"body.source.command: must have 1 to 100 words"}},
 		{"a path of another kind", source(task.Source{Kind: task.SourceAPI, Path: "/x"}),
 			[]string{"body.source.path: only a source of kind file has it"}},
 	} {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 )
 
 // PutNotifier creates or changes a notifier, and answers it as it stands then. Secrets that are
@@ -14,6 +15,12 @@ import (
 func (s *Sender) PutNotifier(
 	ctx context.Context, n store.Notifier,
 ) (store.Changed[store.Notifier], error) {
+	if n.Kind == kindRun && !s.conf.Commands {
+		var e task.InvalidError
+		e.Add("body.kind", "this node runs no commands of notifiers: its operator has to allow "+
+			"it, with --allow-commands")
+		return store.Changed[store.Notifier]{}, e.Err()
+	}
 	complete(&n)
 	body := rendered(&n)           // not in the store's transaction, which keeps others waiting
 	if !limits.ValidName(n.Name) { // no store is asked for what can't be a name

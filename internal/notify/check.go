@@ -21,6 +21,8 @@ import (
 const (
 	kindEmail   = "email"
 	kindWebhook = "webhook"
+	kindSubmit  = "submit"
+	kindRun     = "run"
 )
 
 // Limits of a notifier.
@@ -70,26 +72,42 @@ func check(n *store.Notifier, body error) error {
 	switch n.Kind {
 	case kindWebhook:
 		checkWebhook(&e, n, body)
-		unused(&e, n.Kind, map[string]bool{
-			"server": n.Server != "", "tls": n.TLS != "", "user": n.User != "",
-			"password": n.Secrets.Password != "", "from": n.From != "", "to": len(n.To) > 0,
-		})
 	case kindEmail:
 		checkEmail(&e, n)
-		unused(&e, n.Kind, map[string]bool{
-			"url": n.Secrets.URL != "", "secret": n.Secrets.Key != "", "format": n.Format != "",
-			"template": n.Template != "", "chat": n.Chat != "",
-		})
+	case kindSubmit:
+		if !limits.ValidName(n.Queue) {
+			e.Add("body.queue", "%.40q %s", n.Queue, limits.NameRule)
+		}
+	case kindRun:
+		limits.CheckCommand(&e, "body.command", n.Command)
 	default:
-		e.Add("body.kind", "must be email or webhook")
+		e.Add("body.kind", "must be %s, %s, %s or %s", kindEmail, kindWebhook, kindSubmit, kindRun)
+		return e.Err()
 	}
+	unused(&e, n)
 	return e.Err()
 }
 
-func unused(e *task.InvalidError, kind string, given map[string]bool) {
+// unused says what was given that means nothing for the notifier's kind.
+func unused(e *task.InvalidError, n *store.Notifier) {
+	given := map[string]struct {
+		kind string
+		is   bool
+	}{
+		"server": {kindEmail, n.Server != ""}, "tls": {kindEmail, n.TLS != ""},
+		"user":     {kindEmail, n.User != ""},
+		"password": {kindEmail, n.Secrets.Password != ""},
+		"from":     {kindEmail, n.From != ""}, "to": {kindEmail, len(n.To) > 0},
+		"url":      {kindWebhook, n.Secrets.URL != ""},
+		"secret":   {kindWebhook, n.Secrets.Key != ""},
+		"format":   {kindWebhook, n.Format != ""},
+		"template": {kindWebhook, n.Template != ""}, "chat": {kindWebhook, n.Chat != ""},
+		"queue":   {kindSubmit, n.Queue != ""},
+		"command": {kindRun, len(n.Command) > 0},
+	}
 	for _, field := range slices.Sorted(maps.Keys(given)) {
-		if given[field] {
-			e.Add("body."+field, "means nothing for kind %s", kind)
+		if f := given[field]; f.is && f.kind != n.Kind {
+			e.Add("body."+field, "means nothing for kind %s", n.Kind)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package notify tells people of events: by e-mail and by webhook, in the words of the chats that
-// they use.
+// they use. It also has something done about them: a task submitted, a program run.
 //
 // A [Sender] reads the event log of the store behind what each notifier was served, sends one
 // message for each event that the notifier is on, and advances. Events and notifiers are values of
@@ -11,6 +11,12 @@
 // keeps it. A message carries the event's seq as its id (webhook-id, Message-ID), so that whoever
 // gets it twice can tell. Of many nodes one serves at a time: who holds the lease "notify/turn";
 // and of two that do all the same, because one was stopped in the middle, one advances.
+//
+// An event that a notifier submits is one task however often it is sent: its key is the notifier's
+// and the event's, and is remembered for longer than the event is kept. A program may be run twice
+// for an event when a node ends while it runs. What a notifier does may cause events: none about
+// itself or the queue that it submits to is acted on, and it rests for half a second for each act,
+// so that what goes round in another way goes round slowly.
 //
 // # Failure
 //

@@ -69,6 +69,16 @@ type Config struct {
 	Batch int
 	// Timeout of one message. Default 10 s.
 	Timeout time.Duration
+	// Submit stores the task that an event becomes. Default: notifiers that want it fail.
+	Submit func(context.Context, task.Submission) error
+	// Commands allows notifiers to run programs, with the rights of this process. Default: those
+	// that want it fail.
+	Commands bool
+	// RunFor is how long one program may run. Default 1 min.
+	RunFor time.Duration
+	// Pace is how long a notifier that submits tasks or runs programs rests for each of them, after
+	// a batch, so that what goes round through it goes round slowly. Default 500 ms.
+	Pace time.Duration
 	// Retry is how long is waited after a message that could not be delivered. Default 1 s, doubled
 	// up to 5 min.
 	Retry task.Backoff
@@ -92,7 +102,8 @@ func (c Config) withDefaults() (Config, error) {
 		standard time.Duration
 	}{
 		{"every", &c.Every, 5 * time.Second}, {"timeout", &c.Timeout, 10 * time.Second},
-		{"dead", &c.Dead, time.Hour},
+		{"dead", &c.Dead, time.Hour}, {"run for", &c.RunFor, time.Minute},
+		{"pace", &c.Pace, 500 * time.Millisecond},
 	} {
 		if *d.value == 0 {
 			*d.value = d.standard
@@ -329,6 +340,9 @@ func (s *Sender) end(t *turn, r result) {
 	t.ended = s.rounds
 	if t.busy = false; !r.failed {
 		t.failed, t.next = 0, time.Time{}
+		if r.acted > 0 {
+			t.next = time.Now().Add(time.Duration(r.acted) * s.conf.Pace)
+		}
 	} else {
 		t.failed++
 		t.next = time.Now().Add(max(s.conf.Retry.Delay(t.failed, 0),

@@ -14,6 +14,7 @@ type result struct {
 	more   bool          // there is more to deliver
 	failed bool          // it could not go on
 	after  time.Duration // what the other side asked to wait
+	acted  int           // so many tasks were submitted, or commands run
 }
 
 // serve delivers what a notifier has missed, one message after the other, until it is served, has
@@ -28,21 +29,25 @@ func (s *Sender) serve(ctx context.Context, n store.Notifier) result {
 		}
 		return result{failed: true}
 	}
+	acted := 0
 	for _, e := range page.Events {
-		if !store.Matches(n.Subjects, e.Subject) {
+		if !store.Matches(n.Subjects, e.Subject) || own(&n, &e) {
 			continue
 		}
 		if err := s.deliver(ctx, &n, e); err != nil {
 			return s.hung(ctx, n, err)
 		}
+		if acts(&n) {
+			acted++
+		}
 		if !s.advance(ctx, &n, e.Seq) {
-			return result{} // another node serves it, or it is gone
+			return result{acted: acted} // another node serves it, or it is gone
 		}
 	}
 	if page.Next > n.Served.Delivered { // what it is not on
 		s.advance(ctx, &n, page.Next)
 	}
-	return result{more: len(page.Events) == s.conf.Batch}
+	return result{more: len(page.Events) == s.conf.Batch, acted: acted}
 }
 
 // deliver sends the message of one event. A notifier that was told of as failing is told of as well
@@ -62,15 +67,25 @@ func (s *Sender) deliver(ctx context.Context, n *store.Notifier, e store.Event) 
 
 // sendWithin sends a message within the time that it has.
 func (s *Sender) sendWithin(ctx context.Context, n *store.Notifier, m message) error {
-	ctx, cancel := context.WithTimeout(ctx, s.conf.Timeout)
+	within := s.conf.Timeout
+	if n.Kind == kindRun {
+		within = s.conf.RunFor
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, within,
+		fmt.Errorf("it took longer than %v", within))
 	defer cancel()
 	return s.send(ctx, n, m)
 }
 
 // transmit sends a message on its way.
 func (s *Sender) transmit(ctx context.Context, n *store.Notifier, m message) error {
-	if n.Kind == kindEmail {
+	switch n.Kind {
+	case kindEmail:
 		return s.out.mail(ctx, n, m)
+	case kindSubmit:
+		return s.submit(ctx, n, m)
+	case kindRun:
+		return s.run(ctx, n, m)
 	}
 	return s.out.post(ctx, n, m)
 }

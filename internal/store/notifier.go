@@ -8,7 +8,7 @@ import (
 // Notifier tells somebody of events.
 type Notifier struct {
 	Name string   `json:"-"`
-	Kind string   `json:"kind"` // "email" or "webhook"
+	Kind string   `json:"kind"` // "email", "webhook", "submit" or "run"
 	On   []string `json:"on"`   // kinds of events, see [Matches]; none = all
 	// what they must be about, see [Matches]; none = anything
 	Subjects []string `json:"subjects,omitempty"`
@@ -17,6 +17,9 @@ type Notifier struct {
 	Format   string `json:"format,omitempty"`   // what the body looks like
 	Template string `json:"template,omitempty"` // of the body, in place of the format's own
 	Chat     string `json:"chat,omitempty"`     // which one, where the format asks for it
+
+	Queue   string   `json:"queue,omitempty"`   // of a submission: where its tasks go
+	Command []string `json:"command,omitempty"` // of a run: the program, and its words
 
 	// Of e-mail.
 	Server string   `json:"server,omitempty"` // host:port

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/rotahq/rota/internal/command"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/wire"
@@ -92,7 +93,7 @@ func (c Sources) look(ctx context.Context, src task.Source, before *stamp) readi
 		select {
 		case got := <-answer:
 			return got
-		case <-time.After(commandGrace + time.Second):
+		case <-time.After(command.Grace + time.Second):
 		}
 	}
 	return reading{err: context.Cause(ctx), ended: ended}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package supervise
+package command
 
 import (
 	"os/exec"
@@ -19,7 +19,3 @@ func ownGroup(cmd *exec.Cmd) (killRest func()) {
 		}
 	}
 }
-
-// noWait keeps what is opened from waiting: for the other end of a pipe, or for what a device has
-// to say.
-const noWait = syscall.O_NONBLOCK
