@@ -15,7 +15,7 @@ import (
 
 // nameWords are what path and query call the names of things.
 var nameWords = []string{
-	"queue", "worker", "group", "job", "calendar", "node", "name",
+	"queue", "worker", "group", "job", "calendar", "node", "name", "owner",
 }
 
 // canonicalNames brings the names in a call's path and query into their one form.
@@ -63,6 +63,8 @@ func canonicalJobs(jobs []task.Job) {
 		canonicalName(&jobs[i].Name)
 	}
 }
+
+func (in *assignIn) canonical() { canonicalName(&in.Node) }
 
 func (in *queueIn) canonical() { canonicalName(in.FinalQueue) }
 
