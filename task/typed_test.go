@@ -41,6 +41,7 @@ func ExampleDefine() {
 	// next ship {"Weight":3}
 }
 
+// A test of a handler reads a hand-out as a worker does.
 func ExampleType_Read() {
 	t, err := ship.Read(task.Handout{Attempt: 2, Context: json.RawMessage(`{"Weight":3}`)})
 	fmt.Println(t.Args.Weight, t.Attempt, err)
