@@ -87,13 +87,16 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		port, err := pgtest.FreePort()
 		ts.Check(err)
 		m = &member{name: args[0], listen: fmt.Sprintf("127.0.0.1:%d", port)}
-		m.args = append(args[1:], "--name", m.name, "--source-folder", s.folder,
-			"--allow-private", "127.0.0.0/8", "--allow-commands")
+		m.args = []string{
+			"--name", m.name, "--source-folder", s.folder, "--allow-private", "127.0.0.0/8",
+			"--allow-commands",
+		}
 		for _, f := range nodeFlags {
 			if !slices.Contains(args, f[0]) {
 				m.args = append(m.args, f[:]...)
 			}
 		}
+		m.args = append(m.args, args[1:]...)
 		s.members[m.name] = m
 		s.nodes = append(s.nodes, m)
 	}

@@ -3,6 +3,7 @@
 package scenarios
 
 import (
+	"flag"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -17,6 +18,8 @@ import (
 // binary is the program, built before the tests.
 var binary string
 
+var built = flag.String("rota", "", "another binary to play with, as one that was released")
+
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) (code int) {
@@ -27,11 +30,15 @@ func run(m *testing.M) (code int) {
 	}
 	defer os.RemoveAll(folder)
 	binary = filepath.Join(folder, "rota")
+	flag.Parse()
 	build := exec.Command("go", "build", "-o", folder, "../../cmd/rota",
 		"../../examples/fibonacci", "../../examples/children")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		return 1
+	}
+	if *built != "" {
+		binary = *built
 	}
 	return pgtest.Main(m)
 }
