@@ -408,3 +408,13 @@ func TestQuietReplicasMoveOrEnd(t *testing.T) {
 		})
 	}
 }
+
+// The rows of a worker that is gone stand until a supervisor may decide; they do not run for that.
+func TestWhatAWorkerThatIsGoneRanCountsAsPendingOnly(t *testing.T) {
+	p := pictureOf([]string{"a", "b", "c"}, "w1 -w2", "a/0@w1 running b/0@w2 running c/0@w2 moving")
+	p.group.Replicas = 1
+	s := &sketch{snapshot: p, census: p.census()}
+	if g := s.count(); g.Running != 1 || g.Moving != 0 || g.Pending != 2 || g.Wanted != 3 {
+		t.Errorf("%d run, %d move and %d wait of %d", g.Running, g.Moving, g.Pending, g.Wanted)
+	}
+}

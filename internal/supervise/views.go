@@ -161,9 +161,13 @@ func (v *Views) views(ctx context.Context, names []string) ([]store.GroupView, e
 }
 
 // count counts a group's replicas, once for each sketch: a list of groups asks for all of them.
+// What a worker that is gone ran runs no more, though its rows stand until a supervisor may decide.
 func (s *sketch) count() store.GroupView {
 	g := store.GroupView{Group: s.group, Wanted: len(s.jobs) * s.group.Replicas}
 	for _, a := range s.rows {
+		if _, gone := s.census.gone[a.Worker]; gone {
+			continue
+		}
 		switch a.State {
 		case task.JobRunning:
 			g.Running++
