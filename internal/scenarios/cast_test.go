@@ -46,7 +46,8 @@ func sceneOf(ts *testscript.TestScript) *scene { return ts.Value(sceneKey{}).(*s
 func setUp(e *testscript.Env) error {
 	e.Setenv("NO_COLOR", "1")
 	e.Setenv("HOME", e.WorkDir)
-	e.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+e.Getenv("PATH"))
+	path := []string{filepath.Dir(binary), examples, e.Getenv("PATH")}
+	e.Setenv("PATH", strings.Join(path, string(os.PathListSeparator)))
 	s := &scene{
 		t: e.T().(testing.TB), folder: e.WorkDir, base: slices.Clone(e.Vars),
 		members: map[string]*member{},

@@ -15,8 +15,8 @@ import (
 	"github.com/rotahq/rota/internal/pgtest"
 )
 
-// binary is the program, built before the tests.
-var binary string
+// binary is the program, and examples the folder of the examples, built before the tests.
+var binary, examples string
 
 var built = flag.String("rota", "", "another binary to play with, as one that was released")
 
@@ -29,7 +29,7 @@ func run(m *testing.M) (code int) {
 		panic(err)
 	}
 	defer os.RemoveAll(folder)
-	binary = filepath.Join(folder, "rota")
+	binary, examples = filepath.Join(folder, "rota"), folder
 	flag.Parse()
 	build := exec.Command("go", "build", "-o", folder, "../../cmd/rota",
 		"../../examples/fibonacci", "../../examples/children")
