@@ -138,7 +138,7 @@ func TestAssignmentEndsWhenTheKeyIsReleasedOrGivenToAnother(t *testing.T) {
 
 func TestAssignmentIsRefusedWithItsReason(t *testing.T) {
 	handed(t, 9, func(h *house) { // N = 1 + 9/2 = 5
-		a, key := h.nodes["a"], h.elsewhere("b")
+		a := h.nodes["a"]
 		for i := range 2 { // it owns 3
 			h.must(a.Assign(h.t.Context(), Assignment{Kind: "key", Key: h.elsewhere("b"), Node: "b"}))
 			time.Sleep(5 * time.Second)
@@ -157,7 +157,7 @@ func TestAssignmentIsRefusedWithItsReason(t *testing.T) {
 				time.Sleep(5 * time.Second)
 			}
 		}
-		key = h.elsewhere("b")
+		key := h.elsewhere("b")
 		h.must(a.Drain(h.t.Context(), "c", "ada", true))
 		time.Sleep(5 * time.Second)
 		h.must(a.Undrain(h.t.Context(), "c"))
