@@ -67,9 +67,9 @@ func (w *walk) ask() {
 		a.Rank = a.Due - w.ranks
 		if a.Kind == task.KindReplayed {
 			// without a draw: seeds stay what they are
-			a.Replay = []store.Replay{{}, {Whole: true}, {Stage: new("one")},
-				{Stage: new("three")}}[w.ranks%4]
-			a.When = []task.State{"", "", task.Dead, "", task.Done}[w.ranks%5]
+			a.Replay = []store.Replay{{}, {Whole: true}, {}, {Stage: new("one")},
+				{Stage: new("three")}}[w.ranks%5]
+			a.When = []task.State{"", "", task.Dead, "", task.Done, "", ""}[w.ranks%7]
 		}
 		w.asked = append(w.asked, a)
 	}
