@@ -48,8 +48,8 @@ func TestOutcomeOfATransactionIsReportedAsCommitted(t *testing.T) {
 		args           []any // after those that say whose hand-out it is
 		committed      bool
 	}{
-		"done":              {finished, finished, []any{`{"a":1}`, nil, nil}, true},
-		"next":              {second, second, []any{nil, "second", `"b"`}, true},
+		"done": {finished, finished, []any{`{"a":1}`, nil, nil}, true},
+		"next": {second, second, []any{nil, "second", `"b"`}, true},
 		"next after a wait": {task.NextAfter(90*time.Second, "second", nil),
 			task.NextAfter(90*time.Second, "second", nil), []any{nil, "second", nil}, true},
 		"done, and no more": {finished, task.Finish(nil), []any{`{"a":1}`, nil, nil}, true},
