@@ -41,10 +41,10 @@ chaos:
 	$(GO) vet -tags chaos ./internal/chaos
 	$(GO) test -tags chaos -count 1 -timeout 0 -v -run '$(RUN)' ./internal/chaos -for $(FOR) -failovers $(FAILOVERS) -seed $(SEED)
 
-# What five documents describe, played by the real binary, two scenarios at a time: make scenarios RUN=Stories/003/drain
+# What five documents describe, played by the real binary, three scenarios at a time, which mostly wait: make scenarios RUN=Stories/003/drain
 scenarios:
 	$(GO) vet -tags scenarios ./internal/scenarios
-	$(GO) test -tags scenarios -count 1 -timeout 10m -parallel 2 -run '$(RUN)' ./internal/scenarios
+	$(GO) test -tags scenarios -count 1 -timeout 10m -parallel 3 -run '$(RUN)' ./internal/scenarios
 
 # Each fuzz target for a while: make fuzz TIME=1m
 TIME ?= 20s

@@ -3,7 +3,7 @@
 // balancer over isolates, the job scheduler of SIA-TASK, and Keeper. docs/coming-from.md tells
 // them where they find everything again; each row of its tables names a scenario here, tests only.
 //
-//	make scenarios                    # all of them, two at a time; less than two minutes
+//	make scenarios                    # all of them, three at a time; less than two minutes
 //	make scenarios RUN=/drain         # those of that name
 //
 // # Stories
