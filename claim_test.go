@@ -134,7 +134,7 @@ func TestKindsThatCannotBeClaimedAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer idle.Close()
-	for _, kind := range []string{"", "Box", "a/b", "schedule", "group"} {
+	for _, kind := range []string{"", "a box", "a/b", "schedule", "group"} {
 		if err := idle.Claim(kind, boxes(1), look); err == nil ||
 			!strings.Contains(err.Error(), fmt.Sprintf("claim %q", kind)) {
 			t.Errorf("kind %q: %v", kind, err)
