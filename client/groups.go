@@ -62,6 +62,8 @@ type GroupChange struct {
 	Silence *time.Duration
 	// a replica whose handler gives no sign for so long is started elsewhere; 0 = never
 	JobSilence *time.Duration
+	Title      *string // what people call it; "" = nothing
+	Owner      *string // who answers for it, a name or a mail address; "" = nobody
 }
 
 // PolicyChange says what to change of what a group's supervisor may do by itself.
@@ -77,6 +79,7 @@ func (g GroupChange) MarshalJSON() ([]byte, error) {
 	f := groupFields{
 		Replicas: g.Replicas, Selector: g.Selector, Spread: g.Spread, Paused: g.Paused,
 		Silence: (*duration)(g.Silence), JobSilence: (*duration)(g.JobSilence),
+		Title: g.Title, Owner: g.Owner,
 	}
 	if s := g.Source; s != nil {
 		f.Source = new(sourceOf(*s))
@@ -97,6 +100,8 @@ type groupFields struct {
 	Paused     *bool              `json:"paused,omitempty"`
 	Silence    *duration          `json:"silence,omitempty"`
 	JobSilence *duration          `json:"job_silence,omitempty"`
+	Title      *string            `json:"title,omitempty"`
+	Owner      *string            `json:"owner,omitempty"`
 }
 
 type sourceFields struct {
@@ -163,6 +168,7 @@ func overGroup(g *Group) groupView {
 			Replicas: &g.Replicas, Selector: &g.Selector, Spread: &g.Spread,
 			Source: new(sourceOf(g.Source)), Paused: &g.Paused,
 			Silence: (*duration)(&g.Silence), JobSilence: (*duration)(&g.JobSilence),
+			Title: &g.Title, Owner: &g.Owner,
 			Policy: &policyFields{
 				&p.Moves, &p.New, (*duration)(&p.Penalty), (*duration)(&p.Warmup),
 			},

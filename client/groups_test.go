@@ -129,12 +129,14 @@ func TestGroupsAreChangedAsTheAPIReadsIt(t *testing.T) {
 		Policy: &PolicyChange{Moves: new(0), New: new(100), Penalty: new(time.Duration(0)),
 			Warmup: new(5 * time.Second)}, Paused: new(true),
 		Silence: new(30 * time.Second), JobSilence: new(2 * time.Minute),
+		Title: new("日志"), Owner: new("ana@example.com"),
 	})
 	want := task.Group{
 		Name: "tails", Replicas: 3, Selector: map[string]string{}, Spread: task.SpreadWorker,
 		Source: task.Source{Kind: task.SourceFile, Path: "/etc/tails", Every: time.Minute},
 		Policy: task.JobPolicy{New: 100, Warmup: 5 * time.Second}, Paused: true,
 		Silence: 30 * time.Second, JobSilence: 2 * time.Minute,
+		Title: "日志", Owner: "ana@example.com",
 	}
 	if diff := cmp.Diff(want, g); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)

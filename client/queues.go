@@ -32,6 +32,8 @@ type QueueChange struct {
 	DeadKept     *time.Duration // of dead ones
 	// gets a task for each task that dies, see task.FinalNotice; "" = none
 	FinalQueue *string
+	Title      *string // what people call it; "" = nothing
+	Owner      *string // who answers for it, a name or a mail address; "" = nobody
 }
 
 // RetryChange says what to change of the pauses between attempts; nil leaves it as it is.
@@ -54,6 +56,8 @@ type queueFields struct {
 	Retention    *duration    `json:"retention,omitempty"`
 	DeadKept     *duration    `json:"retention_dead,omitempty"`
 	FinalQueue   *string      `json:"final_queue,omitempty"`
+	Title        *string      `json:"title,omitempty"`
+	Owner        *string      `json:"owner,omitempty"`
 }
 
 type retryFields struct {
@@ -70,7 +74,7 @@ func (q QueueChange) MarshalJSON() ([]byte, error) {
 		MaxAttempts: q.MaxAttempts, HoldLimit: q.HoldLimit,
 		PollInterval: (*duration)(q.PollInterval), ContextLimit: q.ContextLimit,
 		Retention: (*duration)(q.Retention), DeadKept: (*duration)(q.DeadKept),
-		FinalQueue: q.FinalQueue,
+		FinalQueue: q.FinalQueue, Title: q.Title, Owner: q.Owner,
 	}
 	if r := q.Retry; r != nil {
 		f.Retry = &retryFields{(*duration)(r.Initial), (*duration)(r.Max), r.Factor, r.Jitter}
@@ -100,7 +104,7 @@ func over(q *Queue) queueView {
 		HoldLimit: &q.HoldLimit, PollInterval: (*duration)(&q.PollInterval),
 		ContextLimit: &q.ContextLimit,
 		Retention:    (*duration)(&q.Retention), DeadKept: (*duration)(&q.DeadKept),
-		FinalQueue: &q.FinalQueue,
+		FinalQueue: &q.FinalQueue, Title: &q.Title, Owner: &q.Owner,
 	}}
 }
 

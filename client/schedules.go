@@ -23,7 +23,8 @@ type Schedule struct {
 	Last        time.Time // the newest due time that was fired; zero = none was yet
 	LastTask    task.ID
 	LastOutcome string // fired, or how LastTask ended once it is final
-	Owner       string // the node that fires it; "" = none does just now
+	// the node that fires it; "" = none does just now. Whom people call the owner is Responsible
+	Owner string
 }
 
 // ScheduleChange says what to change of a schedule; nil leaves it as it is, or at its default in a
@@ -54,6 +55,8 @@ type ScheduleChange struct {
 	MisfireWindow *time.Duration
 	Jitter        *task.Jitter
 	Notices       *NoticesChange
+	Title         *string // what people call it; "" = nothing
+	Owner         *string // becomes Responsible: who answers for it; "" = nobody
 }
 
 // NoticesChange says what to change of what there are events of.
@@ -91,6 +94,8 @@ type scheduleFields struct {
 	MisfireWindow *duration       `json:"misfire_window,omitempty"`
 	Jitter        *jitter         `json:"jitter,omitempty"`
 	Notify        *noticesChanged `json:"notify,omitempty"`
+	Title         *string         `json:"title,omitempty"`
+	Owner         *string         `json:"owner,omitempty"`
 }
 
 type noticesChanged struct {
@@ -112,7 +117,7 @@ func (s *ScheduleChange) append(b []byte, name, location string) ([]byte, error)
 		Queue: s.Queue, Stage: s.Stage, Priority: (*duration)(s.Priority),
 		MaxAttempts: s.MaxAttempts, Timeout: (*duration)(s.Timeout),
 		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: (*duration)(s.MisfireWindow),
-		Jitter: (*jitter)(s.Jitter),
+		Jitter: (*jitter)(s.Jitter), Title: s.Title, Owner: s.Owner,
 	}
 	if n := s.Notices; n != nil {
 		f.Notify = &noticesChanged{n.On, n.Origins, (*duration)(n.Slow)}
@@ -159,6 +164,8 @@ type scheduleView struct {
 	MisfireWindow duration        `json:"misfire_window"`
 	Jitter        jitter          `json:"jitter"`
 	Notify        noticesView     `json:"notify"`
+	Title         string          `json:"title"`
+	Responsible   string          `json:"responsible"`
 	Version       int64           `json:"version"`
 	Created       *time.Time      `json:"created"`
 	Next          *time.Time      `json:"next"`
@@ -188,7 +195,8 @@ func (s Schedule) MarshalJSON() ([]byte, error) {
 		MaxAttempts: s.MaxAttempts, Timeout: duration(s.Timeout),
 		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: duration(s.MisfireWindow),
 		Jitter: jitter(s.Jitter),
-		Notify: noticesView{on, origins, duration(s.Notices.Slow)}, Version: s.Version,
+		Notify: noticesView{on, origins, duration(s.Notices.Slow)},
+		Title:  s.Title, Responsible: s.Responsible, Version: s.Version,
 		Created: orNone(s.Created),
 		Next:    orNone(s.Next), NextChosen: s.NextChosen, Last: orNone(s.Last),
 		LastTask: idOrNone(s.LastTask), LastOutcome: s.LastOutcome, Owner: s.Owner,
@@ -214,6 +222,7 @@ func (s *Schedule) UnmarshalJSON(b []byte) error {
 			Jitter:        task.Jitter(v.Jitter), Notices: task.Notices{
 				On: v.Notify.On, Origins: v.Notify.Origins, Slow: time.Duration(v.Notify.Slow),
 			},
+			Title: v.Title, Responsible: v.Responsible,
 		},
 		Version: v.Version, Created: orZero(v.Created), Next: orZero(v.Next),
 		NextChosen: v.NextChosen, Last: orZero(v.Last), LastTask: task.ID(v.LastTask),

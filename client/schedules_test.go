@@ -91,9 +91,11 @@ func TestSchedulesAreChangedAsTheAPIReadsIt(t *testing.T) {
 			Priority: new(time.Duration(0)),
 		},
 		"mail": {Jitter: &task.Jitter{Share: .5}, Stage: new("s"), Calendar: new("de"),
-			Zone: new("Asia/Tokyo")},
+			Zone: new("Asia/Tokyo"), Title: new("订单邮件"), Owner: new("ana@example.com")},
 	} {
-		if s, err := c.PutSchedule(t.Context(), name, change); err != nil || s.Name != name {
+		if s, err := c.PutSchedule(t.Context(), name, change); err != nil ||
+			s.Name != name ||
+			change.Owner != nil && (s.Responsible != *change.Owner || s.Title != *change.Title) {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
 	}

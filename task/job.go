@@ -134,6 +134,8 @@ type Group struct {
 	// JobSilence is how long a replica's handler may give no sign before it is started elsewhere;
 	// 0 = for ever.
 	JobSilence time.Duration
+	Title      string // what people call it, in any language; "" = nothing
+	Owner      string // who answers for it, a name or a mail address; "" = nobody said
 }
 
 // What the replicas of a job are spread over.

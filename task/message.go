@@ -193,6 +193,8 @@ type Queue struct {
 	// dies.
 	FinalQueue string
 	Paused     bool
+	Title      string // what people call it, in any language; "" = nothing
+	Owner      string // who answers for it, a name or a mail address; "" = nobody said
 }
 
 // Counts are the tasks of a queue by state. Done, Dead and Cancelled count what retention still

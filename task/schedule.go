@@ -10,7 +10,11 @@ import (
 // between Starts and Ends, on the days of Calendar; or, with After, the due times of other
 // schedules whose tasks ended; or none, with Manual.
 type Schedule struct {
-	Name string
+	Name  string
+	Title string // what people call it, in any language; "" = nothing
+	// Responsible is who answers for it, a name or a mail address; "" = nobody said. Queues and
+	// groups call it Owner: of a schedule that is the node that fires it.
+	Responsible string
 
 	Cron     string    // see package cron
 	After    string    // in place of Cron: a schedule, or several with commas between their names

@@ -46,6 +46,8 @@ type GroupConf struct {
 	Paused     bool              `json:"paused" doc:"nothing is started, moved or ended; what runs goes on"`
 	Silence    duration          `json:"silence" doc:"a worker of which nothing is heard for so long loses the group's replicas; one that serves several groups goes by the shortest"`
 	JobSilence duration          `json:"job_silence" doc:"a replica whose handler gives no sign for so long is started elsewhere; 0s = never"`
+	Title      string            `json:"title" doc:"what people call it; empty = nothing"`
+	Owner      string            `json:"owner" doc:"who answers for it, a name or a mail address; empty = nobody said"`
 }
 
 type groupSource struct {
@@ -110,6 +112,7 @@ func groupConfOf(g *task.Group) GroupConf {
 		Policy: groupPolicy{g.Policy.Moves, g.Policy.New, duration{g.Policy.Penalty},
 			duration{g.Policy.Warmup}}, Paused: g.Paused,
 		Silence: duration{g.Silence}, JobSilence: duration{g.JobSilence},
+		Title: g.Title, Owner: g.Owner,
 	}
 }
 
@@ -161,6 +164,8 @@ type groupIn struct {
 	Paused     *bool              `json:"paused,omitempty" doc:"nothing is started, moved or ended; what runs goes on"`
 	Silence    *duration          `json:"silence,omitempty" doc:"a worker of which nothing is heard for so long loses the group's replicas; one that serves several groups goes by the shortest; 15s, 3s to 24h"`
 	JobSilence *duration          `json:"job_silence,omitempty" doc:"a replica whose handler gives no sign (a line of its log, a beat's alive) for so long is started elsewhere, and its worker told to end it; 0s = never, or at least 3s"`
+	Title      *string            `json:"title,omitempty" maxLength:"256" doc:"what people call it, in any language; empty = nothing"`
+	Owner      *string            `json:"owner,omitempty" maxLength:"256" doc:"who answers for it, a name or a mail address; empty = nobody"`
 }
 
 type sourceIn struct {
@@ -186,6 +191,8 @@ func (in *groupIn) change(g *task.Group, _ bool) error {
 	set(&g.Paused, in.Paused)
 	setSpan(&g.Silence, in.Silence)
 	setSpan(&g.JobSilence, in.JobSilence)
+	set(&g.Title, in.Title)
+	set(&g.Owner, in.Owner)
 	if s := in.Source; s != nil {
 		if s.Kind != nil && *s.Kind != g.Source.Kind {
 			g.Source = task.Source{Kind: *s.Kind, Every: g.Source.Every}

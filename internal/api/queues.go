@@ -26,6 +26,8 @@ type QueueConf struct {
 	DeadKept     duration  `json:"retention_dead" doc:"of dead ones"`
 	FinalQueue   string    `json:"final_queue" doc:"gets a task for each task that dies here; empty = none"`
 	Paused       bool      `json:"paused" doc:"nothing is handed out"`
+	Title        string    `json:"title" doc:"what people call it; empty = nothing"`
+	Owner        string    `json:"owner" doc:"who answers for it, a name or a mail address; empty = nobody said"`
 }
 
 type retryConf struct {
@@ -55,6 +57,8 @@ type queueIn struct {
 	Retention    *duration `json:"retention,omitempty" doc:"of done and cancelled tasks, from their end; 7 days"`
 	DeadKept     *duration `json:"retention_dead,omitempty" doc:"of dead ones; 30 days"`
 	FinalQueue   *string   `json:"final_queue,omitempty" doc:"gets a task for each task that dies here, whatever of, stored in the same transaction and tried until it is done; its context says which and why; empty = none"`
+	Title        *string   `json:"title,omitempty" maxLength:"256" doc:"what people call it, in any language; empty = nothing"`
+	Owner        *string   `json:"owner,omitempty" maxLength:"256" doc:"who answers for it, a name or a mail address; empty = nobody"`
 }
 
 type retryIn struct {
@@ -75,6 +79,8 @@ func (in *queueIn) change(q *task.Queue, _ bool) error {
 	setSpan(&q.Retention, in.Retention)
 	setSpan(&q.DeadKept, in.DeadKept)
 	set(&q.FinalQueue, in.FinalQueue)
+	set(&q.Title, in.Title)
+	set(&q.Owner, in.Owner)
 	if in.Retry != nil {
 		setSpan(&q.Retry.Initial, in.Retry.Initial)
 		setSpan(&q.Retry.Max, in.Retry.Max)
@@ -107,7 +113,7 @@ func confOf(q *task.Queue) QueueConf {
 		ContextLimit: q.ContextLimit,
 		Retention:    duration{q.Retention}, DeadKept: duration{q.DeadKept},
 		FinalQueue: q.FinalQueue,
-		Paused:     q.Paused,
+		Paused:     q.Paused, Title: q.Title, Owner: q.Owner,
 	}
 }
 

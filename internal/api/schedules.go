@@ -53,6 +53,8 @@ type ScheduleItem struct {
 	MisfireWindow duration  `json:"misfire_window"`
 	Jitter        jitter    `json:"jitter"`
 	Notify        noticesOf `json:"notify"`
+	Title         string    `json:"title" doc:"what people call it; empty = nothing"`
+	Responsible   string    `json:"responsible" doc:"who answers for it, put as owner: a name or a mail address; empty = nobody said"`
 
 	Version     int64   `json:"version" doc:"grows with every change"`
 	Created     instant `json:"created" nullable:"true"`
@@ -91,6 +93,7 @@ func scheduleOf(v *store.ScheduleView) ScheduleItem {
 			append([]task.Notice{}, s.Notices.On...), append([]task.Origin{}, s.Notices.Origins...),
 			duration{s.Notices.Slow},
 		},
+		Title: s.Title, Responsible: s.Responsible,
 		Version: v.Version, Created: instantAt(v.Created), LastOutcome: v.LastOutcome(),
 		Owner: v.Owner,
 	}

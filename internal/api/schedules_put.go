@@ -46,6 +46,8 @@ type ScheduleIn struct {
 	MisfireWindow *duration       `json:"misfire_window,omitempty" doc:"what is later than this is missed in any case; 24h"`
 	Jitter        *jitter         `json:"jitter,omitempty" doc:"the task is due so much after its due time, at random: at most a duration, or a share (0 to 1) of the time to the next"`
 	Notify        *noticesIn      `json:"notify,omitempty"`
+	Title         *string         `json:"title,omitempty" maxLength:"256" doc:"what people call it, in any language; empty = nothing"`
+	Owner         *string         `json:"owner,omitempty" maxLength:"256" doc:"who answers for it, a name or a mail address; empty = nobody. It is answered as responsible: owner is answered as the node that fires it"`
 }
 
 type noticesIn struct {
@@ -105,6 +107,8 @@ func (in *ScheduleIn) change(s *task.Schedule) {
 		set(&s.Notices.Origins, n.Origins)
 		setSpan(&s.Notices.Slow, n.Slow)
 	}
+	set(&s.Title, in.Title)
+	set(&s.Responsible, in.Owner)
 }
 
 // edit is what the schedule is to be. was is what it is; nil = it is new.

@@ -42,7 +42,8 @@ Files are read only below the folder that a node was started with (rota serve
 		Example: `  rota group set tails --replicas 2 --selector disk=fast
   rota group set crawl --source-url https://example.com/jobs.json --every 5m
   rota group set mounts --every 1m -- ./list-mounts.sh --json
-  rota group set feeds --silence 30s --job-silence 2m`,
+  rota group set feeds --silence 30s --job-silence 2m
+  rota group set feeds --title 'Feeds of the exchanges' --owner ana@example.com`,
 		Args: groupSetArgs,
 	}
 	f := cmd.Flags()
@@ -69,6 +70,7 @@ Files are read only below the folder that a node was started with (rota serve
 		optional(f.Duration("job-silence", 0,
 			"a replica that logs no line and gives no other sign for so long is started elsewhere; 0 = never (default 0)"), f, "job-silence",
 			&change.JobSilence),
+		titleFlag(f, &change.Title), ownerFlag(f, &change.Owner),
 	}
 	f.StringSliceVar(&selector, "selector", nil,
 		"`k=v` that a worker must have as a label; repeat it for more; \"\" takes all away (default any worker)")
@@ -127,6 +129,8 @@ type confView struct {
 
 	Silence    string `json:"silence"`
 	JobSilence string `json:"job_silence"`
+	Title      string `json:"title"`
+	Owner      string `json:"owner"`
 }
 
 type confSource struct {
@@ -150,7 +154,7 @@ func viewOfConf(g task.Group) confView {
 		g.Name, g.Replicas, g.Selector, g.Spread,
 		confSource{s.Kind, s.Path, s.URL, s.Command, s.Every.String()},
 		confPolicy{p.Moves, p.New, p.Penalty.String(), p.Warmup.String()}, g.Paused,
-		g.Silence.String(), g.JobSilence.String(),
+		g.Silence.String(), g.JobSilence.String(), g.Title, g.Owner,
 	}
 }
 
@@ -204,6 +208,8 @@ func (f *sourceFlags) change(command []string) (*task.Source, error) {
 func confText(g task.Group) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("group", term.Bold(g.Name))
+	s.Line("title", term.OneLine(g.Title))
+	s.Line("owner", term.OneLine(g.Owner))
 	s.Line("replicas", fmt.Sprintf("%d, spread over %ss", g.Replicas, g.Spread))
 	s.Line("selector", term.Labels(g.Selector))
 	s.Line("source", sourceText(g.Source))

@@ -18,6 +18,17 @@ func optional[T any](value *T, flags *pflag.FlagSet, name string, to **T) func()
 	}
 }
 
+// titleFlag and ownerFlag are flags of all that has a title and an owner.
+func titleFlag(f *pflag.FlagSet, to **string) func() {
+	return optional(f.String("title", "",
+		"what people call it, `text` in any language; \"\" = nothing (default nothing)"), f, "title", to)
+}
+
+func ownerFlag(f *pflag.FlagSet, to **string) func() {
+	return optional(f.String("owner", "",
+		"`who` answers for it, a mail address or a name; \"\" = nobody (default nobody)"), f, "owner", to)
+}
+
 // absent says of a thing that was to be shown, and is not there, how it would come to be.
 func absent(err error, what, name, how string) error {
 	if errors.Is(err, client.ErrNotFound) {

@@ -77,7 +77,8 @@ func (a queueCommands) queueSet() *cobra.Command {
 as it is, or gets its default in a new queue; without a flag nothing is created or changed.
 Durations are written as 90s, 10m or 24h.`,
 		Example: `  rota queue set mail --timeout 30s --max-attempts 10
-  rota queue set mail --retry-initial 5s --retry-factor 1     # every 5 s`,
+  rota queue set mail --retry-initial 5s --retry-factor 1     # every 5 s
+  rota queue set mail --title 'Mail to customers' --owner ana@example.com`,
 		Args: takes("NAME"),
 	}
 	f := cmd.Flags()
@@ -114,6 +115,7 @@ Durations are written as 90s, 10m or 24h.`,
 		optional(f.String("final-queue", "",
 			"`queue` that gets a task, to be tried until it is done, for each task that dies; \"\" = none (default none)"), f, "final-queue",
 			&change.FinalQueue),
+		titleFlag(f, &change.Title), ownerFlag(f, &change.Owner),
 	}
 	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := checkNames("queue", args...); err != nil {
@@ -146,6 +148,8 @@ func queueText(q client.Queue) string {
 	s := term.Sheet{Indent: 14}
 	line := func(name string, value any) { s.Line(name, fmt.Sprint(value)) }
 	line("queue", term.Bold(q.Name))
+	s.Line("title", term.OneLine(q.Title))
+	s.Line("owner", term.OneLine(q.Owner))
 	line("timeout", q.Timeout)
 	line("silence", q.Silence)
 	line("max-attempts", q.MaxAttempts)

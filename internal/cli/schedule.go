@@ -132,6 +132,8 @@ func afterText(s *client.Schedule) string {
 func (a scheduleCommands) scheduleText(v *client.Schedule) string {
 	s := term.Sheet{Indent: 12}
 	s.Line("schedule", term.Bold(v.Name))
+	s.Line("title", term.OneLine(v.Title))
+	s.Line("responsible", term.OneLine(v.Responsible))
 	s.Line("state", scheduleState(v))
 	s.Line("due", term.OneLine(dueText(v)))
 	s.Line("zone", v.Zone)

@@ -49,7 +49,8 @@ Times are written as 2026-12-01T08:00:00+01:00, or as how long from now: 90m.`,
   rota schedule set nightly --parallel 3 --overlap queue               # the fourth waits
   rota schedule set nightly --on-dead stop                             # paused when its task dies
   rota schedule set reindex --manual --queue reports                   # rota schedule run reindex
-  rota schedule set nightly --set-next 2026-12-24T12:00:00+01:00      # this once`,
+  rota schedule set nightly --set-next 2026-12-24T12:00:00+01:00      # this once
+  rota schedule set nightly --title 'Sales of the day' --owner ana@example.com`,
 		Args: takes("NAME"),
 	}
 	f := cmd.Flags()
@@ -87,6 +88,7 @@ Times are written as 2026-12-01T08:00:00+01:00, or as how long from now: 90m.`,
 		optional(f.Duration("misfire-window", 0,
 			"what is later than this, and than a minute, is missed, whatever --misfire says (default 24h)"), f, "misfire-window",
 			&change.MisfireWindow),
+		titleFlag(f, &change.Title), ownerFlag(f, &change.Owner),
 	}
 	in.add(cmd)
 	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {

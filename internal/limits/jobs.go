@@ -49,6 +49,7 @@ func CheckGroup(g *task.Group, e *task.InvalidError, location string) {
 	if g.JobSilence != 0 {
 		checkDuration(e, location+".job_silence", g.JobSilence, MinSilence, MaxDuration)
 	}
+	checkPeople(g.Title, g.Owner, e, location)
 }
 
 // Bounds of a group's silences. A third of the shorter one is the time between two beats of its

@@ -43,6 +43,8 @@ func TestGroupCheckNamesEverythingThatIsWrong(t *testing.T) {
 			}
 			g.Source.Every = limits.MaxDuration
 			g.Silence, g.JobSilence = limits.MaxSilence, limits.MaxDuration
+			g.Title = strings.Repeat("é", limits.MaxTitle/2)
+			g.Owner = strings.Repeat("o", limits.MaxTitle)
 		}), nil},
 		{"the shortest silences", group(func(g *task.Group) {
 			g.Silence, g.JobSilence = limits.MinSilence, limits.MinSilence
@@ -63,7 +65,7 @@ func TestGroupCheckNamesEverythingThatIsWrong(t *testing.T) {
 				Kind: "ftp", URL: "x",
 			},
 			Policy:     task.JobPolicy{Moves: -1, New: -1, Penalty: -1, Warmup: 2 * time.Hour},
-			JobSilence: -time.Second,
+			JobSilence: -time.Second, Title: "a\tb", Owner: strings.Repeat("o", 257),
 		}, []string{
 			`body.group: "/" ` + limits.NameRule,
 			"body.replicas: must be 1 to 1000",
@@ -77,6 +79,8 @@ func TestGroupCheckNamesEverythingThatIsWrong(t *testing.T) {
 			"body.policy.new_per_round: must be 1 to 1000000",
 			"body.policy.penalty: must be 0s to 1h0m0s", "body.policy.warmup: must be 0s to 1h0m0s",
 			"body.silence: must be 3s to 24h0m0s", "body.job_silence: must be 3s to 876000h0m0s",
+			"body.title: must be at most 256 bytes of printable UTF-8",
+			"body.owner: must be at most 256 bytes of printable UTF-8",
 		}},
 		{"too many labels", group(func(g *task.Group) {
 			g.Selector = labels

@@ -71,6 +71,7 @@ func CheckSchedule(s *task.Schedule, e *task.InvalidError, location string) {
 	checkDuration(e, location+".misfire_window", s.MisfireWindow, 0, MaxDuration)
 	checkJitter(s.Jitter, e, location+".jitter")
 	checkNotices(&s.Notices, e, location+".notify")
+	checkPeople(s.Title, s.Responsible, e, location)
 }
 
 // checkDue checks that there is one thing that says when it is due.

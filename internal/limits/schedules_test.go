@@ -69,6 +69,12 @@ func TestFaultsOfSchedulesAreLocated(t *testing.T) {
 		}, "s.parallel"},
 		{"stopped by a death", func(s *task.Schedule) { s.OnDead = task.OnDeadStop }, ""},
 		{"what a death does", func(s *task.Schedule) { s.OnDead = "" }, "s.on_dead"},
+		{"the longest title and owner", func(s *task.Schedule) {
+			s.Title, s.Responsible = strings.Repeat("é", MaxTitle/2), strings.Repeat("o", MaxTitle)
+		}, ""},
+		{"too long a title, an owner of two lines", func(s *task.Schedule) {
+			s.Title, s.Responsible = strings.Repeat("é", MaxTitle), "ana\nbob"
+		}, "s.title s.owner"},
 		{"no calendar's name", func(s *task.Schedule) { s.Calendar = "A b" }, "s.calendar"},
 		{"starts too early", func(s *task.Schedule) { s.Starts = MinTime.Add(-1) }, "s.starts"},
 		{"ends too late", func(s *task.Schedule) { s.Ends = MaxTime.Add(1) }, "s.ends"},

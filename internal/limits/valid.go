@@ -18,6 +18,7 @@ const (
 	MaxName     = 128 // characters
 	MaxStage    = 256 // bytes, as of all free text
 	MaxKey      = 256
+	MaxTitle    = 256  // bytes, of an owner, too
 	MaxError    = 4096 // longer error texts are cut
 	MaxAttempts = 1_000_000
 	MaxPriority = 365 * 24 * time.Hour
@@ -163,6 +164,15 @@ func CheckReport(r *task.Report) string {
 	return CheckOutcome(&r.Outcome)
 }
 
+// checkPeople adds to e what is wrong with a title and an owner.
+func checkPeople(title, owner string, e *task.InvalidError, location string) {
+	for _, text := range []struct{ field, text string }{{"title", title}, {"owner", owner}} {
+		if !ValidText(text.text, MaxTitle) {
+			e.Add(location+"."+text.field, "must be at most %d bytes of printable UTF-8", MaxTitle)
+		}
+	}
+}
+
 // CheckQueue adds to e all that is wrong with a queue's configuration, under location.
 func CheckQueue(q *task.Queue, e *task.InvalidError, location string) {
 	if !ValidName(q.Name) {
@@ -201,6 +211,7 @@ func CheckQueue(q *task.Queue, e *task.InvalidError, location string) {
 	if q.ContextLimit < 0 || q.ContextLimit > 32<<20 {
 		e.Add(location+".context_limit", "must be 0 to 32 MiB")
 	}
+	checkPeople(q.Title, q.Owner, e, location)
 }
 
 func checkDuration(e *task.InvalidError, location string, d, low, high time.Duration) {

@@ -175,6 +175,9 @@ func TestQueueCheckNamesEverythingThatIsWrong(t *testing.T) {
 		{"context_limit", func(q *task.Queue) { q.ContextLimit = 32<<20 + 1 }},
 		{"retention", func(q *task.Queue) { q.Retention = -1 }},
 		{"retention_dead", func(q *task.Queue) { q.DeadKept = limits.MaxDuration + 1 }},
+		{"title", func(q *task.Queue) { q.Title = strings.Repeat("é", 128) + "x" }},
+		{"owner", func(q *task.Queue) { q.Owner = "ana@example.com\nBcc: x" }},
+		{"owner", func(q *task.Queue) { q.Owner = "\xff" }},
 	} {
 		var e task.InvalidError
 		q := limits.DefaultQueue("q")

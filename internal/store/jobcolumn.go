@@ -28,6 +28,8 @@ type groupConfig struct {
 	// 0 = the default: of groups that were written by an earlier version, too
 	Silence    time.Duration `json:"silence,omitempty"`
 	JobSilence time.Duration `json:"job_silence,omitempty"`
+	Title      string        `json:"title,omitempty"`
+	Owner      string        `json:"owner,omitempty"`
 }
 
 // sourceRead is a SourceRead as stores keep it.
@@ -47,6 +49,7 @@ func (g *Group) Config() ([]byte, error) {
 		Command: g.Source.Command, Every: g.Source.Every, Moves: g.Policy.Moves, New: g.Policy.New,
 		Penalty: g.Policy.Penalty,
 		Warmup:  g.Policy.Warmup, Paused: g.Paused, Silence: g.Silence, JobSilence: g.JobSilence,
+		Title: g.Title, Owner: g.Owner,
 	})
 }
 
@@ -62,6 +65,7 @@ func (g *Group) SetConfig(b []byte) error {
 	}
 	g.Policy = task.JobPolicy{Moves: c.Moves, New: c.New, Penalty: c.Penalty, Warmup: c.Warmup}
 	g.Silence, g.JobSilence = cmp.Or(c.Silence, limits.DefaultSilence), c.JobSilence
+	g.Title, g.Owner = c.Title, c.Owner
 	return nil
 }
 

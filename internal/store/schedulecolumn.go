@@ -14,6 +14,9 @@ import (
 // spec is what a schedule says as stores keep it: all but its name. Context is no RawMessage, which
 // would lose its spaces.
 type spec struct {
+	Title       string `json:"title,omitempty"`
+	Responsible string `json:"responsible,omitempty"`
+
 	Cron     string `json:"cron,omitempty"`
 	After    string `json:"after,omitempty"` // names with commas between them
 	Manual   bool   `json:"manual,omitempty"`
@@ -51,6 +54,7 @@ type spec struct {
 // are equal: times that differ by less than a microsecond, or by their location, don't count.
 func Spec(s *task.Schedule) ([]byte, error) {
 	return json.Marshal(spec{
+		Title: s.Title, Responsible: s.Responsible,
 		Cron: s.Cron, After: s.After, Manual: s.Manual, Zone: s.Zone, Calendar: s.Calendar,
 		Starts: micros(s.Starts), Ends: micros(s.Ends), Paused: s.Paused,
 		AfterMode: unless(task.AfterAll, s.AfterMode), AfterOn: unless(task.AfterDone, s.AfterOn),
@@ -79,7 +83,8 @@ func (s *Schedule) SetSpec(b []byte) error {
 		return fmt.Errorf("read schedule %q: %w", s.Name, err)
 	}
 	s.Schedule = task.Schedule{
-		Name: s.Name, Cron: c.Cron, After: c.After, Manual: c.Manual, Zone: c.Zone,
+		Name: s.Name, Title: c.Title, Responsible: c.Responsible,
+		Cron: c.Cron, After: c.After, Manual: c.Manual, Zone: c.Zone,
 		Calendar: c.Calendar, Starts: instant(c.Starts), Ends: instant(c.Ends), Paused: c.Paused,
 		AfterMode:  cmp.Or(c.AfterMode, task.AfterAll),
 		AfterOn:    cmp.Or(c.AfterOn, task.AfterDone),

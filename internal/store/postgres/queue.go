@@ -13,19 +13,20 @@ import (
 
 const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
-  context_limit, retention, dead_kept, paused, final_queue`
+  context_limit, retention, dead_kept, paused, final_queue, title, owner`
 	insertQueue = `INSERT INTO rota.queue (` + queueColumns + `)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING`
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT DO NOTHING`
 	// lockQueue makes a queue or locks the one that stands, whoever else does at the same time.
 	lockQueue = `INSERT INTO rota.queue AS q (` + queueColumns + `)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (name)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (name)
 DO UPDATE SET paused = q.paused
 RETURNING ` + queueColumns + `, xmax = 0`
 	updateQueue = `UPDATE rota.queue
 SET timeout = $2, silence = $3, max_attempts = $4, retry_initial = $5, retry_max = $6,
 retry_factor = $7,
   retry_jitter = $8, hold_limit = $9, poll_interval = $10, context_limit = $11, retention = $12,
-  dead_kept = $13, paused = $14, final_queue = $15 WHERE name = $1`
+  dead_kept = $13, paused = $14, final_queue = $15, title = $16, owner = $17
+WHERE name = $1`
 	findQueue = `SELECT FROM rota.queue WHERE name = $1 FOR UPDATE`
 	allQueues = `SELECT ` + queueColumns + ` FROM rota.queue ORDER BY name`
 )
@@ -35,7 +36,9 @@ func scanQueue(r row, more ...any) (q task.Queue, err error) {
 	err = r.Scan(append([]any{&q.Name, (*int64)(&q.Timeout), (*int64)(&q.Silence), &q.MaxAttempts,
 		(*int64)(&q.Retry.Initial), (*int64)(&q.Retry.Max),
 		&q.Retry.Factor, &q.Retry.Jitter, &q.HoldLimit, (*int64)(&q.PollInterval), &q.ContextLimit,
-		(*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused, &q.FinalQueue}, more...)...)
+		(*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused, &q.FinalQueue,
+		&q.Title, &q.Owner},
+		more...)...)
 	return q, err
 }
 
@@ -45,7 +48,7 @@ func writeQueue(text string, q task.Queue) query {
 	return tell(text, q.Name, int64(q.Timeout), int64(q.Silence), int64(q.MaxAttempts),
 		int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
 		q.Retry.Jitter, int64(q.HoldLimit), int64(q.PollInterval), q.ContextLimit,
-		int64(q.Retention), int64(q.DeadKept), q.Paused, q.FinalQueue)
+		int64(q.Retention), int64(q.DeadKept), q.Paused, q.FinalQueue, q.Title, q.Owner)
 }
 
 // newQueues makes queues with defaults unless they exist.

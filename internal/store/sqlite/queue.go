@@ -14,11 +14,11 @@ import (
 
 const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
-  context_limit, retention, dead_kept, paused, final_queue`
+  context_limit, retention, dead_kept, paused, final_queue, title, owner`
 	insertQueue = `INSERT INTO queue (` + queueColumns +
-		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
 	updateQueue = `REPLACE INTO queue (` + queueColumns +
-		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	findQueue = `SELECT ` + queueColumns + ` FROM queue WHERE name = ?`
 	allQueues = `SELECT ` + queueColumns + ` FROM queue ORDER BY name`
 )
@@ -37,6 +37,7 @@ func scanQueue(st *sqlite.Stmt) task.Queue {
 		DeadKept:     time.Duration(st.ColumnInt64(12)),
 		Paused:       st.ColumnBool(13),
 		FinalQueue:   st.ColumnText(14),
+		Title:        st.ColumnText(15), Owner: st.ColumnText(16),
 	}
 }
 
@@ -47,7 +48,7 @@ func (t *tx) putQueue(query string, q task.Queue) (changed int, err error) {
 		int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
 		q.Retry.Jitter, q.HoldLimit, int64(q.PollInterval), q.ContextLimit, int64(q.Retention),
 		int64(q.DeadKept), q.Paused,
-		q.FinalQueue)
+		q.FinalQueue, q.Title, q.Owner)
 }
 
 // ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.

@@ -57,7 +57,7 @@ func queueConfs(s *scene) confs[task.Queue] {
 			return []any{
 				&q.HoldLimit, &q.Timeout, &q.Silence, &q.MaxAttempts, &q.Retry.Initial,
 				&q.PollInterval,
-				&q.Retention, &q.DeadKept, &q.FinalQueue,
+				&q.Retention, &q.DeadKept, &q.FinalQueue, &q.Title, &q.Owner,
 			}
 		}, func(q *task.Queue) *string { return &q.Name },
 	}
@@ -77,7 +77,7 @@ func groupConfs(s *scene) confs[task.Group] {
 		func(g *task.Group) []any {
 			return []any{
 				&g.Replicas, &g.Source.URL, &g.Source.Every, &g.Policy.Moves, &g.Policy.New,
-				&g.Policy.Penalty, &g.Policy.Warmup,
+				&g.Policy.Penalty, &g.Policy.Warmup, &g.Title, &g.Owner,
 			}
 		}, func(g *task.Group) *string { return &g.Name },
 	}

@@ -33,6 +33,7 @@ func groupClaims() []claim {
 				},
 				Policy:  task.JobPolicy{Moves: 1, New: 2, Penalty: 3, Warmup: 4},
 				Silence: 5 * time.Second, JobSilence: 6 * time.Second,
+				Title: "日志 \"☃\"", Owner: "Группа логов",
 			}
 			s.want("created again", s.putGroup(a), false)
 			s.want("groups", s.groups(), []store.Group{

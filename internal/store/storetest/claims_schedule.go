@@ -382,7 +382,7 @@ func fullSchedule(name string) task.Schedule {
 		Queue: "q", Stage: "first", Context: json.RawMessage(`{"a": [ 1 ]}`),
 		Priority: time.Minute + 1, MaxAttempts: 3, Timeout: time.Hour, Manual: true,
 		AfterMode: task.AfterAny, AfterOn: task.AfterFailed, AfterDelay: time.Minute + 2,
-		Parallel: 7, OnDead: task.OnDeadStop,
+		Parallel: 7, OnDead: task.OnDeadStop, Title: "夜间报表 ☃", Responsible: "Ana Ω",
 		Overlap: task.OverlapQueue, Misfire: task.MisfireAll, MisfireWindow: 25 * time.Hour,
 		Jitter: task.Jitter{Share: 0.1},
 		Notices: task.Notices{

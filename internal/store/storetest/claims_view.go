@@ -22,7 +22,8 @@ func queueClaims() []claim {
 					Initial: 4 * time.Millisecond, Max: 5 * time.Hour, Factor: 1.1, Jitter: 0.3,
 				},
 				HoldLimit: 6, PollInterval: 7, ContextLimit: 8, Retention: 9,
-				DeadKept: limits.MaxDuration, Paused: true,
+				DeadKept: limits.MaxDuration, Paused: true, FinalQueue: "dead",
+				Title: "订单邮件 \"☃\"", Owner: "ana@example.com",
 			}
 			for i, want := range []bool{true, false} {
 				changed, err := s.ChangeQueue(s.ctx, q.Name, store.Whole(q))
