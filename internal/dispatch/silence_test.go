@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -311,18 +313,37 @@ func TestTaskThatKillsItsProcessIsChargedAndFinallyDead(t *testing.T) {
 
 // noJobs orders nothing, and notes who fell silent.
 type noJobs struct {
+	mu      sync.Mutex
 	away    []string
 	silence time.Duration // 0 = the default
 }
 
 func (j *noJobs) Patience(string) (silence, beat time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	silence = cmp.Or(j.silence, limits.DefaultSilence)
 	return silence, silence / 3
 }
 
+func (j *noJobs) setSilence(d time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.silence = d
+}
+
+func (j *noJobs) silent() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.away)
+}
+
 func (*noJobs) Hear(*task.Beat)                        {}
 func (*noJobs) Orders(*task.Beat) (task.Orders, error) { return task.Orders{}, nil }
-func (j *noJobs) Away(worker string)                   { j.away = append(j.away, worker) }
+func (j *noJobs) Away(worker string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.away = append(j.away, worker)
+}
 
 func TestWorkerIsSilentAsItsGroupsSay(t *testing.T) {
 	for _, limit := range []time.Duration{6 * time.Second, 40 * time.Second} {
@@ -334,12 +355,12 @@ func TestWorkerIsSilentAsItsGroupsSay(t *testing.T) {
 				t.Errorf("limit %v: next beat within %v, want %v; %v", limit, answer.Beat, want, err)
 			}
 			time.Sleep(limit - time.Second)
-			if len(jobs.away) != 0 {
+			if len(jobs.silent()) != 0 {
 				t.Errorf("limit %v: away a second early", limit)
 			}
 			time.Sleep(3 * time.Second)
-			if len(jobs.away) != 1 {
-				t.Errorf("limit %v: away %v", limit, jobs.away)
+			if len(jobs.silent()) != 1 {
+				t.Errorf("limit %v: away %v", limit, jobs.silent())
 			}
 		}, func(c *Config) { c.Jobs = jobs })
 	}
@@ -355,14 +376,14 @@ func TestSilenceIsThatOfTheMomentOfJudgement(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(14 * time.Second)
-		jobs.silence = 30 * time.Second
+		jobs.setSilence(30 * time.Second)
 		time.Sleep(15 * time.Second)
-		if len(jobs.away) != 0 {
-			t.Errorf("away %v within its limit", jobs.away)
+		if len(jobs.silent()) != 0 {
+			t.Errorf("away %v within its limit", jobs.silent())
 		}
 		time.Sleep(3 * time.Second)
-		if len(jobs.away) != 1 {
-			t.Errorf("away %v after its limit", jobs.away)
+		if len(jobs.silent()) != 1 {
+			t.Errorf("away %v after its limit", jobs.silent())
 		}
 	}, func(c *Config) { c.Jobs = jobs })
 }
@@ -387,8 +408,8 @@ func TestSilentWorkerRunsNoJobs(t *testing.T) {
 			t.Errorf("%d jobs run at a worker that says 1", n)
 		}
 		time.Sleep(limits.DefaultSilence + 2*time.Second)
-		if n := running(); n != 0 || len(jobs.away) != 1 {
-			t.Errorf("%d jobs run at a worker that stopped them itself; away: %v", n, jobs.away)
+		if n := running(); n != 0 || len(jobs.silent()) != 1 {
+			t.Errorf("%d jobs run at a worker that stopped them itself; away: %v", n, jobs.silent())
 		}
 	}, func(c *Config) { c.Jobs = jobs })
 }

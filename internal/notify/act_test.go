@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -182,9 +183,10 @@ func TestAQueueThatRefusesIsTriedAgainAndTold(t *testing.T) {
 			Name: "a", Kind: kindSubmit, On: []string{"node.*"}, Queue: "q",
 		})
 		happen(t, db, "node.offline")
-		refuse := true
+		var refuse atomic.Bool
+		refuse.Store(true)
 		submit := func(context.Context, task.Submission) error {
-			if refuse {
+			if refuse.Load() {
 				return store.ErrFull
 			}
 			return nil
@@ -199,7 +201,7 @@ func TestAQueueThatRefusesIsTriedAgainAndTold(t *testing.T) {
 		if told := eventsOf(t, db, store.NotifierFailed); len(told) != 1 {
 			t.Errorf("told %+v", told)
 		}
-		refuse = false
+		refuse.Store(false)
 		time.Sleep(10 * time.Minute)
 		stop()
 		if told := eventsOf(t, db, store.NotifierOK); len(told) != 1 {
