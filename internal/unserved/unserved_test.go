@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,14 +21,17 @@ type house struct {
 	queues  []task.Queue
 	workers []task.Worker
 	missing []string
-	err     error
+	failing atomic.Bool
 	asked   int // how often the workers were asked for
 	other   bool
 	told    []store.Event
 }
 
 func (h *house) Counts(context.Context, ...string) ([]store.QueueCounts, error) {
-	return h.counts, h.err
+	if h.failing.Load() {
+		return nil, errors.New("the store is away")
+	}
+	return h.counts, nil
 }
 
 func (h *house) Queues(context.Context) ([]task.Queue, error) { return h.queues, nil }
@@ -135,14 +139,13 @@ func TestRunGoesOnAfterErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
 		h.ready(time.Hour)
-		h.err = errors.New("the store is away")
+		h.failing.Store(true)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- h.watch.Run(ctx) }()
 		time.Sleep(every + time.Second)
-		h.err = nil
+		h.failing.Store(false)
 		time.Sleep(every)
-		synctest.Wait()
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
