@@ -283,7 +283,11 @@ func TestCensus(t *testing.T) {
 
 func TestWarmup(t *testing.T) {
 	const beat = time.Second
+	start := time.Unix(1000, 0) // when the supervisor begins
 	seat := func(s store.SeatState) *store.Seat { return &store.Seat{Worker: "w", State: s} }
+	recent := func(s store.SeatState) *store.Seat {
+		return &store.Seat{Worker: "w", State: s, Joined: start.Add(-beat).UnixMicro()}
+	}
 	for name, c := range map[string]struct {
 		seats func(second int) []*store.Seat
 		limit time.Duration
@@ -309,6 +313,12 @@ func TestWarmup(t *testing.T) {
 		"nobody was known": {func(s int) []*store.Seat {
 			return []*store.Seat{seat(store.SeatTaken)}[:min(s/50, 1)]
 		}, 0, 53},
+		"the first came just before it": {func(s int) []*store.Seat {
+			return []*store.Seat{recent(store.SeatTaken), recent(store.SeatTaken)}[:min(1+s, 2)]
+		}, 0, 3},
+		"who came just before it is not the only one": {func(s int) []*store.Seat {
+			return []*store.Seat{recent(store.SeatTaken), seat(store.SeatTaken)}
+		}, 0, 0},
 		"only dead are known": {func(s int) []*store.Seat {
 			return []*store.Seat{
 				seat([]store.SeatState{store.SeatSilent, store.SeatTaken}[min(s/5, 1)]),
@@ -316,11 +326,12 @@ func TestWarmup(t *testing.T) {
 		}, 0, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, at := warmup{limit: c.limit}, time.Unix(0, 0)
+			w := warmup{limit: c.limit}
 			p := &snapshot{group: store.Group{Group: limits.DefaultGroup("g")}}
 			for s := range 60 {
-				p.seats = c.seats(s)
-				if w.done(p, at.Add(time.Duration(s)*time.Second), beat); w.over {
+				at := start.Add(time.Duration(s) * time.Second)
+				p.seats, p.now = c.seats(s), at.UnixMicro()
+				if w.done(p, at, beat); w.over {
 					if s != c.over {
 						t.Errorf("over after %d s, want %d", s, c.over)
 					}

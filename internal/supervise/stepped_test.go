@@ -88,7 +88,7 @@ func (d *stepped) round() {
 	d.must(d.sessions.Round(d.t.Context(), time.Now()))
 }
 
-// addWorkers lets so many workers beat that run nothing.
+// addWorkers lets so many workers beat that run nothing, and waits until they are no newcomers.
 func (d *stepped) addWorkers(n int, capacity float64) {
 	d.t.Helper()
 	for i := range n {
@@ -98,6 +98,7 @@ func (d *stepped) addWorkers(n int, capacity float64) {
 		})
 	}
 	d.round()
+	time.Sleep(3 * beat)
 }
 
 // decide makes rounds until nothing is assigned any more.

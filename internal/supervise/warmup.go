@@ -13,7 +13,7 @@ type warmup struct {
 	limit time.Duration // of the node, if the group does not say less; 0 = none
 	over  bool
 	began time.Time
-	alone bool      // nobody was known when it began
+	alone bool      // when it began, nobody was known, or only who had just joined
 	first time.Time // when the first worker was seen then
 	had   int       // assignments that stood when it began
 	short bool      // replicas had no place then
@@ -22,7 +22,8 @@ type warmup struct {
 // adopted is how many assignments have come since: nobody assigned any.
 func (w *warmup) adopted(p *snapshot) int { return max(0, len(p.rows)-w.had) }
 
-// newcomers: with no known worker it lasts so many beats from the first beat of the first.
+// newcomers: with no worker that was known before it lasts so many beats from the first beat of the
+// first.
 const newcomers = 3
 
 // done tells whether the warm-up is over. Without any worker there is nothing to wait for and
@@ -31,18 +32,21 @@ func (w *warmup) done(p *snapshot, now time.Time, beat time.Duration) bool {
 	if w.over {
 		return true
 	}
-	if w.began.IsZero() {
-		w.began, w.had, w.short = now, len(p.rows), p.short()
-	}
-	known, orphans := 0, 0
+	known, orphans, joined := 0, 0, p.now
 	for _, s := range p.seats {
 		switch s.State {
 		case store.SeatOrphan:
 			orphans++
 			known++
+			joined = min(joined, s.Joined)
 		case store.SeatTaken:
 			known++
+			joined = min(joined, s.Joined)
 		}
+	}
+	if w.began.IsZero() {
+		w.began, w.had, w.short = now, len(p.rows), p.short()
+		w.alone = p.now-joined < (newcomers * beat).Microseconds()
 	}
 	limit := p.group.Policy.Warmup
 	if w.limit > 0 {
