@@ -263,6 +263,7 @@ func (n *Node) storeTime() time.Time { return time.Now().Add(-n.tasks.ClockOffse
 func (n *Node) notifications() notify.Config {
 	c := notify.Config{
 		Store: n.store, Private: n.conf.AllowPrivate, Every: 5 * n.conf.Beat, Log: n.log,
+		Owner:    n.ownerOf,
 		Commands: n.conf.AllowCommands,
 		Submit: func(ctx context.Context, t task.Submission) error {
 			_, err := n.tasks.Submit(ctx, []task.Submission{t})
@@ -273,6 +274,33 @@ func (n *Node) notifications() notify.Config {
 		c.Leases, c.Node = n.store, n.conf.Name
 	}
 	return c
+}
+
+// ownerOf is who answers for a queue, group or schedule; "" when nobody said, or it is gone.
+func (n *Node) ownerOf(ctx context.Context, of notify.Owned) (string, error) {
+	switch of.Kind {
+	case notify.OwnedQueue:
+		list, err := n.store.Queues(ctx)
+		for _, q := range list {
+			if q.Name == of.Name {
+				return q.Owner, err
+			}
+		}
+		return "", err
+	case notify.OwnedGroup:
+		g, err := n.jobs.Group(ctx, of.Name)
+		if errors.Is(err, store.ErrNotFound) {
+			return "", nil
+		}
+		return g.Owner, err
+	case notify.OwnedSchedule:
+		list, err := n.store.Schedules(ctx, store.ScheduleQuery{Names: []string{of.Name}})
+		if err != nil || len(list) == 0 {
+			return "", err
+		}
+		return list[0].Responsible, nil
+	}
+	return "", nil
 }
 
 // chores tells the node's own dispatcher of what was freed; the other nodes are told by the store.

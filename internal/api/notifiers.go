@@ -42,7 +42,7 @@ type notifierIn struct {
 	User     string   `json:"user,omitempty" doc:"email: who sends, if the server asks"`
 	Password string   `json:"password,omitempty" doc:"email: never shown. Left out = the present one while server and user stay"`
 	From     string   `json:"from,omitempty" doc:"email: the sender's address"`
-	To       []string `json:"to,omitempty" maxItems:"50" doc:"email: addresses"`
+	To       []string `json:"to,omitempty" maxItems:"50" doc:"email: addresses; the word owner is the owner of the queue, group or schedule that an event is about"`
 
 	Queue   string   `json:"queue,omitempty" doc:"submit: the queue in which each event becomes one task, whose context is the event"`
 	Command []string `json:"command,omitempty" maxItems:"100" doc:"run: a program and its words; the event is its input, and in its environment; runs only where the node's operator allows commands"`

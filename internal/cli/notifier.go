@@ -105,6 +105,10 @@ event is its input and stands in ROTA_EVENT_SEQ, _KIND, _SUBJECT, _TEXT and _TIM
 minute, and must exit with 0, else it is run again later. Both do two a second at most, and
 nothing for events about the notifier itself or the queue that it submits to.
 
+--to owner mails the owner of the queue, group or schedule that an event is about, as its
+--owner says when the mail is sent; an owner who is only a name gets none. Events about
+anything else go to the other addresses of --to, if there are any.
+
 A template makes the body of a webhook, as a Go text/template that makes JSON:
     {"what": "{{.Title}}", "more": "{{.Text}}", "number": {{.Seq}}, "fields": {{.Object}}}
 Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject, .Time and
@@ -113,6 +117,8 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
   rota notifier set hook --url-file url --secret-file key          # signed, Standard Webhooks
   rota notifier set mail --on 'node.offline' --mail-server mail.example.com:587 --user rota \
       --password-file pw --from rota@example.com --to ann@example.com
+  rota notifier set owners --on 'queue.*,group.*,schedule.*' --mail-server mail.example.com:587 \
+      --from rota@example.com --to owner
   rota notifier set heal --on 'queue.*,schedule.dead' --submit repairs
   rota notifier set page --on 'node.offline' --run 'pager --about "$ROTA_EVENT_SUBJECT"'`,
 		Args: takes("NAME"),
@@ -136,7 +142,7 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
 	f.StringVar(&conf.User, "user", "", "`name` for the mail server")
 	f.StringVar(&passwordFile, "password-file", "", "`file` with the password for the mail server")
 	f.StringVar(&conf.From, "from", "", "`address` that mail comes from")
-	f.StringSliceVar(&conf.To, "to", nil, "`addresses` that mail goes to")
+	f.StringSliceVar(&conf.To, "to", nil, "`addresses` that mail goes to; owner is who owns what an event is about")
 	f.StringVar(&conf.Queue, "submit", "", "`queue` in which each event becomes a task")
 	f.StringVar(&line, "run", "", "`command` line that is run for each event")
 	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {

@@ -209,9 +209,12 @@ func checkEmail(e *task.InvalidError, n *store.Notifier) {
 	}
 	checkAddress(e, "body.from", n.From)
 	if len(n.To) == 0 || len(n.To) > maxRecipients {
-		e.Add("body.to", "must be 1 to %d addresses", maxRecipients)
+		e.Add("body.to", "must be 1 to %d addresses, or %q", maxRecipients, toOwner)
 	}
 	for i, to := range n.To[:min(len(n.To), maxRecipients)] {
+		if to == toOwner {
+			continue
+		}
 		checkAddress(e, fmt.Sprintf("body.to[%d]", i), to)
 	}
 }

@@ -18,6 +18,10 @@
 // itself or the queue that it submits to is acted on, and it rests for half a second for each act,
 // so that what goes round in another way goes round slowly.
 //
+// Mail may go to the owner of what an event is about, as the queue, group or schedule says when it is
+// sent. One without a mail address gets none, and one whose address the mail server refuses keeps
+// nobody else's from going.
+//
 // # Failure
 //
 // A message that can't be delivered is tried again after 1 s, 2 s, 4 s … 5 min, and holds up those

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -24,9 +25,9 @@ const (
 	tlsNone     = "none"     // not at all; a password is sent only by methods that do not show it
 )
 
-// mail sends a message by e-mail.
-func (o *outgoing) mail(ctx context.Context, n *store.Notifier, m message) error {
-	letter, err := letterOf(n, m)
+// mail sends a message by e-mail, in one letter to all who are named.
+func (o *outgoing) mail(ctx context.Context, n *store.Notifier, to []string, m message) error {
+	letter, err := letterOf(n, to, m)
 	if err != nil {
 		return hide(n, err)
 	}
@@ -35,7 +36,8 @@ func (o *outgoing) mail(ctx context.Context, n *store.Notifier, m message) error
 		return hide(n, fmt.Errorf("reach %s: %w", n.Server, err))
 	}
 	if err := client.DialAndSendWithContext(ctx, letter); err != nil {
-		return hide(n, fmt.Errorf("send by %s: %w", n.Server, err))
+		hidden := hide(n, fmt.Errorf("send by %s: %w", n.Server, err))
+		return cmp.Or(recipient(err, hidden.Error()), hidden)
 	}
 	return nil
 }
@@ -78,12 +80,12 @@ func (o *outgoing) mailer(ctx context.Context, n *store.Notifier) (*mail.Client,
 }
 
 // letterOf writes the e-mail of an event.
-func letterOf(n *store.Notifier, m message) (*mail.Msg, error) {
+func letterOf(n *store.Notifier, to []string, m message) (*mail.Msg, error) {
 	letter := mail.NewMsg()
 	if err := letter.From(n.From); err != nil {
 		return nil, fmt.Errorf("from: %w", err)
 	}
-	if err := letter.To(n.To...); err != nil {
+	if err := letter.To(to...); err != nil {
 		return nil, fmt.Errorf("to: %w", err)
 	}
 	letter.Subject("[rota] " + cut(printable([]byte(m.title())), 150))

@@ -32,6 +32,7 @@ type mailbox struct {
 	letters []letter
 	logins  []string
 	refuse  error
+	unknown map[string]error // whom it takes no letters for, and why
 }
 
 type letter struct {
@@ -77,6 +78,11 @@ func (s *session) Mail(from string, _ *smtp.MailOptions) error {
 }
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.unknown[to]; err != nil {
+		return err
+	}
 	s.to = append(s.to, to)
 	return nil
 }
@@ -90,7 +96,7 @@ func (s *session) Data(r io.Reader) error {
 	return err
 }
 
-func (s *session) Reset()        {}
+func (s *session) Reset()        { s.to = nil }
 func (s *session) Logout() error { return nil }
 
 // certificate is one for 127.0.0.1, and what to check it against.
@@ -148,7 +154,7 @@ func deliverMail(
 	t.Helper()
 	o := newOutgoing(private, roots, 5*time.Second)
 	defer o.close()
-	return o.mail(t.Context(), &n, messageOf(&n, &e, moment))
+	return o.mail(t.Context(), &n, n.To, messageOf(&n, &e, moment))
 }
 
 func TestMailIsDeliveredUnderEachProtection(t *testing.T) {
@@ -289,7 +295,7 @@ func FuzzNoEventAddsALineToAMailsHeader(f *testing.F) {
 			},
 		}
 		n := mailTo("mail:25", tlsStart)
-		l, err := letterOf(&n, messageOf(&n, &e, moment))
+		l, err := letterOf(&n, n.To, messageOf(&n, &e, moment))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,13 @@ func (s *Sender) serve(ctx context.Context, n store.Notifier) result {
 // deliver sends the message of one event. A notifier that was told of as failing is told of as well
 // again: before it advances, so that this is not forgotten when the process ends here.
 func (s *Sender) deliver(ctx context.Context, n *store.Notifier, e store.Event) error {
-	if err := s.sendWithin(ctx, n, messageOf(n, &e, time.Now())); err != nil {
+	err := s.sendWithin(ctx, n, messageOf(n, &e, time.Now()))
+	if errors.Is(err, errNobody) {
+		s.conf.Log.Info("notice goes nowhere", "notifier", n.Name, "event", e.Seq, "about",
+			e.Subject, "reason", err)
+		err = nil
+	}
+	if err != nil {
 		return err
 	}
 	if !n.Served.Told {
@@ -81,7 +87,7 @@ func (s *Sender) sendWithin(ctx context.Context, n *store.Notifier, m message) e
 func (s *Sender) transmit(ctx context.Context, n *store.Notifier, m message) error {
 	switch n.Kind {
 	case kindEmail:
-		return s.out.mail(ctx, n, m)
+		return s.mail(ctx, n, m)
 	case kindSubmit:
 		return s.submit(ctx, n, m)
 	case kindRun:
