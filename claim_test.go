@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/rotahq/rota/client"
 )
 
 // watch notes who looks after which key, and that nobody does so beside another.
@@ -86,7 +88,7 @@ func TestKeysAreSharedOutAndComeBackWhenANodeStopsOrIsDrained(t *testing.T) {
 	settled(t, "the keys are shared out evenly", shared)
 
 	c := speaks(t, nodes["a"])
-	claims, err := c.Claims(t.Context())
+	claims, err := c.Claims(t.Context(), client.ClaimFilter{})
 	if err != nil || len(claims) != 6 || claims[0].Key != "box/b0" || claims[0].Token == 0 ||
 		claims[0].Until.IsZero() || claims[0].Since.IsZero() {
 		t.Errorf("claims %+v, %v", claims, err)
@@ -101,7 +103,7 @@ func TestKeysAreSharedOutAndComeBackWhenANodeStopsOrIsDrained(t *testing.T) {
 		t.Fatal(err)
 	}
 	settled(t, "a released key has another owner", func() bool {
-		claims, err := c.Claims(t.Context())
+		claims, err := c.Claims(t.Context(), client.ClaimFilter{})
 		return err == nil && claims[0].Token > token && claims[0].Owner != ""
 	})
 	if err := c.DrainNode(t.Context(), "b", true); err != nil {
@@ -192,7 +194,7 @@ func TestRescanAnswersWhenANewKeyIsLookedAfter(t *testing.T) {
 		if err := c.RescanClaims(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		claims, err := c.Claims(t.Context())
+		claims, err := c.Claims(t.Context(), client.ClaimFilter{})
 		if err != nil || len(claims) != want || claims[want-1].Owner != "n" {
 			t.Errorf("with %d keys: %+v, %v", want, claims, err)
 		}

@@ -18,13 +18,8 @@ type ClaimFilter struct {
 	Assigned bool // only those that somebody gave to a node
 }
 
-// Claims lists the keys that nodes look after, by key.
-func (c *Client) Claims(ctx context.Context) ([]view.Claim, error) {
-	return c.ClaimsBy(ctx, ClaimFilter{})
-}
-
-// ClaimsBy lists the keys that a filter selects, by key.
-func (c *Client) ClaimsBy(ctx context.Context, f ClaimFilter) ([]view.Claim, error) {
+// Claims lists the keys that nodes look after and a filter selects, by key.
+func (c *Client) Claims(ctx context.Context, f ClaimFilter) ([]view.Claim, error) {
 	query := url.Values{}
 	if f.Owner != "" {
 		query.Set("owner", f.Owner)
@@ -42,8 +37,8 @@ func (c *Client) ClaimsBy(ctx context.Context, f ClaimFilter) ([]view.Claim, err
 	return claims, nil
 }
 
-// ClaimOf reads who looks after a key.
-func (c *Client) ClaimOf(ctx context.Context, key string) (view.Claim, error) {
+// Claim reads who looks after a key.
+func (c *Client) Claim(ctx context.Context, key string) (view.Claim, error) {
 	var claim view.Claim
 	if err := c.get(
 		ctx, request{path: "/v1/claims/" + url.PathEscape(key)}, &claim,

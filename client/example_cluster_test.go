@@ -50,7 +50,7 @@ func ExampleClient_Claims() {
 	must(c.RescanClaims(ctx)) // look for keys now rather than within the next seconds
 	const key = "schedule/nightly"
 	for {
-		claims, err := c.Claims(ctx)
+		claims, err := c.Claims(ctx, client.ClaimFilter{})
 		must(err)
 		for _, claim := range claims {
 			if claim.Key == key && claim.Owner != "" {
@@ -146,7 +146,7 @@ func ExampleClient_AssignClaim() {
 	must(err)
 	const key = "schedule/nightly"
 	for {
-		mine, err := c.ClaimsBy(ctx, client.ClaimFilter{Owner: "example", Kind: "schedule"})
+		mine, err := c.Claims(ctx, client.ClaimFilter{Owner: "example", Kind: "schedule"})
 		must(err)
 		if len(mine) > 0 {
 			break
@@ -155,7 +155,7 @@ func ExampleClient_AssignClaim() {
 	}
 	must(c.SetRebalance(ctx, "manual")) // a person decides who has what
 	must(c.AssignClaim(ctx, key, "example", client.ClaimAssignment{For: time.Hour}))
-	claim, err := c.ClaimOf(ctx, key)
+	claim, err := c.Claim(ctx, key)
 	must(err)
 	fmt.Println(claim.Key, "was given to", claim.Assigned.Node)
 	_, err = c.ReleaseNode(ctx, "example", client.Shedding{Count: 1})

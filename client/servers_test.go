@@ -314,7 +314,7 @@ func TestClusterIsReadAsItIs(t *testing.T) {
 	if text := fmt.Sprintf("%+v", got); err != nil || text != want {
 		t.Errorf("%v\n got %s\nwant %s", err, text, want)
 	}
-	claims, err := c.Claims(t.Context())
+	claims, err := c.Claims(t.Context(), ClaimFilter{})
 	if want := []view.Claim{{Key: "k/a", Owner: "n1", Token: 7, Until: at}}; err != nil ||
 		!slices.Equal(claims, want) {
 		t.Errorf("claims %+v, %v", claims, err)

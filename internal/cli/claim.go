@@ -35,7 +35,7 @@ long yet.`,
 		Example: "  rota claim ls\n  rota claim ls --kind group --owner box-2\n  rota claim ls --owner - -o json",
 		Args:    takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
-		claims, err := c.ClaimsBy(ctx, filter)
+		claims, err := c.Claims(ctx, filter)
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (a nodeCommands) claimShow() *cobra.Command {
 		Example: "  rota claim show group/feeds",
 		Args:    takes("KEY"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		claim, err := c.ClaimOf(ctx, args[0])
+		claim, err := c.Claim(ctx, args[0])
 		if err != nil {
 			return err
 		}
