@@ -63,8 +63,9 @@ var errNobody = errors.New("nobody to send to: nothing that the event is about h
 
 // mail sends a message to a notifier's addresses and, if it says so, to the owner of what it is
 // about: in one letter, so that a failure repeats it for none of them. An owner's address that the
-// server refuses is passed over, at once or, if the server may take it later, when it did not for as
-// long as a notifier may fail in silence: whoever wrote it must not keep other owners from theirs.
+// server refuses is passed over: at once, or, if the server may take it later, when it has not done
+// so for as long as a notifier may fail untold. Whoever wrote it must not keep other owners from
+// theirs.
 func (s *Sender) mail(ctx context.Context, n *store.Notifier, m message) error {
 	to := slices.DeleteFunc(slices.Clone(n.To), func(a string) bool { return a == toOwner })
 	var owners []string
