@@ -64,7 +64,7 @@ func (d *Dispatcher) beat(ctx context.Context, b task.Beat) (task.BeatAnswer, er
 	answer := w.answer(b, known, often)
 	d.release()
 	if d.conf.Jobs != nil {
-		answer.Jobs, err = d.conf.Jobs.Orders(&b)
+		answer.Jobs, err = d.conf.Jobs.Orders(ctx, &b)
 	}
 	return answer, err
 }

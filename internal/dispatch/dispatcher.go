@@ -74,7 +74,7 @@ type Jobs interface {
 	Hear(b *task.Beat)
 	// Orders answers a beat that was heard: what its worker is to do about its jobs. Its error ends
 	// the call.
-	Orders(b *task.Beat) (task.Orders, error)
+	Orders(ctx context.Context, b *task.Beat) (task.Orders, error)
 	// Away takes in that a worker that serves groups fell silent, and by now has stopped its jobs
 	// by itself. Called as Hear is.
 	Away(worker string)

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -337,8 +338,10 @@ func (j *noJobs) silent() []string {
 	return slices.Clone(j.away)
 }
 
-func (*noJobs) Hear(*task.Beat)                        {}
-func (*noJobs) Orders(*task.Beat) (task.Orders, error) { return task.Orders{}, nil }
+func (*noJobs) Hear(*task.Beat) {}
+func (*noJobs) Orders(context.Context, *task.Beat) (task.Orders, error) {
+	return task.Orders{}, nil
+}
 func (j *noJobs) Away(worker string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

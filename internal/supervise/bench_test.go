@@ -67,7 +67,7 @@ func BenchmarkBeat(b *testing.B) {
 	}
 	must(sessions.Round(ctx, time.Now()))
 	for i := range beats {
-		orders, err := sessions.Orders(&beats[i])
+		orders, err := sessions.Orders(b.Context(), &beats[i])
 		must(err)
 		for _, a := range orders.Add {
 			beats[i].Jobs = append(beats[i].Jobs, task.Run{
@@ -87,7 +87,7 @@ func BenchmarkBeat(b *testing.B) {
 		if i%beatsPerRound == 0 {
 			must(sessions.Round(ctx, time.Now()))
 		}
-		orders, err := sessions.Orders(at)
+		orders, err := sessions.Orders(b.Context(), at)
 		must(err)
 		if n := len(orders.Add) + len(orders.End); n > 0 {
 			b.Fatalf("%d orders of a worker that runs what it is to run", n)

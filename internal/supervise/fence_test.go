@@ -177,15 +177,15 @@ func TestNodeThatMayBeNoMemberAnswersNoBeat(t *testing.T) {
 		b := task.Beat{Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"}}
 		d.sessions.Hear(&b)
 		d.round()
-		if _, err := d.sessions.Orders(&b); err != nil {
+		if _, err := d.sessions.Orders(d.t.Context(), &b); err != nil {
 			t.Errorf("a member answers %v", err)
 		}
 		d.held = errAway
-		if _, err := d.sessions.Orders(&b); !errors.Is(err, errAway) {
+		if _, err := d.sessions.Orders(d.t.Context(), &b); !errors.Is(err, errAway) {
 			t.Errorf("no member answers %v", err)
 		}
 		task := task.Beat{Worker: "tasks only", Incarnation: "i"}
-		if _, err := d.sessions.Orders(&task); err != nil {
+		if _, err := d.sessions.Orders(d.t.Context(), &task); err != nil {
 			t.Errorf("a worker of tasks is answered %v", err)
 		}
 	})
@@ -202,20 +202,42 @@ func TestNothingEndsByIgnorance(t *testing.T) {
 			Jobs: []task.Run{{Group: "g", Job: "j0000", Token: token.String()}},
 		}
 		d.sessions.Hear(&b)
-		if o, err := d.sessions.Orders(&b); err == nil {
+		if o, err := d.sessions.Orders(d.t.Context(), &b); err == nil {
 			t.Errorf("it was answered %+v before anything was known", o)
 		}
 		none := b
 		none.Jobs = nil
 		d.sessions.Hear(&none)
-		if o, err := d.sessions.Orders(&none); err != nil || o.Reset || len(o.Add)+len(o.End) > 0 {
+		o, err := d.sessions.Orders(d.t.Context(), &none)
+		if err != nil || o.Reset || len(o.Add)+len(o.End) > 0 {
 			t.Errorf("one that runs nothing was answered %+v, %v", o, err)
 		}
 		d.sessions.Hear(&b)
 		d.round()
-		o, err := d.sessions.Orders(&b)
+		o, err = d.sessions.Orders(d.t.Context(), &b)
 		if err != nil || !o.Reset || len(o.Add) != 1 || o.Add[0].Token != token {
 			t.Errorf("it was answered %+v, %v, want its run to go on", o, err)
+		}
+	})
+}
+
+// A worker in this process waits for its answer here: it must stop its jobs when its time is over,
+// whatever becomes of the answer.
+func TestNoBeatWaitsForLongerThanItsWorker(t *testing.T) {
+	inSteps(t, func(d *stepped) {
+		d.group("g", 1)
+		token := seal.NewSealer(secret).SealJob(task.JobToken{Number: 7}, "g", "j0000", 0, "w")
+		b := task.Beat{
+			Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"},
+			Jobs: []task.Run{{Group: "g", Job: "j0000", Token: token.String()}},
+		}
+		d.sessions.Hear(&b)
+		ctx, cancel := context.WithTimeout(d.t.Context(), beat)
+		defer cancel()
+		sent := time.Now()
+		_, err := d.sessions.Orders(ctx, &b)
+		if waited := time.Since(sent); waited != beat || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it waited for %v and got %v", waited, err)
 		}
 	})
 }
@@ -232,7 +254,7 @@ func TestWhatWasJustGivenHasNotEnded(t *testing.T) {
 		}
 		d.decide(s)
 		d.sessions.Hear(&waiting) // it waits for news
-		o, err := d.sessions.Orders(&waiting)
+		o, err := d.sessions.Orders(d.t.Context(), &waiting)
 		d.must(err)
 		if len(o.Add) != 1 {
 			t.Fatalf("orders %+v", o)
@@ -253,7 +275,7 @@ func TestWhatWasJustGivenHasNotEnded(t *testing.T) {
 		if a := d.stand("g"); len(a) != 1 {
 			t.Fatalf("%+v, want it to be ending: its worker says that it runs", a)
 		}
-		if o, err := d.sessions.Orders(&running); err != nil || len(o.End) != 1 {
+		if o, err := d.sessions.Orders(d.t.Context(), &running); err != nil || len(o.End) != 1 {
 			t.Errorf("orders %+v, %v, want its end", o, err)
 		}
 		d.sessions.Hear(&waiting) // it does not run it
@@ -296,23 +318,23 @@ func TestWhoReturnsWaitsForARound(t *testing.T) {
 			Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}, Version: "7",
 		}
 		d.sessions.Hear(&b)
-		o, err := d.sessions.Orders(&b)
+		o, err := d.sessions.Orders(d.t.Context(), &b)
 		d.must(err)
 		b.Jobs = []task.Run{
 			{Group: "g", Job: "j0000", Token: o.Add[0].Token.String(), State: task.JobRunning},
 		}
 		d.sessions.Hear(&b)
-		if _, err := d.sessions.Orders(&b); err != nil {
+		if _, err := d.sessions.Orders(d.t.Context(), &b); err != nil {
 			t.Errorf("one that goes on from its last answer: %v", err)
 		}
 		b.Version = ""
 		d.sessions.Hear(&b)
-		if o, err := d.sessions.Orders(&b); err == nil {
+		if o, err := d.sessions.Orders(d.t.Context(), &b); err == nil {
 			t.Errorf("one that comes from elsewhere was answered %+v before a round", o)
 		}
 		d.sessions.Hear(&b)
 		d.round()
-		if _, err := d.sessions.Orders(&b); err != nil {
+		if _, err := d.sessions.Orders(d.t.Context(), &b); err != nil {
 			t.Errorf("after a round: %v", err)
 		}
 	})
@@ -378,10 +400,10 @@ func TestEarlierIncarnationDoesNotSpeakForTheNewer(t *testing.T) {
 			d.sessions.Hear(b)
 			d.round()
 		}
-		if _, err := d.sessions.Orders(&newer); err != nil {
+		if _, err := d.sessions.Orders(d.t.Context(), &newer); err != nil {
 			t.Errorf("the newer is answered %v", err)
 		}
-		if _, err := d.sessions.Orders(&older); !errors.Is(err, supervise.ErrSuperseded) {
+		if _, err := d.sessions.Orders(d.t.Context(), &older); !errors.Is(err, supervise.ErrSuperseded) {
 			t.Errorf("the older is answered %v", err)
 		}
 	})
@@ -417,7 +439,7 @@ func TestWhoComesBackWhileItIsSentAwayStays(t *testing.T) {
 		d.round()
 		db.then = func() {}
 		d.round()
-		if o, err := d.sessions.Orders(&b); err != nil || !o.Reset {
+		if o, err := d.sessions.Orders(d.t.Context(), &b); err != nil || !o.Reset {
 			t.Errorf("orders %+v, %v, want all that it is to run", o, err)
 		}
 		if seat := d.seat("w0000"); seat.State != store.SeatTaken {

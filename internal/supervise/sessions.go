@@ -284,9 +284,10 @@ func (r *Sessions) HearStore(leases []store.Lease) {
 }
 
 // Orders answers a beat: what differs between what its worker runs and what it is to run. The first
-// beat of a worker here waits until that is known, and is answered with all of it. ErrSuperseded:
-// the worker is to end.
-func (r *Sessions) Orders(b *task.Beat) (task.Orders, error) {
+// beat of a worker here waits until that is known, and is answered with all of it. It waits for no
+// longer than ctx lasts: a worker in this process, too, has to stop its jobs in time.
+// ErrSuperseded: the worker is to end.
+func (r *Sessions) Orders(ctx context.Context, b *task.Beat) (task.Orders, error) {
 	if b.Leaving || len(b.Groups)+len(b.Jobs) == 0 && !r.knows(b.Worker) {
 		return task.Orders{}, nil
 	}
@@ -307,6 +308,8 @@ func (r *Sessions) Orders(b *task.Beat) (task.Orders, error) {
 		select {
 		case <-wait:
 			continue
+		case <-ctx.Done():
+			return task.Orders{}, fmt.Errorf("answer worker %q: %w", b.Worker, context.Cause(ctx))
 		case <-over:
 		case <-r.stopped:
 		}

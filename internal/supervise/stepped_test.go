@@ -134,7 +134,7 @@ func (d *stepped) runs(worker string, capacity float64, stand []store.Assignment
 	}
 	d.sessions.Hear(&b)
 	d.round()
-	o, err := d.sessions.Orders(&b)
+	o, err := d.sessions.Orders(d.t.Context(), &b)
 	d.must(err)
 	return o
 }
