@@ -37,8 +37,8 @@ func (c *Client) Claims(ctx context.Context, f ClaimFilter) ([]view.Claim, error
 	return claims, nil
 }
 
-// Claim reads who looks after a key.
-func (c *Client) Claim(ctx context.Context, key string) (view.Claim, error) {
+// ClaimOf reads who looks after a key.
+func (c *Client) ClaimOf(ctx context.Context, key string) (view.Claim, error) {
 	var claim view.Claim
 	if err := c.get(
 		ctx, request{path: "/v1/claims/" + url.PathEscape(key)}, &claim,

@@ -155,7 +155,7 @@ func ExampleClient_AssignClaim() {
 	}
 	must(c.SetRebalance(ctx, "manual")) // a person decides who has what
 	must(c.AssignClaim(ctx, key, "example", client.ClaimAssignment{For: time.Hour}))
-	claim, err := c.Claim(ctx, key)
+	claim, err := c.ClaimOf(ctx, key)
 	must(err)
 	fmt.Println(claim.Key, "was given to", claim.Assigned.Node)
 	_, err = c.ReleaseNode(ctx, "example", client.Shedding{Count: 1})

@@ -79,7 +79,7 @@ func (a nodeCommands) claimShow() *cobra.Command {
 		Example: "  rota claim show group/feeds",
 		Args:    takes("KEY"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		claim, err := c.Claim(ctx, args[0])
+		claim, err := c.ClaimOf(ctx, args[0])
 		if err != nil {
 			return err
 		}

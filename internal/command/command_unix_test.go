@@ -54,7 +54,8 @@ func TestRunSaysHowItEnded(t *testing.T) {
 			if string(out) != c.out {
 				t.Errorf("printed %q, want %q", out, c.out)
 			}
-			if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+			if (err == nil) != (c.fault == "") ||
+				err != nil && !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("%v, want %q", err, c.fault)
 			}
 			if c.tooLong != nil && err != nil && !errors.Is(err, tooLong) {
@@ -103,8 +104,9 @@ func TestRunEndsAllThatWasStarted(t *testing.T) {
 			} else if err := <-ended; err != nil {
 				t.Error(err)
 			}
-			for gone := time.Now().Add(20 * time.Second); runs(pid); time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(gone) {
+			late := time.Now().Add(20 * time.Second)
+			for ; runs(pid); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(late) {
 					t.Fatalf("process %d runs on", pid)
 				}
 			}

@@ -114,7 +114,8 @@ func TestMailGoesToTheOwner(t *testing.T) {
 				e.Kind = c.kind
 			}
 			err := s.transmit(t.Context(), &n, messageOf(&n, &e, moment))
-			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			if (err == nil) != (c.err == "") ||
+				err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%v, want %q", err, c.err)
 			}
 			letters, _ := box.got()

@@ -71,8 +71,8 @@ type Config struct {
 	Timeout time.Duration
 	// Submit stores the task that an event becomes. Default: notifiers that want it fail.
 	Submit func(context.Context, task.Submission) error
-	// Owner says who answers for a queue, group or schedule: free text, "" when nobody does, or when
-	// it is gone. Default: nobody does.
+	// Owner says who answers for a queue, group or schedule: free text, "" when nobody does, or
+	// when it is gone. Default: nobody does.
 	Owner func(context.Context, Owned) (string, error)
 	// Commands allows notifiers to run programs, with the rights of this process. Default: those
 	// that want it fail.

@@ -403,7 +403,8 @@ func TestEarlierIncarnationDoesNotSpeakForTheNewer(t *testing.T) {
 		if _, err := d.sessions.Orders(d.t.Context(), &newer); err != nil {
 			t.Errorf("the newer is answered %v", err)
 		}
-		if _, err := d.sessions.Orders(d.t.Context(), &older); !errors.Is(err, supervise.ErrSuperseded) {
+		_, err := d.sessions.Orders(d.t.Context(), &older)
+		if !errors.Is(err, supervise.ErrSuperseded) {
 			t.Errorf("the older is answered %v", err)
 		}
 	})

@@ -143,7 +143,11 @@ func (w *worker) live() {
 			w.mu.Unlock()
 		}
 		sent := time.Now()
-		answer, err := w.send(w.beat(version), max(w.stops-time.Since(answered), beat))
+		within := w.stops - time.Since(answered)
+		if within <= 0 { // nothing runs any more that an answer in between might not stop in time
+			within = w.every
+		}
+		answer, err := w.send(w.beat(version), within)
 		if s, ok := asSuperseded(err); ok && s {
 			w.mu.Lock()
 			w.over = err
@@ -229,7 +233,8 @@ func (w *worker) beat(version string) task.Beat {
 	return b
 }
 
-// send brings a beat to the first node that it reaches and that answers.
+// send brings a beat to the first node that it reaches and that answers. Each has its share of the
+// time that is left, so that one that is never going to answer leaves some to the others.
 func (w *worker) send(b task.Beat, within time.Duration) (answer task.BeatAnswer, err error) {
 	w.mu.Lock()
 	if w.roams && len(w.nodes) > 1 {
@@ -237,10 +242,9 @@ func (w *worker) send(b task.Beat, within time.Duration) (answer task.BeatAnswer
 	}
 	nodes := slices.Clone(w.nodes)
 	w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(w.ctx, within)
-	defer cancel()
+	over := time.Now().Add(within)
 	err = errAway
-	for _, name := range nodes {
+	for i, name := range nodes {
 		w.house.mu.Lock()
 		n := w.house.nodes[name]
 		w.house.mu.Unlock()
@@ -253,7 +257,11 @@ func (w *worker) send(b task.Beat, within time.Duration) (answer task.BeatAnswer
 		if n.ended() {
 			continue
 		}
+		share := time.Until(over) / time.Duration(len(nodes)-i)
+		ctx, cancel := context.WithTimeout(w.ctx, share)
+		b.Wait = min(b.Wait, share*3/5)
 		answer, err = n.tasks.Beat(ctx, b)
+		cancel()
 		w.mu.Lock()
 		lost := n.ended() || !slices.Contains(w.nodes, name) || w.frozen
 		w.mu.Unlock()
