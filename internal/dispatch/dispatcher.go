@@ -72,8 +72,8 @@ type Jobs interface {
 	// Hear takes in what a beat says of jobs. It is called with the dispatcher locked: it waits for
 	// nothing, and calls nothing here.
 	Hear(b *task.Beat)
-	// Orders answers a beat that was heard: what its worker is to do about its jobs. Its error ends
-	// the call.
+	// Orders answers a beat that was heard: what its worker is to do about its jobs. It waits for
+	// no longer than ctx lasts. Its error ends the call.
 	Orders(ctx context.Context, b *task.Beat) (task.Orders, error)
 	// Away takes in that a worker that serves groups fell silent, and by now has stopped its jobs
 	// by itself. Called as Hear is.

@@ -191,16 +191,21 @@ func TestNodeThatMayBeNoMemberAnswersNoBeat(t *testing.T) {
 	})
 }
 
+// runsUnknown is the beat of a worker that runs what no row speaks of, and the token of that.
+func runsUnknown() (task.Beat, task.JobToken) {
+	token := seal.NewSealer(secret).SealJob(task.JobToken{Number: 7}, "g", "j0000", 0, "w")
+	return task.Beat{
+		Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"},
+		Jobs: []task.Run{{Group: "g", Job: "j0000", Token: token.String()}},
+	}, token
+}
+
 // A worker that comes with runs is not answered before it is known whether they are to go on; one
 // without is not kept waiting for long.
 func TestNothingEndsByIgnorance(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
-		token := seal.NewSealer(secret).SealJob(task.JobToken{Number: 7}, "g", "j0000", 0, "w")
-		b := task.Beat{
-			Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"},
-			Jobs: []task.Run{{Group: "g", Job: "j0000", Token: token.String()}},
-		}
+		b, token := runsUnknown()
 		d.sessions.Hear(&b)
 		if o, err := d.sessions.Orders(d.t.Context(), &b); err == nil {
 			t.Errorf("it was answered %+v before anything was known", o)
@@ -226,11 +231,7 @@ func TestNothingEndsByIgnorance(t *testing.T) {
 func TestNoBeatWaitsForLongerThanItsWorker(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
-		token := seal.NewSealer(secret).SealJob(task.JobToken{Number: 7}, "g", "j0000", 0, "w")
-		b := task.Beat{
-			Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"},
-			Jobs: []task.Run{{Group: "g", Job: "j0000", Token: token.String()}},
-		}
+		b, _ := runsUnknown()
 		d.sessions.Hear(&b)
 		ctx, cancel := context.WithTimeout(d.t.Context(), beat)
 		defer cancel()

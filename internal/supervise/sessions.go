@@ -122,6 +122,9 @@ type session struct {
 	// elsewhere is the number of the last beat of a worker that may have been at another node
 	// before it; elsewhere <= beats. While elsewhere > checked no beat is answered.
 	elsewhere int
+	// abandoned is the number of the newest beat whose caller went unanswered; it takes no seat
+	// that another node has. abandoned <= beats
+	abandoned int
 	at        time.Time // of the newest beat
 	// the newest beat was sent by one that was here: what it lacks has ended, or was lost
 	continued bool
@@ -309,6 +312,7 @@ func (r *Sessions) Orders(ctx context.Context, b *task.Beat) (task.Orders, error
 		case <-wait:
 			continue
 		case <-ctx.Done():
+			r.abandon(b)
 			return task.Orders{}, fmt.Errorf("answer worker %q: %w", b.Worker, context.Cause(ctx))
 		case <-over:
 		case <-r.stopped:
@@ -317,6 +321,16 @@ func (r *Sessions) Orders(ctx context.Context, b *task.Beat) (task.Orders, error
 			return task.Orders{}, nil
 		}
 		return task.Orders{}, fmt.Errorf("answer worker %q: %w", b.Worker, errUnresolved)
+	}
+}
+
+// abandon notes that nobody waits for the answer to a beat any more: its worker may have gone to
+// another node, which answered a later one.
+func (r *Sessions) abandon(b *task.Beat) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.entries[b.Worker]; s != nil && s.incarnation == b.Incarnation {
+		s.abandoned = s.beats
 	}
 }
 

@@ -99,7 +99,8 @@ func (r *Sessions) seat(ctx context.Context, all []*visit, now time.Time) error 
 			now.Sub(g.at) < silenceOf(have)
 		switch want := r.seatOf(g, have, now); {
 		case g.early: // who judged it did not know yet how long it may go
-		case g.newer, !here && !g.fresh:
+		case g.newer, !here && !g.fresh, !here && g.abandoned == g.beats && have != nil &&
+			have.State == store.SeatTaken && g.beats > 0:
 			// it has gone to another node, or a newer one of its name has come
 		case g.state.departing():
 			if !here {
