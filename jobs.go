@@ -64,6 +64,7 @@ func (n *Node) openJobs(holder store.Holder) (err error) {
 	}
 	if !n.alone() { // else nobody can give anything away, and jobs go on while the store is away
 		sessions.Held = n.rounds.Held
+		sessions.MaxAge = n.conf.Lease * 3 / 4 // as long as the node's own lease may go unheard
 	}
 	if j.sessions, err = supervise.NewSessions(sessions); err != nil {
 		return err

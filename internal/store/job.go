@@ -124,8 +124,8 @@ type Assign struct {
 	// new replicas whose predecessors (From) go on until the new ones run: these become moving
 	Move []Place
 	End  []Place // Worker's assignments with Token; they become ending
-	// Drop are assignments of workers that are dead, or whose job is to be forgotten there: they
-	// become ended at once.
+	// Drop are assignments of workers that are dead: they become ended at once. What is of a worker
+	// that is there (SeatTaken) is refused: it came back after this was decided, and may run it.
 	Drop []Place
 }
 
@@ -182,6 +182,10 @@ type Seat struct {
 	// by itself: no node ever told it a longer time than what stands here. 0 =
 	// limits.DefaultSilence.
 	Silence time.Duration
+	// Overlap is until when, by the store's clock, the node at which the worker beat before may go
+	// on to answer it, not knowing yet that it beats here: its silence counts from then at the
+	// earliest. 0 = no other node may.
+	Overlap int64
 	State   SeatState
 	Since   int64 // of the state
 	Joined  int64 // of the incarnation
@@ -194,6 +198,9 @@ type SeatRequest struct {
 	// Taken are workers that beat here: they sit here from now on. One of an incarnation that its
 	// row names as earlier is refused.
 	Taken []Seat
+	// Overlap is for how long a node may answer workers without having read the store, at most:
+	// the seats of those that beat at another node until now get it.
+	Overlap time.Duration
 	// Away are workers that sat here and fell silent or left; one that sits elsewhere by now is
 	// passed over.
 	Away []Seat

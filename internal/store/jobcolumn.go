@@ -97,11 +97,14 @@ type traits struct {
 	Groups   []string          `json:"groups,omitempty"`
 	Draining bool              `json:"draining,omitempty"`
 	Silence  time.Duration     `json:"silence,omitempty"`
+	Overlap  int64             `json:"overlap,omitempty"`
 }
 
 // Traits are what stores keep of a seat in one piece.
 func (s *Seat) Traits() ([]byte, error) {
-	return json.Marshal(traits{s.Before, s.Labels, s.Zone, s.Groups, s.Draining, s.Silence})
+	return json.Marshal(traits{
+		s.Before, s.Labels, s.Zone, s.Groups, s.Draining, s.Silence, s.Overlap,
+	})
 }
 
 // SetTraits is the inverse of Traits.
@@ -116,5 +119,6 @@ func (s *Seat) SetTraits(b []byte) error {
 	s.Groups = t.Groups
 	s.Draining = t.Draining
 	s.Silence = t.Silence
+	s.Overlap = t.Overlap
 	return nil
 }

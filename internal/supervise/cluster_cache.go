@@ -56,6 +56,14 @@ type clock struct {
 
 func (c clock) read(now time.Time) int64 { return c.store + now.Sub(c.here).Microseconds() }
 
+// when is what time it is here at a time of the store; zero as long as it did not say.
+func (c clock) when(at int64) time.Time {
+	if c.here.IsZero() {
+		return time.Time{}
+	}
+	return c.here.Add(time.Duration(at-c.store) * time.Microsecond)
+}
+
 // NewClusterCache makes an empty cache. Beat is the time between looks.
 func NewClusterCache(db Reader, beat time.Duration) *ClusterCache {
 	return &ClusterCache{
@@ -326,4 +334,18 @@ func (b *ClusterCache) seat(worker string) *store.Seat {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.seats[worker]
+}
+
+// age is how long ago the seats were read last, at least.
+func (b *ClusterCache) age(now time.Time) time.Duration {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return now.Sub(b.clock.here)
+}
+
+// when is what time it is here at a time of the store.
+func (b *ClusterCache) when(at int64) time.Time {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.clock.when(at)
 }

@@ -49,8 +49,11 @@
 //   - No replica starts elsewhere before its worker has stopped it or said so. A worker that is not
 //     answered for 12 s stops its jobs; it is taken for dead after 15. Its groups may say other
 //     times: silence.go says how all who judge go by what the worker was told. A node that may be
-//     no member any more answers no beat, and one at which a worker has just come answers only when the store
-//     has written down that it is there.
+//     no member any more answers no beat, nor one that has not read the store for as long (three
+//     quarters of a lease): it may not know that the worker has gone elsewhere. Whoever takes a
+//     worker over from another node counts its silence from then at the earliest (Seat.Overlap).
+//     One at which a worker has just come answers only when the store has written down that it is
+//     there, and from then on nobody drops what it runs.
 //   - Nothing ends by ignorance. A run that no row speaks of goes on until the store has said that
 //     nobody wants it, or is adopted: its sealed token shows that it was once given.
 //   - What moves by choice starts elsewhere before it ends here, at most so many at a time, and no

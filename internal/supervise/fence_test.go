@@ -191,6 +191,80 @@ func TestNodeThatMayBeNoMemberAnswersNoBeat(t *testing.T) {
 	})
 }
 
+// Whose reads fail while its lease is renewed does not hear that a worker has gone elsewhere.
+func TestNoBeatIsAnsweredByWhatWasReadTooLongAgo(t *testing.T) {
+	inSteps(t, func(d *stepped) {
+		d.group("g", 1)
+		b := task.Beat{Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"}}
+		d.sessions.Hear(&b)
+		d.round()
+		time.Sleep(maxAge)
+		if _, err := d.sessions.Orders(d.t.Context(), &b); err != nil {
+			t.Errorf("after %v it answers %v", maxAge, err)
+		}
+		time.Sleep(time.Microsecond)
+		if _, err := d.sessions.Orders(d.t.Context(), &b); !errors.Is(err, store.ErrBusy) {
+			t.Errorf("after more than %v it answers %v", maxAge, err)
+		}
+		d.round()
+		if _, err := d.sessions.Orders(d.t.Context(), &b); err != nil {
+			t.Errorf("when it has read again it answers %v", err)
+		}
+	})
+}
+
+// The node at which a worker beat before may have answered it until it read that it has gone.
+func TestWhoComesFromAnotherNodeIsAwayOnlyWhenThatCanNotAnswer(t *testing.T) {
+	inSteps(t, func(d *stepped) {
+		d.group("g", 1)
+		d.addWorkers(1, 60)
+		d.sit("n2")
+		d.addWorkers(1, 60)
+		time.Sleep(limits.DefaultSilence + maxAge - 3*beat - time.Millisecond)
+		d.sessions.Away("w0000")
+		d.round()
+		if seat := d.seat("w0000"); seat.State != store.SeatTaken {
+			t.Errorf("as long as it may run something its seat is %s", seat.State)
+		}
+		time.Sleep(2 * time.Millisecond)
+		d.round()
+		if seat := d.seat("w0000"); seat.State != store.SeatSilent {
+			t.Errorf("after that its seat is %s", seat.State)
+		}
+	})
+}
+
+// A worker may come back between the look and the write of a supervisor that takes it for dead, and
+// go on with what it runs.
+func TestWhatAWorkerRunsThatCameBackIsNotDropped(t *testing.T) {
+	inSteps(t, func(d *stepped) {
+		d.group("g", 2)
+		s := d.supervisor("g", "n1")
+		d.addWorkers(1, 60)
+		d.decide(s)
+		before := d.stand("g")
+		told := len(d.events)
+		time.Sleep(limits.DefaultSilence)
+		d.sessions.Away("w0000")
+		d.round()
+		if seat := d.seat("w0000"); seat.State != store.SeatSilent {
+			t.Fatalf("its seat is %s", seat.State)
+		}
+		d.sit("n2")
+		if o := d.obey("w0000", 60); len(o.Add) != 2 || len(o.End) > 0 {
+			t.Errorf("when it comes back its orders are %+v", o)
+		}
+		d.must(s.Round(d.t.Context(), time.Now())) // it has not read that
+		same := func(a, b store.Assignment) bool { return a.Job == b.Job && a.Token == b.Token }
+		if after := d.stand("g"); !slices.EqualFunc(after, before, same) {
+			t.Errorf("%+v became %+v", before, after)
+		}
+		if len(d.events) > told {
+			t.Errorf("told %v", d.events)
+		}
+	})
+}
+
 // runsUnknown is the beat of a worker that runs what no row speaks of, and the token of that.
 func runsUnknown() (task.Beat, task.JobToken) {
 	token := seal.NewSealer(secret).SealJob(task.JobToken{Number: 7}, "g", "j0000", 0, "w")
@@ -526,11 +600,13 @@ func TestRefusedStartsAreTriedAgain(t *testing.T) {
 		if d.house.told(supervise.GroupShort) != 1 {
 			t.Errorf("told %q, want that there is no room", d.events)
 		}
-		others.Drop, others.Start = others.Start, nil
-		for i := range others.Drop {
-			others.Drop[i].Token = d.stand("a")[i].Token
+		ended := store.Observed{Holder: d.holder}
+		for _, a := range d.stand("a") {
+			ended.States = append(ended.States, store.Observation{
+				Group: "a", Job: a.Job, Worker: a.Worker, Token: a.Token, State: store.Ended,
+			})
 		}
-		_, err := d.store.Assign(d.t.Context(), others)
+		_, err := d.store.Observe(d.t.Context(), ended)
 		d.must(err)
 		for range 15 {
 			d.round()

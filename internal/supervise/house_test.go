@@ -28,6 +28,8 @@ import (
 const (
 	beat  = time.Second
 	lease = 10 * time.Second
+	// of what was read, for beats to be answered by it
+	maxAge = lease * 3 / 4
 )
 
 var secret = seal.Secret{Key: [32]byte{47, 11}}
@@ -188,6 +190,7 @@ func (h *house) startOne(name string) {
 	}
 	n.sessions, err = supervise.NewSessions(supervise.SessionsConfig{
 		Cache: n.cache, Store: n.door, Holder: holder, Secret: secret, Held: n.held, Beat: beat,
+		MaxAge:  maxAge,
 		Log:     h.log.With("node", name),
 		Reserve: func(worker string, load task.Units) { n.tasks.Reserve(worker, load) },
 	})

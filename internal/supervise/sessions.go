@@ -26,6 +26,10 @@ type SessionsConfig struct {
 	// it is not, no beat is answered, so that workers stop their jobs, or go to another node,
 	// before anybody takes them for dead. Default: it always is.
 	Held func() error
+	// MaxAge is how old what was read of the store may be by which a beat is answered: somebody
+	// else may have the worker since. A worker that comes from another node is taken for dead this
+	// much later, so it is the same at all nodes. Default 0: any, no other node can have it.
+	MaxAge time.Duration
 	// Reserve is told what a worker's assignments take of its capacity, and that a beat of it that
 	// waits is to be answered. Default: nobody is.
 	Reserve func(worker string, load task.Units)
@@ -122,9 +126,6 @@ type session struct {
 	// elsewhere is the number of the last beat of a worker that may have been at another node
 	// before it; elsewhere <= beats. While elsewhere > checked no beat is answered.
 	elsewhere int
-	// abandoned is the number of the newest beat whose caller went unanswered; it takes no seat
-	// that another node has. abandoned <= beats
-	abandoned int
 	at        time.Time // of the newest beat
 	// the newest beat was sent by one that was here: what it lacks has ended, or was lost
 	continued bool
@@ -294,11 +295,11 @@ func (r *Sessions) Orders(ctx context.Context, b *task.Beat) (task.Orders, error
 	if b.Leaving || len(b.Groups)+len(b.Jobs) == 0 && !r.knows(b.Worker) {
 		return task.Orders{}, nil
 	}
-	if err := r.conf.Held(); err != nil {
-		return task.Orders{}, fmt.Errorf("answer worker %q: %w: %w", b.Worker, errAlone, err)
-	}
 	var over <-chan time.Time
 	for {
+		if err := r.conf.Held(); err != nil {
+			return task.Orders{}, fmt.Errorf("answer worker %q: %w: %w", b.Worker, errAlone, err)
+		}
 		orders, wait, err := r.answer(b)
 		if wait == nil {
 			return orders, err
@@ -312,7 +313,6 @@ func (r *Sessions) Orders(ctx context.Context, b *task.Beat) (task.Orders, error
 		case <-wait:
 			continue
 		case <-ctx.Done():
-			r.abandon(b)
 			return task.Orders{}, fmt.Errorf("answer worker %q: %w", b.Worker, context.Cause(ctx))
 		case <-over:
 		case <-r.stopped:
@@ -321,16 +321,6 @@ func (r *Sessions) Orders(ctx context.Context, b *task.Beat) (task.Orders, error
 			return task.Orders{}, nil
 		}
 		return task.Orders{}, fmt.Errorf("answer worker %q: %w", b.Worker, errUnresolved)
-	}
-}
-
-// abandon notes that nobody waits for the answer to a beat any more: its worker may have gone to
-// another node, which answered a later one.
-func (r *Sessions) abandon(b *task.Beat) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := r.entries[b.Worker]; s != nil && s.incarnation == b.Incarnation {
-		s.abandoned = s.beats
 	}
 }
 
@@ -354,6 +344,10 @@ func (r *Sessions) answer(b *task.Beat) (orders task.Orders, wait chan struct{},
 	case replyWait:
 		s.waits = true
 		return orders, s.changed, nil
+	}
+	if age := r.cache.age(time.Now()); r.conf.MaxAge > 0 && age > r.conf.MaxAge {
+		return orders, nil, fmt.Errorf("answer worker %q: %w: it read it %v ago", b.Worker,
+			errAlone, age.Round(time.Millisecond))
 	}
 	orders = r.orders(&s.session, b)
 	limits := r.cache.silences(b.Groups)

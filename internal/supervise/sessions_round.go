@@ -81,7 +81,7 @@ func (r *Sessions) collect(now time.Time) []*visit {
 
 // seat writes down who beats here, and who does not any more. What stands so already costs nothing.
 func (r *Sessions) seat(ctx context.Context, all []*visit, now time.Time) error {
-	req := store.SeatRequest{Holder: r.conf.Holder}
+	req := store.SeatRequest{Holder: r.conf.Holder, Overlap: r.conf.MaxAge}
 	for _, g := range all {
 		have := r.cache.seat(g.name)
 		if have != nil && g.fresh {
@@ -95,12 +95,13 @@ func (r *Sessions) seat(ctx context.Context, all []*visit, now time.Time) error 
 			g.newer = true
 		}
 		here := r.sits(have, g)
+		// where it is not here, another node may have spoken with it since its newest beat
+		g.continued = g.continued && here
 		g.early = g.state.departing() && g.departure == store.SeatSilent &&
-			now.Sub(g.at) < silenceOf(have)
+			now.Sub(r.heard(g, have)) < silenceOf(have)
 		switch want := r.seatOf(g, have, now); {
 		case g.early: // who judged it did not know yet how long it may go
-		case g.newer, !here && !g.fresh, !here && g.abandoned == g.beats && have != nil &&
-			have.State == store.SeatTaken && g.beats > 0:
+		case g.newer, !here && !g.fresh:
 			// it has gone to another node, or a newer one of its name has come
 		case g.state.departing():
 			if !here {
@@ -135,6 +136,17 @@ func (r *Sessions) seat(ctx context.Context, all []*visit, now time.Time) error 
 		}
 	}
 	return nil
+}
+
+// heard is when an answer may have reached a worker last: after its newest beat here, or by the
+// node at which it beat before, which may not have known yet that it was not its own any more.
+func (r *Sessions) heard(g *visit, have *store.Seat) time.Time {
+	if have != nil {
+		if at := r.cache.when(have.Overlap); at.After(g.at) {
+			return at
+		}
+	}
+	return g.at
 }
 
 // sits tells whether a seat says that a worker sits here.

@@ -125,7 +125,7 @@ func (p *snapshot) census() census {
 	c := census{gone: map[string]string{}, hold: map[string]bool{}}
 	active, overdue := 0, 0
 	age := func(s *store.Seat) time.Duration {
-		return time.Duration(p.now-max(s.Since, p.steady)) * time.Microsecond
+		return time.Duration(p.now-unheard(s, p.steady)) * time.Microsecond
 	}
 	for _, s := range p.seats {
 		switch s.State {
@@ -156,12 +156,15 @@ func (p *snapshot) census() census {
 			continue
 		}
 		c.hold[s.Worker] = true
-		if at := max(s.Since, p.steady) + limit.Microseconds(); c.due == 0 || at < c.due {
+		if at := unheard(s, p.steady) + limit.Microseconds(); c.due == 0 || at < c.due {
 			c.due = at
 		}
 	}
 	return c
 }
+
+// unheard is since when, by the store's clock, it is certain that no node has answered an orphan.
+func unheard(s *store.Seat, steady int64) int64 { return max(s.Since, s.Overlap, steady) }
 
 // state is what a plan is made of, beside what is intended already.
 func (p *snapshot) state(in *plan, c census) place.State {

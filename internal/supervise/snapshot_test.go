@@ -244,6 +244,7 @@ func TestCensus(t *testing.T) {
 		orphans, taken int
 		age            int64 // of the orphans, in seconds
 		steady         int64 // for so many seconds the store was heard
+		overlap        int64 // for so many seconds no other node could answer them; 0 = ever
 		gone           int
 		brake          bool
 		due            int64 // in seconds from now
@@ -251,6 +252,9 @@ func TestCensus(t *testing.T) {
 		"young":                        {orphans: 2, taken: 8, age: 14, steady: 100, due: 1},
 		"overdue":                      {orphans: 2, taken: 8, age: 15, steady: 100, gone: 2},
 		"the store was away meanwhile": {orphans: 2, taken: 8, age: 40, steady: 5, due: 10},
+		"another node might answer them": {orphans: 2, taken: 8, age: 40, overlap: 6, steady: 100,
+			due: 9},
+		"it can't any more": {orphans: 2, taken: 8, age: 40, overlap: 15, steady: 100, gone: 2},
 		"many": {orphans: 5, taken: 8, age: 15, steady: 100, brake: true,
 			due: 15},
 		"many, and for long": {orphans: 5, taken: 8, age: 30, steady: 100, gone: 5},
@@ -264,6 +268,9 @@ func TestCensus(t *testing.T) {
 				s := &store.Seat{Worker: fmt.Sprint("w", i), State: store.SeatTaken}
 				if i < c.orphans {
 					s.State, s.Since = store.SeatOrphan, p.now-c.age*second
+					if c.overlap > 0 {
+						s.Overlap = p.now - c.overlap*second
+					}
 				}
 				p.seats = append(p.seats, s)
 			}

@@ -43,6 +43,7 @@ func (d *stepped) sit(node string) {
 	var err error
 	d.sessions, err = supervise.NewSessions(supervise.SessionsConfig{
 		Cache: d.cache, Store: d.store, Holder: d.holder, Secret: secret, Beat: beat,
+		MaxAge: maxAge,
 		Held: func() error {
 			return d.held
 		},
@@ -109,6 +110,7 @@ func (d *stepped) decide(s *supervise.Supervisor) {
 		for range 4 {
 			d.must(s.Round(d.t.Context(), time.Now()))
 			time.Sleep(beat)
+			d.must(d.cache.Look(d.t.Context()))
 		}
 	}
 }

@@ -234,6 +234,11 @@ func (s *Supervisor) assigned(p *snapshot, in *plan, refused []store.Refused) {
 	for _, r := range refused {
 		s.log.Info("refused", "job", r.Job, "replica", r.Replica, "worker", r.Worker, "reason",
 			r.Reason)
+		if r.Token != 0 { // of Drop: its worker is not dead
+			if in.lost[r.Worker]--; in.lost[r.Worker] == 0 {
+				delete(in.lost, r.Worker)
+			}
+		}
 	}
 	if len(refused) > 0 {
 		s.seen = versions{}

@@ -246,6 +246,17 @@ func assignBugs() []bug {
 				return p.Model.Assign(ctx, a)
 			}
 		}},
+		{"what runs is dropped", "WhatAWorkerThatCameBackRunsIsNotDropped", func(p *planted) {
+			p.assign = func(ctx context.Context, a store.Assign) (store.Assigned, error) {
+				for _, d := range a.Drop {
+					if s := p.jobs.seats[d.Worker]; s != nil && s.State == store.SeatTaken {
+						s.State = store.SeatSilent
+						defer func() { s.State = store.SeatTaken }()
+					}
+				}
+				return p.Model.Assign(ctx, a)
+			}
+		}},
 		{"a move ends where it came from at once", "AMovingReplicaGoesOnUntilItsSuccessorRuns",
 			func(p *planted) {
 				p.assign = func(ctx context.Context, a store.Assign) (store.Assigned, error) {
@@ -402,6 +413,13 @@ func seatBugs() []bug {
 					for _, s := range p.jobs.seats {
 						s.Before = nil
 					}
+					return p.Model.Seat(ctx, r)
+				}
+			}},
+		{"nobody knows who else may answer a worker", "ASeatSaysUntilWhenItsNodeBeforeMayAnswer",
+			func(p *planted) {
+				p.seat = func(ctx context.Context, r store.SeatRequest) (store.Seated, error) {
+					r.Overlap = 0
 					return p.Model.Seat(ctx, r)
 				}
 			}},

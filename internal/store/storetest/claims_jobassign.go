@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -97,10 +98,9 @@ func assignClaims() []claim {
 			s.want("refused",
 				len(s.assign(store.Assign{Start: []store.Place{{Job: "b", Worker: "w1",
 					Load: 1}}}).Refused), 1)
-			s.assign(store.Assign{
-				Drop:  []store.Place{s.site("a", "w1")},
-				Start: []store.Place{{Job: "b", Worker: "w1", Load: 5000}},
-			})
+			s.drop(h, s.site("a", "w1"))
+			s.sit(h, "w1", 5000)
+			s.assign(store.Assign{Start: []store.Place{{Job: "b", Worker: "w1", Load: 5000}}})
 			s.want("used", s.seat("w1").Used, task.Units(5000))
 		}},
 		{"ALaterAssignmentHasAGreaterToken", func(s *scene) {
@@ -114,11 +114,12 @@ func assignClaims() []claim {
 				}
 				switch last = a.Token; i % 3 {
 				case 0:
-					s.assign(store.Assign{Drop: []store.Place{s.site("a", "w1")}})
+					s.drop(h, s.site("a", "w1"))
+					s.sit(h, "w1", 10_000)
 				case 1:
 					s.says(h, "a", "w1", store.Ended)
 				case 2:
-					s.assign(store.Assign{Drop: []store.Place{s.site("a", "w1")}})
+					s.drop(h, s.site("a", "w1"))
 					s.clock.Advance(store.EndedKept) // nothing is left of it
 					s.prune()
 					h = s.join("a")
@@ -149,13 +150,14 @@ func assignClaims() []claim {
 					Load: 9000}}}).Refused), 0)
 		}},
 		{"EndAndDropNeedTheToken", func(s *scene) {
-			s.jobScene()
+			h := s.jobScene()
 			s.assign(store.Assign{
 				Start: []store.Place{
 					{Job: "a", Worker: "w1", Load: 10}, {Job: "b", Worker: "w1", Load: 10},
 				},
 			})
 			a, b := s.site("a", "w1"), s.site("b", "w1")
+			s.away(h, "w1", store.SeatSilent)
 			a.Token++
 			b.Token--
 			none := store.Place{Job: "none", Worker: "w1", Token: 3}
@@ -175,18 +177,44 @@ func assignClaims() []claim {
 				before)
 			s.want("used", s.seat("w1").Used, task.Units(0))
 		}},
+		{"WhatAWorkerThatCameBackRunsIsNotDropped", func(s *scene) {
+			h, other := s.jobScene(), s.join("b")
+			for _, gone := range []store.SeatState{
+				store.SeatSilent, store.SeatLeft, store.SeatOrphan,
+			} {
+				s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1", Load: 100}}})
+				if at := s.site("a", "w1"); gone == store.SeatOrphan {
+					s.ok(s.End(s.ctx, nodePrefix+"a", h.Token, true))
+					_, err := s.Free(s.ctx, other, math.MaxInt64)
+					s.ok(err)
+					s.want("its seat", s.seat("w1").State, gone)
+					s.sit(other, "w1", 10_000)
+					s.showKept(at)
+				} else {
+					s.away(h, "w1", gone)
+					s.sit(h, "w1", 10_000)
+					s.showKept(at)
+					s.drop(h, at)
+					s.want("what is dropped while it is "+string(gone), s.placed("a", "w1").State,
+						store.Ended)
+					s.sit(h, "w1", 10_000)
+				}
+			}
+		}},
 		{"AnAssignSaidTwiceDoesNothingTwice", func(s *scene) {
-			s.jobScene()
+			h := s.jobScene()
+			s.sit(h, "w3", 10_000)
 			s.assign(store.Assign{
 				Start: []store.Place{
 					{Job: "a", Worker: "w1", Load: 100}, {Job: "b", Worker: "w1", Load: 100},
-					{Job: "c", Worker: "w2"},
+					{Job: "c", Worker: "w3"},
 				},
 			})
+			s.away(h, "w3", store.SeatLeft)
 			a := store.Assign{
 				Start: []store.Place{{Job: "b", Replica: 1, Worker: "w2", Load: 100}},
 				Move:  []store.Place{{Job: "a", Worker: "w2", From: "w1", Load: 100}},
-				End:   []store.Place{s.site("b", "w1")}, Drop: []store.Place{s.site("c", "w2")},
+				End:   []store.Place{s.site("b", "w1")}, Drop: []store.Place{s.site("c", "w3")},
 			}
 			s.assign(a)
 			before := s.mirror("g").known()
@@ -215,9 +243,7 @@ func assignClaims() []claim {
 				"is ended": func(store.Holder) {
 					s.assign(store.Assign{End: []store.Place{s.site("a", "w2")}})
 				},
-				"is dropped": func(store.Holder) {
-					s.assign(store.Assign{Drop: []store.Place{s.site("a", "w2")}})
-				},
+				"is dropped":       func(h store.Holder) { s.drop(h, s.site("a", "w2")) },
 				"ends by itself":   func(h store.Holder) { s.says(h, "a", "w2", store.Ended) },
 				"loses its worker": func(store.Holder) { s.ok(s.DeleteSeat(s.ctx, "w2")) },
 				"fails and is ended": func(h store.Holder) {
@@ -274,6 +300,27 @@ func (s *scene) startMove() {
 		Move: []store.Place{{Job: "a", Replica: 1, Worker: "w2", From: "w1", Load: 100}},
 	})
 	s.want("refused moves", len(got.Refused), 0)
+}
+
+// drop drops assignments of workers that beat at a node and fall silent.
+func (s *scene) drop(h store.Holder, places ...store.Place) {
+	for _, p := range places {
+		s.away(h, p.Worker, store.SeatSilent)
+	}
+	s.want("refused drops", s.assign(store.Assign{Drop: places}).Refused, []store.Refused(nil))
+}
+
+// showKept lets a supervisor drop an assignment of a worker that is there.
+func (s *scene) showKept(at store.Place) {
+	before := s.mirror("g").known()
+	got := s.assign(store.Assign{
+		Drop: []store.Place{at}, Start: []store.Place{{Job: at.Job, Worker: "w2"}},
+	})
+	if len(got.Refused) != 2 || got.Refused[0].Place != at || got.Refused[0].Reason == "" {
+		s.fail("a drop of what runs is answered with %+v", got.Refused)
+	}
+	s.want("what stands", s.mirror("g").known(), before)
+	s.want("used", s.seat(at.Worker).Used, task.Units(100))
 }
 
 // showCapacity lets the supervisors of several groups want more of two workers than these have, at

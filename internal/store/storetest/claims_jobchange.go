@@ -36,7 +36,7 @@ func changeClaims() []claim {
 				},
 				func() { s.says(h, "a", "w1", task.JobRunning) },
 				func() { s.assign(store.Assign{End: []store.Place{s.site("b", "w1")}}) },
-				func() { s.assign(store.Assign{Drop: []store.Place{s.site("b", "w2")}}) },
+				func() { s.drop(h, s.site("b", "w2")) },
 				func() { s.says(h, "b", "w1", store.Ended) },
 				func() { s.group("g", 3) },
 				func() {
@@ -61,12 +61,12 @@ func changeClaims() []claim {
 		}},
 		{"ReadersAmongWritersMissNothing", func(s *scene) { s.showReadOn(6, 15) }},
 		{"WhoReadLessThanWasPurgedReadsEverything", func(s *scene) {
-			s.jobScene()
+			h := s.jobScene()
 			s.assign(store.Assign{
 				Start: []store.Place{{Job: "a", Worker: "w1"}, {Job: "b", Worker: "w1"}},
 			})
 			before := s.groups()[0].Version
-			s.assign(store.Assign{Drop: []store.Place{s.site("a", "w1")}})
+			s.drop(h, s.site("a", "w1"))
 			s.change(store.JobChange{Group: "g", Remove: []string{"c"}})
 			after := s.groups()[0].Version
 			s.clock.Advance(store.EndedKept - time.Second)
@@ -89,7 +89,7 @@ func changeClaims() []claim {
 				Start: []store.Place{{Job: "a", Worker: "w1"}, {Job: "b", Worker: "w1"}},
 			})
 			s.says(h, "a", "w1", task.JobFailed)
-			s.assign(store.Assign{Drop: []store.Place{s.site("a", "w1"), s.site("b", "w1")}})
+			s.drop(h, s.site("a", "w1"), s.site("b", "w1"))
 			s.clock.Advance(limits.MaxPenalty - time.Second)
 			got := s.changes("g", 0).Assignments
 			if len(got) != 1 || got[0].Job != "a" || got[0].State != store.Ended ||

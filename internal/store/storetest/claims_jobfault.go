@@ -78,6 +78,10 @@ func (s *scene) jobFaultStory() []string {
 	}})
 	says("a", "w1", task.JobRunning)
 	says("b", "w1", task.JobFailed)
+	seats.Away = []store.Seat{{Worker: "w1", Incarnation: "1", State: store.SeatSilent}}
+	again(s, func() (store.Seated, error) {
+		return s.Seat(s.ctx, store.SeatRequest{Holder: h, Away: seats.Away})
+	})
 	s.assignSurely(store.Assign{
 		Group: "g", Claim: claim,
 		Move: []store.Place{{Job: "a", From: "w1", Worker: "w3", Load: 1}},

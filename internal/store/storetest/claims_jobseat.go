@@ -55,7 +55,8 @@ func observeClaims() []claim {
 			at := s.placed("a", "w1").Failed
 			s.clock.Advance(time.Second)
 			s.says(h, "a", "w1", task.JobRunning)
-			s.assign(store.Assign{Drop: []store.Place{s.site("a", "w1")}})
+			s.drop(h, s.site("a", "w1"))
+			s.sit(h, "w1", 10_000)
 			a := s.placed("a", "w1")
 			s.want("state, failed, note", []any{a.State, a.Failed, a.Note},
 				[]any{store.Ended, at, "it said so"})
@@ -193,7 +194,8 @@ func observeClaims() []claim {
 				{Job: "a", Worker: "w1", Load: 4000}, {Job: "b", Worker: "w1", Load: 4000},
 				{Job: "b", Replica: 1, Worker: "w2"},
 			}})
-			s.assign(store.Assign{Drop: []store.Place{s.site("b", "w2")}})
+			s.drop(h, s.site("b", "w2"))
+			s.sit(h, "w2", 10_000)
 			s.change(store.JobChange{Group: "g", Put: loads("d", 0), Remove: []string{"c"}})
 			before := s.mirror("g").known()
 			bad := []store.Observation{
@@ -287,6 +289,27 @@ func seatClaims() []claim {
 			s.seats(store.SeatRequest{Holder: b, Taken: []store.Seat{w}})
 			want.State, want.Since = store.SeatTaken, s.clock.Micros()
 			s.want("seat of one that came back", s.seat("w"), want)
+		}},
+		{"ASeatSaysUntilWhenItsNodeBeforeMayAnswer", func(s *scene) {
+			a, b := s.join("a"), s.join("b")
+			start := s.clock.Micros()
+			take := func(h store.Holder, overlap time.Duration) int64 {
+				s.clock.Advance(time.Second)
+				w := store.Seat{Worker: "w", Incarnation: "1"}
+				s.seats(store.SeatRequest{
+					Holder: h, Taken: []store.Seat{w}, Overlap: overlap,
+				})
+				return s.seat("w").Overlap
+			}
+			second := time.Second.Microseconds()
+			s.want("of one that comes", take(a, 7*time.Second), int64(0))
+			s.want("of one that stays", take(a, 7*time.Second), int64(0))
+			s.want("of one that goes elsewhere", take(b, 7*time.Second), start+10*second)
+			s.want("of one that stays there", take(b, 7*time.Second), start+10*second)
+			s.want("of one that comes back", take(a, 7*time.Second), start+12*second)
+			s.away(a, "w", store.SeatSilent)
+			s.want("of one that fell silent", take(b, 7*time.Second), start+12*second)
+			s.want("where nodes read before they answer", take(a, 0), start+12*second)
 		}},
 		{"AnEarlierIncarnationIsSuperseded", func(s *scene) {
 			h := s.join("a")
@@ -428,7 +451,7 @@ func seatClaims() []claim {
 			s.want("seats, to who knows more than there is", s.board(99).Seats, got.Seats)
 		}},
 		{"AForgottenWorkersAssignmentsEnd", func(s *scene) {
-			s.jobScene()
+			h := s.jobScene()
 			s.group("h", 1)
 			s.change(store.JobChange{Group: "h", Put: loads("x", 0)})
 			_, err := s.Assign(s.ctx, store.Assign{
@@ -442,7 +465,7 @@ func seatClaims() []claim {
 					{Job: "b", Replica: 1, Worker: "w2", Load: 1},
 				},
 			})
-			s.assign(store.Assign{Drop: []store.Place{s.site("b", "w1")}})
+			s.drop(h, s.site("b", "w1"))
 			before := s.board(0)
 			s.ok(s.DeleteSeat(s.ctx, "w1"))
 			got := s.board(0)

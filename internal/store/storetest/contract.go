@@ -249,6 +249,7 @@ type Assignments interface {
 	// Assign does what a supervisor decided, in the order Drop, End, Move, Start.
 	//
 	//   - Drop and End pass over what is not there with that token, or is so already.
+	//   - Drop is refused while the worker is there (store.SeatTaken).
 	//   - Start is refused when the job is gone, the worker is not there (store.SeatTaken), has a
 	//     replica of the job or too little room, or the replica has a worker already, one at which
 	//     it is not ending.

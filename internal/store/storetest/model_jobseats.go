@@ -26,7 +26,12 @@ func (m *Model) Assign(ctx context.Context, a store.Assign) (store.Assigned, err
 		return answer, nil
 	}
 	for _, p := range a.Drop {
-		if row := e.live(p.Job, p.Worker, p.Token); row != nil {
+		row, seat := e.live(p.Job, p.Worker, p.Token), m.jobs.seats[p.Worker]
+		if row != nil && seat != nil && seat.State == store.SeatTaken {
+			answer.Refused = append(answer.Refused, store.Refused{
+				Place: p, Reason: "the worker is there",
+			})
+		} else if row != nil {
 			m.over(e, row)
 		}
 	}
@@ -278,8 +283,12 @@ func (m *Model) Seat(ctx context.Context, r store.SeatRequest) (store.Seated, er
 		s.Joined = now
 		s.Before = nil
 		s.Used = 0
+		s.Overlap = 0
 		if old != nil {
-			s.Before, s.Used = old.Before, old.Used
+			s.Before, s.Used, s.Overlap = old.Before, old.Used, old.Overlap
+			if r.Overlap > 0 && old.State == s.State && old.Node.Node != s.Node.Node {
+				s.Overlap = now + r.Overlap.Microseconds()
+			}
 			if old.State == s.State {
 				s.Since = old.Since
 			}

@@ -160,7 +160,7 @@ func told[T any](list []T) string {
 func (w *walk) seat() {
 	j := &w.job
 	n := w.nodes[max(j.luck.IntN(len(w.nodes)+2)-2, 0)] // mostly at the first
-	r := store.SeatRequest{Holder: n.Holder}
+	r := store.SeatRequest{Holder: n.Holder, Overlap: time.Duration(j.luck.IntN(2)) * time.Second}
 	for _, worker := range walkWorkers {
 		incarnation := fmt.Sprint(len(w.lines) / (200 + j.luck.IntN(100)))
 		s := store.Seat{
@@ -334,9 +334,10 @@ func (w *walk) auditJobs() {
 		}
 	}
 	for _, s := range b.Seats.Seats {
-		w.note("seat %s at %q %s since %d joined %d capacity %d used %d before %v draining %v silence %v",
-			s.Worker, s.Node.Node, s.State, s.Since-w.start,
-			s.Joined-w.start, s.Capacity, s.Used, s.Before, s.Draining, s.Silence)
+		w.note("seat %s at %q %s since %d joined %d capacity %d used %d before %v draining %v "+
+			"silence %v overlap %d", s.Worker, s.Node.Node, s.State, s.Since-w.start,
+			s.Joined-w.start, s.Capacity, s.Used, s.Before, s.Draining, s.Silence,
+			max(s.Overlap-w.start, -1))
 		if s.Used != used[s.Worker] {
 			w.breach("I5: %d of worker %s is in use, it is said to be %d", used[s.Worker], s.Worker,
 				s.Used)

@@ -127,7 +127,12 @@ func (t *Table) live(job, worker string, token int64) *entry {
 // Assign does what a supervisor decided, and answers what it refused.
 func (t *Table) Assign(a *store.Assign) (refused []store.Refused) {
 	for _, p := range a.Drop {
-		if old := t.live(p.Job, p.Worker, p.Token); old != nil {
+		old, seat := t.live(p.Job, p.Worker, p.Token), t.Seats[p.Worker]
+		switch {
+		case old == nil:
+		case seat != nil && seat.State == store.SeatTaken:
+			refused = append(refused, store.Refused{Place: p, Reason: "the worker has come back"})
+		default:
 			t.end(old)
 		}
 	}

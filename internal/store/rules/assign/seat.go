@@ -3,6 +3,7 @@ package assign
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/rotahq/rota/internal/store"
 )
@@ -19,7 +20,7 @@ func Seats(
 		touched[seat.Worker] = true
 	}
 	for _, beat := range r.Taken {
-		seat, differs, late := Beat(known[beat.Worker], beat, r.Holder, now)
+		seat, differs, late := Beat(known[beat.Worker], beat, r.Holder, now, r.Overlap)
 		if late {
 			superseded = append(superseded, beat.Worker)
 		}
@@ -41,9 +42,11 @@ func Seats(
 }
 
 // Beat is a worker's seat after a beat at a node. old is its row, nil when it has none. A beat of
-// an incarnation that the row names as an earlier one changes nothing.
+// an incarnation that the row names as an earlier one changes nothing. A node that had the worker
+// until now may not know that it has it no more: for so long as overlap says. One whose name this
+// node has by now is gone.
 func Beat(
-	old *store.Seat, beat store.Seat, at store.Holder, now int64,
+	old *store.Seat, beat store.Seat, at store.Holder, now int64, overlap time.Duration,
 ) (seat store.Seat, changed, superseded bool) {
 	seat = beat
 	seat.Node = at
@@ -52,13 +55,17 @@ func Beat(
 	seat.Joined = now
 	seat.Before = nil
 	seat.Used = 0
+	seat.Overlap = 0
 	if old == nil {
 		return seat, true, false
 	}
 	if slices.Contains(old.Before, beat.Incarnation) {
 		return *old, false, true
 	}
-	seat.Before, seat.Used = old.Before, old.Used
+	seat.Before, seat.Used, seat.Overlap = old.Before, old.Used, old.Overlap
+	if overlap > 0 && old.State == store.SeatTaken && old.Node.Node != at.Node {
+		seat.Overlap = now + overlap.Microseconds()
+	}
 	if old.State == store.SeatTaken {
 		seat.Since = old.Since
 	}

@@ -3,6 +3,7 @@ package assign
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/rotahq/rota/internal/store"
 )
@@ -13,6 +14,8 @@ func TestABeatTakesASeat(t *testing.T) {
 		Labels: map[string]string{"k": "v"}, Groups: []string{"g"},
 		State: store.SeatTaken, Since: 10, Joined: 5,
 	}
+	moved := old
+	moved.Overlap = 50
 	elsewhere := store.Holder{Node: "b", Token: 7}
 	with := func(change func(*store.Seat)) store.Seat {
 		s := old
@@ -48,8 +51,11 @@ func TestABeatTakesASeat(t *testing.T) {
 			s.Groups = []string{"g", "h"}
 		}), home, with(func(s *store.Seat) { s.Groups = []string{"g", "h"} }), true, false},
 		{"at another node", &old, old, elsewhere, with(func(s *store.Seat) {
-			s.Node = elsewhere
+			s.Node, s.Overlap = elsewhere, 1099
 		}), true, false},
+		{"at the next start of its node", &old, old, store.Holder{Node: home.Node, Token: 8},
+			with(func(s *store.Seat) { s.Node.Token = 8 }), true, false},
+		{"as before, and it has come from elsewhere", &moved, old, home, moved, false, false},
 		{"of the next incarnation", &old, with(func(s *store.Seat) { s.Incarnation = "3" }), home,
 			with(func(s *store.Seat) {
 				s.Incarnation, s.Before, s.Joined = "3", []string{"2", "1", "0"}, 99
@@ -58,7 +64,7 @@ func TestABeatTakesASeat(t *testing.T) {
 			s.Incarnation = "0"
 		}), elsewhere, old, false, true},
 	} {
-		got, changed, superseded := Beat(c.old, c.beat, c.at, 99)
+		got, changed, superseded := Beat(c.old, c.beat, c.at, 99, time.Millisecond)
 		if !reflect.DeepEqual(got, c.want) || changed != c.changed || superseded != c.superseded {
 			t.Errorf("a beat %s: got %+v changed %v superseded %v, want %+v", c.what, got, changed,
 				superseded, c.want)
@@ -69,7 +75,7 @@ func TestABeatTakesASeat(t *testing.T) {
 func TestAWorkerThatWasAwayIsBackSince(t *testing.T) {
 	for _, state := range []store.SeatState{store.SeatSilent, store.SeatLeft, store.SeatOrphan} {
 		old := store.Seat{Worker: "w", Incarnation: "1", State: state, Since: 10, Joined: 5}
-		got, changed, _ := Beat(&old, old, home, 99)
+		got, changed, _ := Beat(&old, old, home, 99, 0)
 		if !changed || got.State != store.SeatTaken || got.Since != 99 || got.Joined != 5 {
 			t.Errorf("%s: got %+v", state, got)
 		}
