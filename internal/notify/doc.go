@@ -3,7 +3,7 @@
 //
 // A [Sender] reads the event log of the store behind what each notifier was served, sends one
 // message for each event that the notifier is on, and advances. Events and notifiers are values of
-// package rows; how to write to whom is known here alone.
+// package store; how to write to whom is known here alone.
 //
 // # Guarantees
 //

@@ -381,6 +381,46 @@ func TestLateRoundTakesNobodyBack(t *testing.T) {
 	})
 }
 
+// A late round takes a worker back for a beat from before it went to another node: what that gave
+// it, the beat could not name.
+func TestLateRoundEndsNothingThatAnotherNodeGave(t *testing.T) {
+	inSteps(t, func(d *stepped) {
+		d.group("g", 0)
+		d.addWorkers(1, 60)
+		b := task.Beat{
+			Worker: "w0000", Incarnation: "i", Version: "1", Capacity: 60, Groups: []string{"g"},
+		}
+		first := d.sessions
+		first.Hear(&b)
+		d.sit("n2")
+		d.obey("w0000", 60)
+		d.jobs("g", 1)
+		s := d.supervisor("g", "n2")
+		d.must(s.Round(d.t.Context(), time.Now()))
+		time.Sleep(beat)
+		for range 3 {
+			d.must(d.cache.Look(d.t.Context()))
+			d.must(s.Round(d.t.Context(), time.Now()))
+		}
+		if o := d.obey("w0000", 60); len(d.stand("g")) != 1 || len(o.End) > 0 {
+			t.Fatalf("%+v are assigned, orders %+v", d.stand("g"), o)
+		}
+		d.jobs("g", 0)
+		d.must(d.cache.Look(d.t.Context()))
+		d.must(s.Round(d.t.Context(), time.Now()))
+		if a := d.stand("g"); len(a) != 1 || a[0].State != task.JobEnding {
+			t.Fatalf("%+v, want it to be ending", a)
+		}
+		d.must(first.Round(d.t.Context(), time.Now()))
+		if seat := d.seat("w0000"); seat.Node.Node != "n1" {
+			t.Fatalf("it sits at %q, want n1, whose round was late", seat.Node.Node)
+		}
+		if a := d.stand("g"); len(a) != 1 {
+			t.Error("what another node gave it has ended by a beat from before that")
+		}
+	})
+}
+
 // Who may have been at another node since its last beat here is answered when the store has said
 // that it is here.
 func TestWhoReturnsWaitsForARound(t *testing.T) {
