@@ -58,7 +58,8 @@ type Config struct {
 	// Beat is the time between rounds. Default 1 s.
 	Beat time.Duration
 	// Lease is how long the node is believed to live after its last sign. Default 10 s, at least
-	// three beats.
+	// three beats. All nodes of a cluster have the same: by it they tell how long another one may
+	// go on answering a worker that has gone elsewhere.
 	Lease time.Duration
 	// StopGrace is how long a stopping node waits for its own handlers before it ends their
 	// contexts. Default 30 s.

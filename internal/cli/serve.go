@@ -104,7 +104,7 @@ gets. A drained node finishes what it runs and takes nothing new.`,
 		"what a new cluster begins with: `auto`, or manual = keys are given back above the cap only (default auto)")
 	f.DurationVar(&c.Beat, "beat", time.Second, "one turn of the heartbeat")
 	f.DurationVar(&c.Lease, "lease", 10*time.Second,
-		"how long the node counts as alive after its last beat; at least three beats")
+		"how long the node counts as alive after its last beat: the same at all nodes, at least three beats")
 	f.DurationVar(&c.Warmup, "warmup", 0,
 		"how long at most to wait for workers before groups are assigned (default what each group says, 30s)")
 	f.StringVar(&c.SourceFolder, "source-folder", "",
