@@ -4,7 +4,6 @@
 package counters
 
 import (
-	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Counters is what changed in one queue: differences, so that those of one minute add up.
+// Counters is what changed in one queue: differences, so that those of many transactions add up.
 type Counters struct {
 	// less what is deleted: their sums are what the tables hold
 	Submitted, Done, Dead, Cancelled int64
@@ -58,35 +57,22 @@ func (t *Counters) Gone(s task.State) {
 // Unfinished is how many tasks are neither final nor deleted.
 func (t *Counters) Unfinished() int64 { return t.Submitted - t.Done - t.Dead - t.Cancelled }
 
-// Always is the minute of what is not told apart by the minute: deletions, which do not change what
-// a minute saw, and what is old.
-const Always = 0
+// Changes are those of one transaction, by queue.
+type Changes map[string]*Counters
 
-// Key is a queue and a minute since 1970.
-type Key struct {
-	Queue  string
-	Minute int64
-}
-
-// Changes are those of one transaction.
-type Changes map[Key]*Counters
-
-// Of is where what happens in a queue in a minute is counted.
-func (t Changes) Of(queue string, minute int64) *Counters {
-	k := Key{queue, minute}
-	if t[k] == nil {
-		t[k] = new(Counters)
+// Of is where what happens in a queue is counted.
+func (t Changes) Of(queue string) *Counters {
+	if t[queue] == nil {
+		t[queue] = new(Counters)
 	}
-	return t[k]
+	return t[queue]
 }
 
 // All yields those in which anything changed, sorted, as every write of many is.
-func (t Changes) All() iter.Seq2[Key, *Counters] {
-	return func(yield func(Key, *Counters) bool) {
-		for _, k := range slices.SortedFunc(maps.Keys(t), func(a, b Key) int {
-			return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Minute, b.Minute))
-		}) {
-			if *t[k] != (Counters{}) && !yield(k, t[k]) {
+func (t Changes) All() iter.Seq2[string, *Counters] {
+	return func(yield func(string, *Counters) bool) {
+		for _, queue := range slices.Sorted(maps.Keys(t)) {
+			if *t[queue] != (Counters{}) && !yield(queue, t[queue]) {
 				return
 			}
 		}

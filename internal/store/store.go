@@ -246,6 +246,7 @@ type Report struct {
 	Queue string
 	Token task.Token
 	Step  Step
+	Ready int64 // since when the task might run that was handed out; 0 = not known. For the history
 	Move  *Move // with Step.Base = Token.Seq + 1: the span of its own that the task moves into
 	// Notice is submitted in the same transaction, with a free span, if the report is recorded, and
 	// not otherwise: the final notice of a task that dies of it. nil = none.

@@ -287,11 +287,12 @@ func (t *tx) follow(
 		f := a.f
 		switch a.step.Kind {
 		case task.KindCancelled:
-			counts.at(f.Queue).Cancelled++
+			counts.Of(f.Queue).Cancelled++
+			counts.history.Cancelled(a.step.Finished, f.Queue, f.Stage)
 		case task.KindRemoved:
-			counts.undone(f.Queue).Gone(acted[a.i].Was)
+			counts.Of(f.Queue).Gone(acted[a.i].Was)
 		case task.KindReplayed:
-			*counts.at(f.Queue).Final(acted[a.i].Was)--
+			*counts.Of(f.Queue).Final(acted[a.i].Was)--
 			replayed.add(f.ID, f.Seq+1)
 		}
 		if f.Running != nil {
@@ -311,7 +312,7 @@ func (t *tx) follow(
 				}})
 		}
 	}
-	list := counts.queries(t.clock())
+	list := counts.queries()
 	if len(over.batch) > 0 {
 		list = append(list, tell(deleteRunning, over.batch, over.n, over.seq))
 	}

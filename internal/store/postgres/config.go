@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/rotahq/rota/internal/history"
 )
 
 // Config of a store. Only DSN is needed.
@@ -35,7 +37,7 @@ type Config struct {
 	// how long tasks may be kept beyond a retention four times as long, so that whole partitions
 	// are dropped; 0 = Partition and an hour, < 0 = never
 	Linger  time.Duration
-	Minutes time.Duration // how long statistics are kept by the minute; 0 = 48 h
+	History history.Kept // how long the history is kept; 0 = a day and 90 days
 
 	// What a database or a pooler in between may lack. a pooler hands connections out by the
 	// transaction: nothing is kept in a session, so nothing is prepared nor listened for
@@ -96,8 +98,8 @@ func (c *Config) complete() (*pgxpool.Config, error) {
 	if c.Partition != 0 && c.Partition < time.Minute {
 		errs = append(errs, errors.New("partition: must be a minute at least"))
 	}
-	if c.Minutes < 0 {
-		errs = append(errs, errors.New("minutes: must not be negative"))
+	if c.History.Minutes < 0 || c.History.Hours < 0 {
+		errs = append(errs, errors.New("history: must not be negative"))
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -106,7 +108,7 @@ func (c *Config) complete() (*pgxpool.Config, error) {
 	c.Timeout = orDefault(c.Timeout, 30*time.Second)
 	c.Partition = orDefault(c.Partition, 24*time.Hour)
 	c.Linger = max(orDefault(c.Linger, c.Partition+time.Hour), 0)
-	c.Minutes = orDefault(c.Minutes, 48*time.Hour)
+	c.History = c.History.Complete()
 	c.NoNotify = c.NoNotify || c.Pooler
 	return conf, errors.Join(errs...)
 }

@@ -12,8 +12,10 @@
 //	task (batch, n: stage, context) <-----| a run of tasks              running (batch, n, seq: token of an old hand-out)
 //	task_key (queue, key)                                               blob, log, log_size (batch, n, ...)
 //
-//	lease (name: holder, token, until)    queue (name: configuration)    stat (queue, minute: differences)
+//	lease (name: holder, token, until)    queue (name: configuration)    stat (queue: differences)
 //	event (seq: what happened)            notifier (name: who is told)   large (name: a long text)
+//
+//	history (minutes, at, worker, queue, stage: what was done)    history_change (what is not in it yet)
 //
 //	job_group (name: id, configuration, version)    seat (worker: node, capacity, used)
 //	   | 1..n                                             | 1..n
@@ -73,11 +75,14 @@
 // # Counting
 //
 // Each transaction inserts what it changed into stat, a row for each queue; nobody waits for
-// anybody. The rows of minutes that are over are added up once a minute, in pieces, to one row for
-// each queue, after stat_minute has noted what a queue did in which minute: so counting reads what
-// came in the last minute and a row for each queue, and a minute costs what was done in it, however
-// many are kept (stat.go). The sums over a queue are exactly what the tables hold, which makes
-// counts cheap (count.go).
+// anybody. Once a minute the rows of a queue are added up to one, in pieces: so counting reads what
+// came in the last minute and a row for each queue, and a minute costs what was done in it
+// (stat.go). The sums over a queue are exactly what the tables hold, which makes counts cheap
+// (count.go).
+//
+// What happened by the minute and by the hour is history: with stat each transaction inserts what
+// it changed into history_change, one row, and every few seconds one node at a time adds these rows
+// up (history.go).
 //
 // # Hints
 //

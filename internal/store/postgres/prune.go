@@ -32,7 +32,12 @@ type pruner struct {
 	blobs string // the last blob that was looked at
 	sweep int64  // no look at blobs before
 	ahead int64  // no look for missing partitions before
-	retry int64  // no look for partitions that are over before
+	// no adding up of the history before, and none of statistics; owned by whoever adds up
+	folded, tidied int64
+	// the queues that had ready or running tasks when it was last noted how many there are; owned
+	// by whoever adds up
+	sampled map[string]bool
+	retry   int64 // no look for partitions that are over before
 	// no reading of a partition before, by its suffix: too much of it was to be kept
 	later map[string]int64
 
@@ -124,8 +129,8 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 		if p.ahead, err = s.makeAhead(ctx, now); err != nil {
 			return pruned, fmt.Errorf("make partitions: %w", err)
 		}
-		s.rollUpBeside(ctx, now)
 	}
+	s.tidyBeside(ctx, now)
 	if now >= p.rest && pruned < limit {
 		n, err := s.pruneTasks(ctx, now, limit-pruned)
 		pruned += n
@@ -479,7 +484,7 @@ func (t *tx) drop(ctx context.Context, list []fact, blobs *[]string, last ...que
 		if f.Base == store.Final {
 			state = f.Kind.Leaves()
 		}
-		counts.undone(f.Queue).Gone(state)
+		counts.Of(f.Queue).Gone(state)
 	}
 	batches, ns := idColumns(ids)
 	queries := []query{ask(dropBlobs, func(r row) error {
@@ -492,5 +497,5 @@ func (t *tx) drop(ctx context.Context, list []fact, blobs *[]string, last ...que
 		markGaps} {
 		queries = append(queries, tell(text, batches, ns))
 	}
-	return t.finish(ctx, append(append(queries, counts.queries(t.clock())...), last...)...)
+	return t.finish(ctx, append(append(queries, counts.queries()...), last...)...)
 }

@@ -222,7 +222,7 @@ func (s *Store) remains(
 				return err
 			}
 			rest.others += n
-			if d := rest.gone.undone(queue); task.Kind(kind) != task.KindRemoved {
+			if d := rest.gone.Of(queue); task.Kind(kind) != task.KindRemoved {
 				// those were counted when they were removed
 				d.Submitted -= n
 				*d.Final(task.Kind(kind).Leaves()) -= n
@@ -346,7 +346,7 @@ func (s *Store) swap(ctx context.Context, p partition, rest remains) error {
 			}
 		}
 		return t.finish(ctx,
-			append(gone.queries(t.clock()), tell(markAllGaps, p.from, p.to),
+			append(gone.queries(), tell(markAllGaps, p.from, p.to),
 				tell(dropAllRuns, p.from, p.to))...)
 	})
 }
@@ -375,14 +375,14 @@ func (t *tx) stillKept(ctx context.Context, p partition, rest remains) ([]task.I
 		return nil, stats{}, err
 	}
 	tasks, gone := rest.tasks, newStats()
-	for k, d := range rest.gone.Changes {
-		*gone.Of(k.Queue, k.Minute) = *d
+	for queue, d := range rest.gone.Changes {
+		*gone.Of(queue) = *d
 	}
 	for i := range found {
 		if f := &found[i]; f.Base != store.Final {
 			tasks = append(tasks, f.ID)
-			gone.undone(f.Queue).Submitted++
-			gone.undone(f.Queue).Dead++
+			gone.Of(f.Queue).Submitted++
+			gone.Of(f.Queue).Dead++
 		}
 	}
 	return tasks, gone, nil

@@ -488,7 +488,8 @@ func (d *settlement) consequences(
 		if d.verdicts[i] != task.Recorded {
 			continue
 		}
-		counts.at(r.Queue).Settled(&r.Step)
+		counts.Of(r.Queue).Settled(&r.Step)
+		counts.history.Settled(r.Queue, r.Ready, &r.Step)
 		blobs.add(r.ID, r.Step.Context, r.Step.Result)
 		if running {
 			over.add(r.ID, r.Token.Seq)
@@ -500,7 +501,7 @@ func (d *settlement) consequences(
 			moves = append(moves, moved{r.ID, r.Token.Seq, r.Queue, *r.Move})
 		}
 	}
-	list := append(counts.queries(d.clock()), blobs.queries()...)
+	list := append(counts.queries(), blobs.queries()...)
 	if len(over.batch) > 0 {
 		list = append(list, tell(deleteRunning, over.batch, over.n, over.seq))
 	}

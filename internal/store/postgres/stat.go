@@ -6,101 +6,76 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/counters"
+	"github.com/rotahq/rota/internal/history"
 )
 
-// stats are the differences of one transaction. They become rows in the same transaction as the
-// facts they count, so they are exact. The rows are new ones: transactions that would change the
-// same row would wait for one another's commit.
-type stats struct{ counters.Changes }
+// stats are what one transaction changed in the counts of queues, and what it adds to the history.
+// Both become rows in the same transaction as the facts that they count, so they are exact. The
+// rows are new ones: transactions that would change the same row would wait for one another's
+// commit.
+type stats struct {
+	counters.Changes
+	history *history.Changes
+}
 
-func newStats() stats { return stats{counters.Changes{}} }
+func newStats() stats { return stats{counters.Changes{}, new(history.Changes)} }
 
-// thisMinute is known by the store's clock, when it is written.
-const thisMinute = -1
-
-// at is where what happens in a queue now is counted.
-func (s stats) at(queue string) *counters.Counters { return s.Of(queue, thisMinute) }
-
-// undone is where deletions are counted: they do not change what a minute saw.
-func (s stats) undone(queue string) *counters.Counters { return s.Of(queue, counters.Always) }
-
-const insertStats = `INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs,
-retried, lost)
-SELECT queue, CASE WHEN minute = -1 THEN rota.micros($10) / 60000000
-ELSE minute END, submitted, done, dead, cancelled, runs, retried, lost
+const insertStats = `WITH changed AS (
+  INSERT INTO rota.history_change (body) SELECT $9::bytea WHERE $9::bytea IS NOT NULL)
+INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
+SELECT queue, 0, submitted, done, dead, cancelled, runs, retried, lost
 FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
-$7::bigint[], $8::bigint[], $9::bigint[])
-  d (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)`
+$7::bigint[], $8::bigint[]) d (queue, submitted, done, dead, cancelled, runs, retried, lost)`
 
 // queries writes the differences.
-func (s stats) queries(clock any) []query {
+func (s stats) queries() []query {
 	var queues []string
-	var minutes []int64
 	var columns [7][]int64
-	for k, d := range s.All() {
-		queues = append(queues, k.Queue)
-		minutes = append(minutes, k.Minute)
+	for queue, d := range s.All() {
+		queues = append(queues, queue)
 		for i, v := range [...]int64{d.Submitted, d.Done, d.Dead, d.Cancelled, d.Runs, d.Retried,
 			d.Lost} {
 			columns[i] = append(columns[i], v)
 		}
 	}
-	if len(queues) == 0 {
+	body := s.history.Encode()
+	if len(queues) == 0 && body == nil {
 		return nil
 	}
 	return []query{
-		tell(insertStats, queues, minutes, columns[0], columns[1], columns[2], columns[3],
-			columns[4], columns[5], columns[6], clock),
+		tell(insertStats, queues, columns[0], columns[1], columns[2], columns[3], columns[4],
+			columns[5], columns[6], body),
 	}
 }
 
 const (
-	// manyStats lists the queues that have more than one row of before the minute $1, and how many.
-	manyStats = `SELECT queue, count(*) FROM rota.stat WHERE minute < $1
-GROUP BY queue HAVING count(*) > 1 OR max(minute) > 0`
+	// manyStats lists the queues that have more than one row, and how many.
+	manyStats = `SELECT queue, count(*) FROM rota.stat GROUP BY queue HAVING count(*) > 1`
 
-	// addUp makes one row of a piece of those that queues have of before the minute $2. Minutes
-	// from $3 on are noted in stat_minute. Who adds up rows of the same queue at the same time has
-	// others.
+	// addUp makes one row of a piece of those that queues have. Who adds up rows of the same queue
+	// at the same time has others.
 	addUp = `WITH gone AS (
   DELETE FROM rota.stat WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM rota.stat WHERE queue = ANY($1::text[]) AND minute < $2 ORDER BY queue, minute
-    LIMIT $4 FOR UPDATE SKIP LOCKED)) RETURNING *),
-noted AS (
-  INSERT INTO rota.stat_minute AS m (minute, queue, submitted, done, dead, cancelled, runs, retried,
-  lost)
-  SELECT minute, queue, sum(submitted), sum(done), sum(dead), sum(cancelled), sum(runs),
-  sum(retried), sum(lost)
-  FROM gone WHERE minute >= $3 GROUP BY 1, 2 ORDER BY 1, 2
-  ON CONFLICT (minute, queue)
-  DO UPDATE SET submitted = m.submitted + excluded.submitted, done = m.done + excluded.done,
-    dead = m.dead + excluded.dead, cancelled = m.cancelled + excluded.cancelled,
-    runs = m.runs + excluded.runs,
-    retried = m.retried + excluded.retried, lost = m.lost + excluded.lost)
+    SELECT ctid FROM rota.stat WHERE queue = ANY($1::text[]) ORDER BY queue
+    LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING *)
 INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
 SELECT queue, 0, sum(submitted), sum(done), sum(dead), sum(cancelled), sum(runs), sum(retried),
 sum(lost) FROM gone GROUP BY queue`
-
-	// dropMinutes deletes a piece of the minutes before $1.
-	dropMinutes = `WITH gone AS (
-  DELETE FROM rota.stat_minute WHERE ctid = ANY(ARRAY(SELECT ctid FROM rota.stat_minute
-  WHERE minute < $1 ORDER BY minute, queue LIMIT $2)) RETURNING 1)
-SELECT count(*) FROM gone`
 )
 
-// statPiece is how many rows of statistics one transaction adds up or deletes.
+// statPiece is how many rows of statistics one transaction adds up.
 const statPiece = 5000
 
-// rollUpBeside adds up statistics: while the caller waits, and beside it when that takes longer
-// than ctx allows. A failure is logged; what is left is added up with the next minute.
-func (s *Store) rollUpBeside(ctx context.Context, now int64) {
+// tidyBeside adds up statistics and the history: while the caller waits, and beside it when that
+// takes longer than ctx allows. A failure is logged; what is left is added up the next time.
+func (s *Store) tidyBeside(ctx context.Context, now int64) {
 	p := &s.pruner
-	if p.adding == nil {
+	if p.adding == nil && now >= p.folded {
 		done := make(chan struct{})
 		p.adding = done
 		s.works.Go(func() {
 			defer close(done)
-			if err := s.rollUp(s.life, now); err != nil && s.life.Err() == nil {
+			if err := s.tidy(s.life, now); err != nil && s.life.Err() == nil {
 				s.conf.Log.Warn("statistics are not added up for now", "error", err)
 			}
 		})
@@ -116,27 +91,49 @@ func (s *Store) rollUpBeside(ctx context.Context, now int64) {
 	}
 }
 
-// rollUp adds up the rows of minutes that are over: afterwards each queue has one, so that counting
-// reads few. It reads and writes what came since the last time, whatever is kept of older minutes:
-// 1,000 queues that all did something cost some 2,000 rows a minute.
-func (s *Store) rollUp(ctx context.Context, now int64) error {
-	this := now / time.Minute.Microseconds()
-	oldest := max(this-int64(s.conf.Minutes/time.Minute), 1)
-	pieces, err := s.statPieces(ctx, this)
+// tidy adds up the history, and once a minute the statistics; then it also notes how many tasks
+// there are, and deletes what is old.
+func (s *Store) tidy(ctx context.Context, now int64) error {
+	p := &s.pruner
+	began := time.Now()
+	defer func() {
+		p.folded = now + max(foldEvery, foldRest*time.Since(began)).Microseconds()
+	}()
+	if err := s.fold(ctx, now); err != nil {
+		return fmt.Errorf("add up the history: %w", err)
+	}
+	if now < p.tidied {
+		return nil
+	}
+	p.tidied = now + time.Minute.Microseconds()
+	if err := s.rollUp(ctx); err != nil {
+		return fmt.Errorf("add up: %w", err)
+	}
+	if err := s.sample(ctx, now); err != nil {
+		return fmt.Errorf("note how many tasks there are: %w", err)
+	}
+	return s.forgetHistory(ctx, now)
+}
+
+// rollUp adds up the rows that came: afterwards each queue has one, so that counting reads few. It
+// reads and writes what came since the last time: 1,000 queues that all did something cost some
+// 1,000 rows a minute.
+func (s *Store) rollUp(ctx context.Context) error {
+	pieces, err := s.statPieces(ctx)
 	if err != nil {
 		return err
 	}
 	for _, p := range pieces {
 		for left := p.rows; left > 0; left -= statPiece {
 			err := s.write(ctx, func(ctx context.Context, t *tx) error {
-				return t.finish(ctx, tell(addUp, p.queues, this, oldest, statPiece))
+				return t.finish(ctx, tell(addUp, p.queues, statPiece))
 			})
 			if err != nil {
-				return fmt.Errorf("add up: %w", err)
+				return err
 			}
 		}
 	}
-	return s.forgetMinutes(ctx, oldest)
+	return nil
 }
 
 // statsOf are queues whose rows are added up together.
@@ -147,7 +144,7 @@ type statsOf struct {
 
 // statPieces shares out what is to be added up: as many queues to a piece as have statPiece rows
 // together, or one that has more.
-func (s *Store) statPieces(ctx context.Context, this int64) (list []statsOf, err error) {
+func (s *Store) statPieces(ctx context.Context) (list []statsOf, err error) {
 	err = s.glance(ctx, ask(manyStats, func(r row) error {
 		var queue string
 		var n int64
@@ -160,23 +157,6 @@ func (s *Store) statPieces(ctx context.Context, this int64) (list []statsOf, err
 			list = append(list, statsOf{[]string{queue}, n})
 		}
 		return nil
-	}, this))
+	}))
 	return list, err
-}
-
-// forgetMinutes deletes the minutes that are kept no longer.
-func (s *Store) forgetMinutes(ctx context.Context, oldest int64) error {
-	old := false
-	err := s.glance(ctx,
-		ask(`SELECT EXISTS (SELECT FROM rota.stat_minute WHERE minute < $1)`, func(r row) error {
-			return r.Scan(&old)
-		}, oldest))
-	for n := int64(statPiece); err == nil && old && n == statPiece; {
-		err = s.write(ctx, func(ctx context.Context, t *tx) error {
-			return t.finish(ctx, ask(dropMinutes, func(r row) error {
-				return r.Scan(&n)
-			}, oldest, statPiece))
-		})
-	}
-	return err
 }

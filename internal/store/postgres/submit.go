@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -174,6 +175,7 @@ type loading struct {
 	spans spanColumns
 	blobs blobColumns
 	count map[string]int64 // tasks, by queue
+	since history.Changes  // what they add to the history
 	held  bool             // some spans are wanted by the submitter
 }
 
@@ -230,6 +232,7 @@ func newLoading(batches []store.Batch) *loading {
 func (l *loading) add(b *store.Batch, tasks []store.Task) {
 	l.made = append(l.made, made{batch: b, tasks: tasks})
 	l.count[b.Queue] += int64(len(tasks))
+	l.since.Submitted(b.Created, b.Queue, tasks)
 	c := &l.tasks
 	c.batch, c.n = slices.Grow(c.batch, len(tasks)), slices.Grow(c.n, len(tasks))
 	c.stage, c.context = slices.Grow(c.stage, len(tasks)), slices.Grow(c.context, len(tasks))
@@ -334,8 +337,10 @@ spans AS (
   CROSS JOIN LATERAL (SELECT n.hold = 1 AND EXISTS (SELECT FROM me) AS mine) g),
 counts AS (
   INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
-  SELECT c.queue, (SELECT now FROM clock) / 60000000, c.submitted, 0, 0, 0, 0, 0, 0
-  FROM unnest($29::text[], $30::bigint[]) c (queue, submitted))
+  SELECT c.queue, 0, c.submitted, 0, 0, 0, 0, 0, 0
+  FROM unnest($29::text[], $30::bigint[]) c (queue, submitted)),
+changed AS (
+  INSERT INTO rota.history_change (body) SELECT $33::bytea WHERE $33::bytea IS NOT NULL)
 SELECT now, EXISTS (SELECT FROM me) FROM clock`
 
 // queries inserts what is loaded, with the tasks or without.
@@ -375,7 +380,7 @@ func (l *loading) queries(
 			batches, c.n, stages, c.context, c.key, c.groupKey, c.attempts, c.timeout,
 			p.id, p.batch, p.lo, p.hi, p.queue, p.rank, p.due, p.size, p.gaps, p.hold, names,
 			counts,
-			batch, stage))
+			batch, stage, l.since.Encode()))
 	return append(list, l.blobs.queries()...)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -397,9 +398,10 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 	}{
 		{"newer tables", nil, "", Config{}, nil}, // made by the first Open
 		{"nothing at all", nil, "", Config{
-			Schema: "No", Connections: 1, Minutes: -1, Partition: 1, Timeout: -1,
+			Schema: "No", Connections: 1, History: history.Kept{Minutes: -1}, Partition: 1,
+			Timeout: -1,
 		},
-			[]string{"schema:", "connections:", "minutes:", "partition:", "timeout:"}},
+			[]string{"schema:", "connections:", "history:", "partition:", "timeout:"}},
 		{"no right to make a schema", []string{"CREATE ROLE poor LOGIN"}, "poor", Config{},
 			[]string{`CREATE SCHEMA rota AUTHORIZATION "poor";`}},
 		{"no right in the schema", []string{"CREATE SCHEMA rota"}, "poor", Config{},

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
@@ -54,74 +55,73 @@ func TestEmptyStoreHasNoRowsLeft(t *testing.T) {
 	}
 }
 
-func TestOldMinutesAddUp(t *testing.T) {
+// Counting reads one row of a queue, and what transactions changed is added up to few rows of the
+// history, which go when they are kept no longer.
+func TestHistoryIsAddedUpAndForgotten(t *testing.T) {
 	clock := storetest.NewClock()
-	c := join(t, open(t, Config{Now: clock.Now, Minutes: time.Hour}))
+	kept := history.Kept{Minutes: time.Hour, Hours: 3 * time.Hour}
+	c := join(t, open(t, Config{Now: clock.Now, History: kept}))
 	for range 5 {
 		c.settle(c.submit(c.batch(10, 10, true)))
 		clock.Advance(time.Minute)
 	}
-	const rowsOfStat = "SELECT count(*) FROM rota.stat"
-	if got := c.count(rowsOfStat); got != 10 {
-		t.Errorf("got %d rows for ten transactions", got)
+	rows := func(what string, stat, changes, minutes, hours int64) {
+		t.Helper()
+		for query, want := range map[string]int64{
+			"SELECT count(*) FROM rota.stat":                             stat,
+			"SELECT sum(submitted + done + runs)::bigint FROM rota.stat": 150,
+			"SELECT count(*) FROM rota.history_change":                   changes,
+			"SELECT count(*) FROM rota.history WHERE minutes = 1":        minutes,
+			"SELECT count(*) FROM rota.history WHERE minutes = 60":       hours,
+		} {
+			if got := c.count(query); got != want {
+				t.Errorf("%s: %s: %d, want %d", what, query, got, want)
+			}
+		}
 	}
+	rows("before", 10, 10, 0, 0)
 	c.prune()
-	if got := c.count(rowsOfStat); got != 1 {
-		t.Errorf("got %d rows that counting reads, want one", got)
-	}
-	if got := c.count("SELECT count(*) FROM rota.stat_minute"); got != 5 {
-		t.Errorf("got %d rows for five minutes", got)
-	}
-	if got := c.count(
-		"SELECT sum(submitted + done + runs)::bigint FROM rota.stat_minute",
-	); got != 150 {
-		t.Errorf("the minutes have %d of 50 tasks submitted, run and done", got)
-	}
+	rows("added up", 1, 0, 5*4, 4) // all, the queue, its stage and the worker
 	clock.Advance(2 * time.Hour)
 	c.prune()
-	if got := c.count(rowsOfStat); got != 1 {
-		t.Errorf("got %d rows after two hours, want one", got)
-	}
-	if got := c.count("SELECT count(*) FROM rota.stat_minute"); got != 0 {
-		t.Errorf("%d minutes are kept after two hours", got)
-	}
+	rows("two hours later", 1, 0, 0, 4)
+	clock.Advance(2 * time.Hour)
+	c.prune()
+	rows("four hours later", 1, 0, 0, 0)
 	c.counts(task.Counts{Done: 50})
 }
 
-// A minute costs what was done in it, however many are kept: once, all minutes of all queues were
-// written anew with each.
+// A minute costs what was done in it, however many queues there are and however many minutes are
+// kept.
 func TestAMinuteCostsWhatWasDoneInIt(t *testing.T) {
 	const queues = 40
 	clock := storetest.NewClock()
 	dsn := pgtest.Shared(t).Database(t)
 	c := join(t, open(t, Config{DSN: dsn, Now: clock.Now}))
 	for minute := range 5 {
-		runSQL(t, dsn, fmt.Sprintf(`INSERT INTO rota.stat SELECT 'q' || q, %d, 1, 1, 0, 0, 1, 0, 0
-FROM generate_series(1, %d) q,
-  generate_series(1, 3)`, clock.Micros()/time.Minute.Microseconds(), queues))
+		var sub store.Submission
+		for q := range queues {
+			b := c.batch(3, 3, false)
+			b.Queue = fmt.Sprint("q", q)
+			sub.NewQueues = append(sub.NewQueues, b.Queue)
+			sub.Batches = append(sub.Batches, b)
+		}
+		must(c.Submit(t.Context(), sub))(t)
 		clock.Advance(time.Minute)
 		before := c.count("SELECT txid_current()")
 		c.prune()
 		wrote := c.count(fmt.Sprintf(`SELECT (SELECT count(*) FROM rota.stat
 WHERE xmin::text::bigint > %[1]d)
-  + (SELECT count(*) FROM rota.stat_minute WHERE xmin::text::bigint > %[1]d)`, before))
-		if wrote != 2*queues {
-			t.Errorf(
-				"minute %d: %d rows were written, want %d: the sum and the minute of each queue",
-				minute, wrote, 2*queues,
-			)
+  + (SELECT count(*) FROM rota.history WHERE xmin::text::bigint > %[1]d)`, before))
+		// the sum of each queue where there were two rows, and of all, each queue and each first
+		// stage the minute of submission, the hour, and the minute of the sample, which knows no
+		// stages
+		if want := int64(2*(1+2*queues) + 1 + queues + min(minute, 1)*queues); wrote != want {
+			t.Errorf("minute %d: %d rows were written, want %d", minute, wrote, want)
 		}
 	}
 	if n := c.count("SELECT count(*) FROM rota.stat"); n != queues {
 		t.Errorf("counting reads %d rows, want %d", n, queues)
-	}
-	before := c.count("SELECT txid_current()")
-	clock.Advance(time.Minute)
-	c.prune()
-	if n := c.count(
-		fmt.Sprintf("SELECT count(*) FROM rota.stat WHERE xmin::text::bigint > %d", before),
-	); n != 0 {
-		t.Errorf("%d rows were written after a minute in which nothing was done", n)
 	}
 }
 

@@ -55,8 +55,9 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 	switch a.Kind {
 	case task.KindCancelled:
 		t.stat(f.Queue).Cancelled++
+		t.history.Cancelled(t.now, f.Queue, f.Stage)
 	case task.KindRemoved:
-		t.undone(f.Queue).Gone(acted.Was)
+		t.stat(f.Queue).Gone(acted.Was)
 	case task.KindReplayed:
 		*t.stat(f.Queue).Final(acted.Was)--
 	}

@@ -32,6 +32,7 @@ func TestTasksThatComeTogetherShareTwoCommits(t *testing.T) {
 func TestIdleNodeWritesOneRowABeat(t *testing.T) {
 	c := join(t, open(t, Config{}))
 	c.submit(c.batch(10, 10, true))
+	c.prune() // the history notes once a minute how many tasks wait
 	ctx := t.Context()
 	lease := store.Lease{Name: "node/a", Token: c.holder.Token}
 	do := func(err error) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/rotahq/rota/internal/history"
 )
 
 // Config of a store. Only Path is needed.
@@ -19,8 +21,8 @@ type Config struct {
 	Reserve int64
 	// connections for views; 0 = 2. More than a few would starve the writer
 	Readers int
-	Waiting int           // calls that may wait for the writer before store.ErrBusy; 0 = 1,024
-	Minutes time.Duration // how long statistics are kept by the minute; 0 = 48 h
+	Waiting int          // calls that may wait for the writer before store.ErrBusy; 0 = 1,024
+	History history.Kept // how long the history is kept; 0 = a day and 90 days
 
 	crash    func(step string) // for tests: what a process leaves that dies here
 	logPages int64             // the log is emptied when it has so many; 0 = 4,000, which are 16 MB
@@ -53,8 +55,8 @@ func (c *Config) complete() error {
 	if c.Waiting < 0 {
 		errs = append(errs, errors.New("waiting: must not be negative"))
 	}
-	if c.Minutes < 0 {
-		errs = append(errs, errors.New("minutes: must not be negative"))
+	if c.History.Minutes < 0 || c.History.Hours < 0 {
+		errs = append(errs, errors.New("history: must not be negative"))
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -74,8 +76,6 @@ func (c *Config) complete() error {
 	if c.logPages == 0 {
 		c.logPages = 4000
 	}
-	if c.Minutes == 0 {
-		c.Minutes = 48 * time.Hour
-	}
+	c.History = c.History.Complete()
 	return errors.Join(errs...)
 }

@@ -12,7 +12,9 @@
 //	task (batch, n: stage, context) <-----| a run of tasks              running (batch, n, seq: token of an old hand-out)
 //	task_key (queue, key)                                               blob, log, log_size (batch, n, ...)
 //
-//	lease (name: holder, token, until)    queue (name: configuration)    stat (queue, minute: differences)
+//	lease (name: holder, token, until)    queue (name: configuration)    stat (queue: counts)
+//
+//	history (minutes, at, worker, queue, stage: what was done)    history_change (what is not in it yet)
 //
 //	job_group (name: id, configuration, version)    seat (worker: node, capacity, used)
 //	   | 1..n                                             | 1..n
@@ -36,11 +38,13 @@
 //
 // # Counting
 //
-// Each transaction adds what it changed to stat: one row per queue and minute. Deletions count
-// negatively, in the row of minute 0 into which the minutes that are over are added up, after
-// stat_minute has noted them, so counting reads two rows of a queue, and the sums over a queue are
-// exactly what the tables hold. That makes counts cheap: final states come from the sums, and only
-// tasks of spans that somebody holds or held are looked at one by one (count.go).
+// Each transaction adds what it changed to stat, which has a row for each queue. Deletions count
+// negatively, so the sums are exactly what the tables hold. That makes counts cheap: final states
+// come from the sums, and only tasks of spans that somebody holds or held are looked at one by one
+// (count.go).
+//
+// What happened by the minute and by the hour is history: each transaction inserts what it changed
+// into history_change, one row, and every few seconds Prune adds these rows up (history.go).
 //
 // # Jobs
 //

@@ -14,6 +14,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -304,8 +305,10 @@ func TestWhatADyingProcessLeftOfANewStoreIsReplaced(t *testing.T) {
 }
 
 func TestConfigNamesAllThatIsWrong(t *testing.T) {
-	_, err := Open(t.Context(), Config{Readers: -1, Waiting: -1, Minutes: -1})
-	for _, field := range []string{"path", "readers", "waiting", "minutes"} {
+	_, err := Open(t.Context(), Config{
+		Readers: -1, Waiting: -1, History: history.Kept{Minutes: -1},
+	})
+	for _, field := range []string{"path", "readers", "waiting", "history"} {
 		if err == nil || !strings.Contains(err.Error(), field+":") {
 			t.Errorf("got %v, want it to name %s", err, field)
 		}

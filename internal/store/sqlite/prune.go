@@ -32,7 +32,10 @@ type pruner struct {
 	sweep int64  // no look at blobs before
 
 	events int64 // no look at events before
-	tidied int64 // no adding up of statistics before
+	folded int64 // no adding up of the history before
+	tidied int64 // no sample for the history before
+	// the queues that had ready or running tasks when it was last noted how many there are
+	sampled map[string]bool
 }
 
 // pruneWalk is a walk in progress; it takes several calls when there is much to look at.
@@ -99,16 +102,7 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 			return pruned, fmt.Errorf("prune schedules: %w", err)
 		}
 	}
-	if now >= p.tidied {
-		all, err := s.rollUp(ctx, now)
-		switch {
-		case err != nil: // what is left is added up with the next minute
-			s.log.Warn("statistics are not added up for now", "error", err)
-			p.tidied = now + time.Minute.Microseconds()
-		case all:
-			p.tidied = now + time.Minute.Microseconds()
-		}
-	}
+	p.tidyHistory(ctx, s, now)
 	if now >= p.rest && pruned < limit {
 		n, err := s.pruneTasks(ctx, now, limit-pruned)
 		pruned += n
@@ -409,7 +403,7 @@ func (t *tx) drop(id task.ID, queue string, blobs []string) ([]string, error) {
 		return blobs, err
 	}
 	if !removed { // its removal was counted when it was asked for
-		t.undone(queue).Gone(state)
+		t.stat(queue).Gone(state)
 	}
 	err = t.each(blobsOf, func(st *sqlite.Stmt) bool {
 		blobs = append(blobs, st.ColumnText(0))

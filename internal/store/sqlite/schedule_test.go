@@ -39,6 +39,7 @@ func TestWhoLooksAfterSchedulesThatAreNotDueWritesNothing(t *testing.T) {
 	list := c.plans(10)
 	c.fired(c.firing(list, true))
 	c.settle(c.take())
+	c.prune() // the history adds up what was done
 	ctx := t.Context()
 	do := func(err error) {
 		t.Helper()

@@ -342,6 +342,7 @@ func (d *settler) follow(t *tx) error {
 			b.stat = t.stat(b.queue)
 		}
 		b.stat.Settled(&r.Step)
+		t.history.Settled(b.queue, r.Ready, &r.Step)
 		if b.running != nil && d.running(r) != nil {
 			if _, err := t.exec(deleteRunning, r.ID.Batch, r.ID.N, r.Token.Seq); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/rules"
@@ -53,13 +54,14 @@ func TestCountsAreWhatTheTablesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := storetest.NewClock()
 		s, err := Open(t.Context(), Config{
-			Path: filepath.Join(tempDir(t), "rota.db"), Now: clock.Now, Minutes: time.Hour,
+			Path: filepath.Join(tempDir(t), "rota.db"), Now: clock.Now,
+			History: history.Kept{Minutes: time.Hour},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		h := &history{T: t, s: s, clock: clock}
+		h := &life{T: t, s: s, clock: clock}
 		h.join()
 		t.Repeat(map[string]func(*rapid.T){
 			"submit": h.submit, "take": h.take, "settle": h.settle, "act": h.act, "give": h.give,
@@ -79,8 +81,8 @@ func tempDir(t *rapid.T) string {
 	return dir
 }
 
-// history is a store that random things happen to.
-type history struct {
+// life is a store that random things happen to.
+type life struct {
 	*rapid.T
 	s      *Store
 	clock  *storetest.Clock
@@ -90,13 +92,13 @@ type history struct {
 	held   []store.HeldSpan
 }
 
-func (h *history) must(err error) {
+func (h *life) must(err error) {
 	if err != nil {
 		h.Fatal(err)
 	}
 }
 
-func (h *history) join() {
+func (h *life) join() {
 	l, err := h.s.Acquire(h.Context(), "node/a", "a", 1000*time.Hour, nil)
 	h.must(err)
 	h.holder = store.Holder{Node: "a", Token: l.Token}
@@ -104,7 +106,7 @@ func (h *history) join() {
 
 var queueNames = []string{"p", "q"}
 
-func (h *history) submit(t *rapid.T) {
+func (h *life) submit(t *rapid.T) {
 	h.ids++
 	now := h.clock.Micros()
 	b := store.Batch{
@@ -134,7 +136,7 @@ func (h *history) submit(t *rapid.T) {
 	h.must(err)
 }
 
-func (h *history) take(t *rapid.T) {
+func (h *life) take(t *rapid.T) {
 	_, err := h.s.Take(t.Context(), store.TakeRequest{
 		Holder: h.holder, Queue: rapid.SampledFrom(queueNames).Draw(t, "queue"),
 		Limit: rapid.IntRange(1, 8).Draw(t, "limit"),
@@ -143,14 +145,14 @@ func (h *history) take(t *rapid.T) {
 }
 
 // reload reads what is held, as RECON does.
-func (h *history) reload() bool {
+func (h *life) reload() bool {
 	var err error
 	h.held, err = h.s.Held(h.Context(), h.holder, nil)
 	h.must(err)
 	return len(h.held) > 0
 }
 
-func (h *history) settle(t *rapid.T) {
+func (h *life) settle(t *rapid.T) {
 	if !h.reload() {
 		t.Skip("nothing is held")
 	}
@@ -189,7 +191,7 @@ func (h *history) settle(t *rapid.T) {
 	h.must(err)
 }
 
-func (h *history) sync(t *rapid.T) {
+func (h *life) sync(t *rapid.T) {
 	if !h.reload() {
 		t.Skip("nothing is held")
 	}
@@ -199,7 +201,7 @@ func (h *history) sync(t *rapid.T) {
 	h.must(err)
 }
 
-func (h *history) running(sp store.HeldSpan) (list []store.Running) {
+func (h *life) running(sp store.HeldSpan) (list []store.Running) {
 	for _, l := range sp.Tasks {
 		list = append(list, store.Running{
 			ID: task.ID{Batch: sp.Batch, N: l.N}, Seq: l.Seq, Span: sp.ID, Token: sp.Token,
@@ -209,7 +211,7 @@ func (h *history) running(sp store.HeldSpan) (list []store.Running) {
 	return list
 }
 
-func (h *history) give(t *rapid.T) {
+func (h *life) give(t *rapid.T) {
 	if !h.reload() {
 		t.Skip("nothing is held")
 	}
@@ -221,14 +223,14 @@ func (h *history) give(t *rapid.T) {
 	h.must(h.s.Give(t.Context(), g))
 }
 
-func (h *history) die(t *rapid.T) {
+func (h *life) die(t *rapid.T) {
 	h.must(h.s.End(t.Context(), "node/a", h.holder.Token, rapid.Bool().Draw(t, "remove")))
 	h.join()
 	_, err := h.s.Free(t.Context(), h.holder, math.MaxInt64)
 	h.must(err)
 }
 
-func (h *history) act(t *rapid.T) {
+func (h *life) act(t *rapid.T) {
 	if len(h.tasks) == 0 {
 		t.Skip("no tasks")
 	}
@@ -242,7 +244,7 @@ func (h *history) act(t *rapid.T) {
 	h.must(err)
 }
 
-func (h *history) replay(t *rapid.T) {
+func (h *life) replay(t *rapid.T) {
 	dead, _, err := h.s.Tasks(t.Context(), store.Filter{State: task.Dead}, task.ID{}, 10)
 	h.must(err)
 	if len(dead) == 0 {
@@ -257,23 +259,23 @@ func (h *history) replay(t *rapid.T) {
 	h.must(err)
 }
 
-func (h *history) wait(t *rapid.T) {
+func (h *life) wait(t *rapid.T) {
 	h.clock.Advance(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second,
 		10 * time.Second, 2 * time.Hour, 8 * 24 * time.Hour}).Draw(t, "for"))
 }
 
-func (h *history) prune(t *rapid.T) {
+func (h *life) prune(t *rapid.T) {
 	_, err := h.s.Prune(t.Context(), rapid.IntRange(1, 20).Draw(t, "limit"))
 	h.must(err)
 }
 
-func (h *history) deleteQueue(t *rapid.T) {
+func (h *life) deleteQueue(t *rapid.T) {
 	// a conflict is no error here
 	_ = h.s.DeleteQueue(t.Context(), rapid.SampledFrom(queueNames).Draw(t, "queue"),
 		rapid.IntRange(0, 3).Draw(t, "force") == 0)
 }
 
-func (h *history) check(t *rapid.T) {
+func (h *life) check(t *rapid.T) {
 	got, err := h.s.Counts(t.Context(), queueNames...)
 	h.must(err)
 	for i, name := range queueNames {

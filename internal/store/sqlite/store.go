@@ -17,6 +17,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/listing"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
@@ -30,7 +31,7 @@ type Store struct {
 	now      func() time.Time
 	reserve  int64
 	examined int // rows that one page of a list looks at before it is cut short
-	minutes  time.Duration
+	kept     history.Kept
 	blobs    Blobs
 	secret   seal.Secret  // read once
 	folder   *blob.Folder // that Open made, to be closed; or nil
@@ -78,7 +79,7 @@ func Open(ctx context.Context, conf Config) (_ *Store, err error) {
 	}
 	s := &Store{
 		path: conf.Path, log: conf.Log, now: conf.Now, reserve: conf.Reserve,
-		examined: listing.Examined, minutes: conf.Minutes, blobs: conf.Blobs, walSize: walSize{
+		examined: listing.Examined, kept: conf.History, blobs: conf.Blobs, walSize: walSize{
 			limit: conf.logPages,
 		},
 		closing: make(chan struct{}), ops: make(chan *operation, conf.Waiting),

@@ -148,6 +148,7 @@ func (t *tx) insertBatch(
 		}
 	}
 	t.stat(b.Queue).Submitted += int64(len(tasks))
+	t.history.Submitted(b.Created, b.Queue, tasks)
 	return nil
 }
 

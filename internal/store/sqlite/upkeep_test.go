@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"zombiezen.com/go/sqlite"
-
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/blob"
@@ -82,45 +81,69 @@ func TestEmptyBatchesGo(t *testing.T) {
 	}
 }
 
-func TestOldMinutesAddUp(t *testing.T) {
+// Counting reads one row of a queue, and what transactions changed is added up to few rows of the
+// history, which go when they are kept no longer.
+func TestHistoryIsAddedUpAndForgotten(t *testing.T) {
 	clock := storetest.NewClock()
-	c := join(t, open(t, Config{Now: clock.Now, Minutes: time.Hour}))
+	kept := history.Kept{Minutes: time.Hour, Hours: 3 * time.Hour}
+	c := join(t, open(t, Config{Now: clock.Now, History: kept}))
 	for range 5 {
 		c.settle(c.submit(c.batch(10, 10, true)))
 		clock.Advance(time.Minute)
 	}
-	minutes := func() (n int) {
-		err := c.read(t.Context(), func(conn *conn) error {
-			return conn.each("SELECT minute FROM stat", func(*sqlite.Stmt) bool {
-				n++
-				return true
-			})
-		})
-		if err != nil {
-			t.Fatal(err)
+	rows := func(what string, changes, minutes, hours int) {
+		t.Helper()
+		for query, want := range map[string]int{
+			"SELECT count(*) FROM stat":                        1,
+			"SELECT count(*) FROM history_change":              changes,
+			"SELECT count(*) FROM history WHERE minutes = 1":   minutes,
+			"SELECT count(*) FROM history WHERE minutes = 60":  hours,
+			"SELECT sum(submitted) FROM stat WHERE minute = 0": 50,
+		} {
+			if got := c.count(query); got != want {
+				t.Errorf("%s: %s: %d, want %d", what, query, got, want)
+			}
 		}
-		return n
 	}
-	if got := minutes(); got != 5 {
-		t.Errorf("got %d rows for five minutes", got)
-	}
+	rows("before", 10, 0, 0)
 	c.prune()
-	if sums, minutes := c.count("SELECT count(*) FROM stat"), c.count(
-		"SELECT count(*) FROM stat_minute WHERE submitted = 10 AND done = 10",
-	); sums != 1 || minutes != 5 {
-		t.Errorf("counting reads %d rows, want one; %d minutes are noted, want 5", sums, minutes)
-	}
+	rows("added up", 0, 5*4, 4) // all, the queue, its stage and the worker
 	clock.Advance(2 * time.Hour)
 	c.prune()
-	if got := minutes(); got != 1 {
-		t.Errorf("got %d rows after two hours, want one", got)
-	}
-	if got := c.count("SELECT count(*) FROM stat_minute"); got != 0 {
-		t.Errorf("%d minutes are kept after two hours", got)
-	}
+	rows("two hours later", 0, 0, 4)
+	clock.Advance(2 * time.Hour)
+	c.prune()
+	rows("four hours later", 0, 0, 0)
 	got, err := c.Counts(t.Context(), "q")
 	if err != nil || got[0].Counts != (task.Counts{Done: 50}) {
 		t.Errorf("got %+v, %v, want 50 done", got, err)
+	}
+}
+
+// Stages are named by callers, who may invent any number of them: the history of a queue keeps some
+// of them, and all in the sum of the queue.
+func TestHistoryKeepsSomeStagesOfAQueue(t *testing.T) {
+	clock := storetest.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now}))
+	b := c.batch(3*history.MostStages, 3*history.MostStages, true)
+	for i := range b.Tasks {
+		b.Tasks[i].Stage = fmt.Sprint("stage ", i)
+	}
+	c.submit(b)
+	c.prune()
+	const stages = "SELECT count(*) FROM history WHERE minutes = 1 AND stage > ''"
+	if got := c.count(stages); got != history.MostStages {
+		t.Errorf("%d stages are kept, want %d", got, history.MostStages)
+	}
+	now := clock.Now()
+	q, err := history.NewQuestion(history.Series{Queue: "q"}, now, now.Add(time.Minute),
+		time.Minute, history.Kept{}.Complete(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.History(t.Context(), q)
+	if err != nil || len(list) != 1 || list[0].Submitted != 3*history.MostStages {
+		t.Errorf("the queue: %v, %v", list, err)
 	}
 }
 

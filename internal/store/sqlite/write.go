@@ -9,6 +9,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/counters"
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 )
 
@@ -24,9 +25,10 @@ type operation struct {
 // tx is an open write transaction. Only the writer's goroutine touches it.
 type tx struct {
 	*conn
-	now   int64
-	stats counters.Changes
-	spans spans // reserved ids
+	now     int64
+	stats   counters.Changes
+	history history.Changes
+	spans   spans // reserved ids
 }
 
 // write runs do inside a transaction that it may share with other calls, and returns once that is

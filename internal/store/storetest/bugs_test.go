@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -396,6 +397,39 @@ func bugs() []bug {
 						got, err := p.Model.Ahead(ctx, id, limit)
 						for f, steps := range kept {
 							f.steps = steps
+						}
+						return got, err
+					}
+				}},
+			{"what is recorded after a Prune is not in the history",
+				"HistorySaysWhatHappenedInEachMinute", func(p *planted) {
+					pruned := int64(0)
+					p.prune = func(ctx context.Context, limit int) (int, error) {
+						pruned = p.Model.now().UnixMicro()
+						return p.Model.Prune(ctx, limit)
+					}
+					p.history = func(
+						ctx context.Context, q history.Question,
+					) ([]history.Period, error) {
+						got, err := p.Model.History(ctx, q)
+						for i := range got {
+							if pruned > 0 && got[i].At > pruned {
+								got[i].Counts = history.Counts{}
+							}
+						}
+						return got, err
+					}
+				}},
+			{"a task that is deleted leaves the history",
+				"HistoryKeepsWhatIsDeletedAndReplayed", func(p *planted) {
+					p.act = func(
+						ctx context.Context, a []store.Action,
+					) ([]store.Acted, error) {
+						got, err := p.Model.Act(ctx, a)
+						for i := range got {
+							if got[i].Changed && a[i].Kind == task.KindRemoved {
+								p.Model.history = p.Model.history[1:]
+							}
 						}
 						return got, err
 					}

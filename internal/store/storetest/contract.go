@@ -20,6 +20,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -167,6 +168,17 @@ type Views interface {
 	// spans that nobody ever held, limit tasks of the task's own span, and limit tasks of all
 	// others; beyond that it says More. Nothing comes before a task that is final or unknown.
 	Ahead(ctx context.Context, id task.ID, limit int) (store.Ahead, error)
+	// History says what a queue, a stage of one, a worker, or the store as a whole did, in periods
+	// of time: all periods of the question, also those in which nothing happened. It is told by
+	// what is committed, and counts each thing that happened in the period of its own time: a
+	// submission by the batch's Created, a hand-out by its step's Started, an outcome by Finished.
+	// What is deleted later stays counted, and a replay takes nothing back. Waits are known of
+	// reports that have Ready.
+	//
+	// Ready and Running are as of the last minute in the period after which Prune was called. While
+	// there are no such tasks nothing may be noted. Prune forgets what is older than is kept, see
+	// history.Kept: minutes sooner than hours.
+	History(ctx context.Context, q history.Question) ([]history.Period, error)
 	// RunTimes are those of a queue among the newest limit steps of all tasks, in no order. Newest
 	// is by the tasks' ids.
 	RunTimes(ctx context.Context, queue string, limit int) ([]store.RunTime, error)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
@@ -43,6 +44,8 @@ type Model struct {
 	told    map[string]store.Notifier
 	jobs    jobTables
 	sched   scheduleTables
+	history []happening
+	kept    int64 // when Prune last deleted history that is kept no longer
 }
 
 var _ Store = (*Model)(nil)
@@ -196,6 +199,8 @@ func (m *Model) addTask(b *batch, t store.Task, now int64) (first task.ID, ok bo
 	}
 	t.Context = bytes.Clone(t.Context)
 	m.tasks[id] = &fact{Task: t, batch: b, steps: map[int32]recorded{}}
+	m.happened(b.Created, history.Series{Queue: b.Queue, Stage: t.Stage},
+		func(h *history.Record) { h.Submitted++ })
 	return id, true
 }
 

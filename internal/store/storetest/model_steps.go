@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -52,6 +53,7 @@ func (m *Model) record(r store.Report, now int64) task.Status {
 		return task.Stale
 	}
 	m.addStep(f, r.Token.Seq, r.Token.SpanToken, r.Step)
+	m.happenedStep(&r)
 	if b := r.Notice; b != nil {
 		if _, ok := m.queues[b.Queue]; !ok {
 			m.queues[b.Queue] = limits.DefaultQueue(b.Queue)
@@ -195,6 +197,10 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 		return acted
 	}
 	m.addStep(f, seq, unasked, step)
+	if a.Kind == task.KindCancelled {
+		m.happened(now, history.Series{Queue: f.batch.Queue, Stage: s.Stage},
+			func(h *history.Record) { h.Cancelled++ })
+	}
 	if a.Kind == task.KindReplayed {
 		m.sched.reopen(a.ID, seq)
 	}

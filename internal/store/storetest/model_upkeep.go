@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
@@ -100,6 +101,9 @@ func (m *Model) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	pruned += m.pruneEvents(now, limit-pruned)
 	pruned += m.pruneJobs(now, limit-pruned)
 	pruned += m.pruneSchedules(now, limit-pruned)
+	if now >= m.kept+time.Minute.Microseconds() {
+		m.sampleHistory(now)
+	}
 	m.behind = pruned >= limit
 	return pruned, nil
 }

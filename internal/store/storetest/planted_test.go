@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -29,6 +30,7 @@ type planted struct {
 	beat    func(context.Context, []store.Lease, time.Duration, ...string) (store.Beat, error)
 	counts  func(context.Context, ...string) ([]store.QueueCounts, error)
 	ahead   func(context.Context, task.ID, int) (store.Ahead, error)
+	history func(context.Context, history.Question) ([]history.Period, error)
 	tasks   func(context.Context, store.Filter, task.ID, int) ([]task.View, task.ID, error)
 	keep    func(context.Context, []byte) (store.Value, error)
 	prune   func(context.Context, int) (int, error)
@@ -48,7 +50,7 @@ func plant(m *Model) *planted {
 		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act,
 		free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll,
 		endAll: m.EndAll, beat: m.Beat,
-		counts: m.Counts, ahead: m.Ahead, tasks: m.Tasks,
+		counts: m.Counts, ahead: m.Ahead, history: m.History, tasks: m.Tasks,
 		keep: m.Keep, prune: m.Prune, report: m.Append,
 		events: m.Events, changeQ: m.ChangeQueue, changeTold: m.ChangeNotifier, advance: m.Advance,
 		plantedJobs: plantJobs(m), plantedSchedules: plantSchedules(m),
@@ -135,6 +137,14 @@ func (p *planted) Ahead(ctx context.Context, id task.ID, limit int) (store.Ahead
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.ahead(ctx, id, limit)
+}
+
+func (p *planted) History(
+	ctx context.Context, q history.Question,
+) ([]history.Period, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.history(ctx, q)
 }
 
 func (p *planted) Tasks(

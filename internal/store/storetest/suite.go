@@ -58,7 +58,8 @@ type claim struct {
 func claims() []claim {
 	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), holderClaims(), actClaims(),
 		leaseClaims(), nameClaims(), confClaims(), queueClaims(),
-		viewClaims(), textClaims(), eventClaims(), notifierClaims(), groupClaims(), changeClaims(),
+		viewClaims(), historyClaims(), textClaims(), eventClaims(), notifierClaims(),
+		groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
 		watchClaims(), joinClaims(), upkeepClaims(), faultClaims())
 }
@@ -67,7 +68,7 @@ func claims() []claim {
 // often it looks.
 func statementClaims() []claim {
 	return slices.Concat(takeClaims(), settleClaims(), holderClaims(), actClaims(), leaseClaims(),
-		queueClaims(), changeClaims(), assignClaims(),
+		queueClaims(), historyClaims(), changeClaims(), assignClaims(),
 		seatClaims(), fireClaims(), watchClaims(), joinClaims(), upkeepClaims())
 }
 
@@ -341,7 +342,7 @@ func (o handout) report(c *Clock, out task.Outcome) store.Report {
 		ContextSeq: o.ContextSeq, Result: store.Value(out.Result),
 		Attempt: d.Attempt, Base: o.Base, Worker: "w", Started: now, Finished: now,
 		Error: out.Error, Hash: store.ReportHash(out),
-	}}
+	}, Ready: max(o.span.Due, o.Due)}
 	if out.Context != nil {
 		r.Step.ContextSeq = o.Seq
 	}

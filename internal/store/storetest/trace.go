@@ -92,7 +92,8 @@ func Trace(seed uint64, n int, db Store, clock *Clock) []string {
 		spans: map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{},
 		stages: map[task.ID][]stageText{}, finals: map[task.ID]task.State{},
 		shown:    map[task.ID]string{},
-		outcomes: map[hand]bool{}, paused: map[string]bool{}, job: newJobWalk(seed),
+		outcomes: map[hand]bool{}, begun: map[hand]int64{}, paused: map[string]bool{},
+		job:   newJobWalk(seed),
 		sched: newScheduleWalk(seed),
 	}
 	w.setUp()
@@ -138,7 +139,8 @@ type walk struct {
 	finals   map[task.ID]task.State
 	shown    map[task.ID]string // what the list said of a task when it was read by itself
 	outs     []walkOut
-	outcomes map[hand]bool // seqs at which an outcome was accepted
+	outcomes map[hand]bool  // seqs at which an outcome was accepted
+	begun    map[hand]int64 // when the hand-outs at a seq began
 	spans    map[int64]*seenSpan
 	tokens   map[string]int64 // of leases, the greatest seen
 	claims   []store.Lease    // granted, also those that are over

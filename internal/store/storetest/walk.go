@@ -262,6 +262,7 @@ func (w *walk) report(o walkOut) store.Report {
 		out.Context = []byte(text)
 	}
 	r := o.report(w.clock, out)
+	r.Step.Started = w.started(o)
 	if r.Step.Due != 0 {
 		r.Step.Due++ // never in the very microsecond that the clock stands at
 	}

@@ -115,11 +115,28 @@ func (w *walk) own(n *walkNode) (list []walkOut) {
 	return list
 }
 
+// started is when a hand-out began: what is written down of it and what is reported of it are one
+// time, as they are of a node.
+func (w *walk) started(o walkOut) int64 {
+	at := hand{o.id(), o.Seq}
+	if w.begun[at] == 0 {
+		w.begun[at] = w.clock.Micros()
+	}
+	return w.begun[at]
+}
+
+// running is the row of a hand-out.
+func (w *walk) running(o walkOut) store.Running {
+	u := o.running(w.clock)
+	u.Started = w.started(o)
+	return u
+}
+
 func (w *walk) sync(n *walkNode) {
 	r := store.SyncRequest{Holder: n.Holder}
 	var asked []string
 	for _, o := range w.own(n) {
-		r.Insert = append(r.Insert, o.running(w.clock))
+		r.Insert = append(r.Insert, w.running(o))
 		watch := store.Watch{ID: o.id(), Seq: o.Seq}
 		if !slices.ContainsFunc(r.Watch, func(old store.Watch) bool { return old.ID == watch.ID }) {
 			r.Watch = append(r.Watch, watch)
@@ -145,7 +162,7 @@ func (w *walk) give(n *walkNode) {
 		g.Spans = append(g.Spans, o.span.Taking())
 		asked = append(asked, fmt.Sprintf("s%d", w.spans[o.span.ID].name))
 		if w.chance(2) {
-			g.Running = append(g.Running, o.running(w.clock))
+			g.Running = append(g.Running, w.running(o))
 			asked = append(asked,
 				fmt.Sprintf("with %s seq %d token %d", w.id(o.id()), o.Seq, o.span.Token))
 		}

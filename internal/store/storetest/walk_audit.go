@@ -3,7 +3,9 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -43,6 +45,7 @@ func (w *walk) audit(last bool) {
 			len(w.ids))
 	}
 	w.ahead()
+	w.past()
 	for _, n := range w.nodes {
 		held, err := w.Held(w.ctx, n.Holder, nil)
 		slices.SortFunc(held, func(a, b store.HeldSpan) int { return compareSpans(a.Span, b.Span) })
@@ -69,6 +72,26 @@ func (w *walk) ahead() {
 		}
 		got, err := w.Ahead(w.ctx, w.ids[i], 10_000)
 		w.note("before %s -> %+v %s", w.id(w.ids[i]), got, w.told(err))
+	}
+}
+
+// past notes what the last two hours and the last two months were, of the whole store, of a queue,
+// of a stage and of a worker.
+func (w *walk) past() {
+	now := w.clock.Now()
+	for _, of := range []history.Series{{}, {Queue: walkQueues[0]},
+		{Queue: walkQueues[1], Stage: "second"}, {Worker: "w"}} {
+		for _, step := range []time.Duration{time.Minute, 24 * time.Hour} {
+			q := history.Question{Series: of, Step: step}
+			micros := step.Microseconds()
+			q.To = (now.UnixMicro()/micros + 1) * micros
+			q.From = q.To - 120*micros
+			if step > time.Hour {
+				q.From = q.To - 60*micros
+			}
+			got, err := w.History(w.ctx, q)
+			w.note("%+v by %v -> %q %s", of, step, toldHistory(got, false), w.told(err))
+		}
 	}
 }
 

@@ -219,6 +219,7 @@ func (w *walk) stir(o store.OpenFire) {
 	})
 	if !o.Final && i >= 0 {
 		r := w.outs[i].report(w.clock, task.Outcome{Kind: task.KindFail, Error: "stirred"})
+		r.Step.Started = w.started(w.outs[i])
 		got, err := w.Settle(w.ctx, store.Settlement{Reports: []store.Report{r}})
 		if w.note(
 			"stir %s -> %v %s", w.id(o.Task), got.Verdicts, w.told(err),

@@ -1,0 +1,112 @@
+package history
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+)
+
+// Histogram counts durations in log-spaced buckets: those below 32 µs by the microsecond, above
+// 16 to each power of two. So a duration is known to within a 32nd of itself, from microseconds to
+// centuries, and histograms of different times, workers and nodes add up to what one would have
+// been. (The layout is that of HdrHistogram by Gil Tene, with four significant bits.)
+//
+// The zero value is empty.
+type Histogram struct {
+	bars []bar // sorted by bucket, none of them empty
+}
+
+type bar struct {
+	bucket uint16
+	n      int64
+}
+
+// subBuckets is how many buckets there are to a power of two.
+const (
+	subBits    = 4
+	subBuckets = 1 << subBits
+	buckets    = (64-subBits-1)*subBuckets + subBuckets // of all microseconds that an int64 holds
+)
+
+// bucketOf is the bucket of a number of microseconds.
+func bucketOf(micros int64) uint16 {
+	shift := max(bits.Len64(uint64(micros))-subBits-1, 0)
+	return uint16(shift*subBuckets + int(micros>>shift))
+}
+
+// middle is the middle of a bucket, in microseconds.
+func middle(bucket uint16) int64 {
+	if bucket < 2*subBuckets {
+		return int64(bucket)
+	}
+	shift := int(bucket)/subBuckets - 1
+	low := int64(int(bucket)-shift*subBuckets) << shift
+	return low + 1<<shift/2
+}
+
+// Add counts a duration of so many microseconds; one below zero, which a clock that was put back
+// leaves, counts as zero.
+func (h *Histogram) Add(micros int64) { h.add(bucketOf(max(micros, 0)), 1) }
+
+func (h *Histogram) add(bucket uint16, n int64) {
+	at := h.search(bucket)
+	if at == len(h.bars) || h.bars[at].bucket != bucket {
+		h.bars = slices.Insert(h.bars, at, bar{bucket: bucket})
+	}
+	h.bars[at].n += n
+}
+
+// search finds where a bucket stands, or belongs.
+func (h *Histogram) search(bucket uint16) int {
+	low, high := 0, len(h.bars)
+	for low < high {
+		if mid := (low + high) / 2; h.bars[mid].bucket < bucket {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// Merge adds what another one counted.
+func (h *Histogram) Merge(other *Histogram) {
+	for _, b := range other.bars {
+		h.add(b.bucket, b.n)
+	}
+}
+
+// Count is how many durations were counted.
+func (h *Histogram) Count() (n int64) {
+	for _, b := range h.bars {
+		n += b.n
+	}
+	return n
+}
+
+// Quantile is the duration that a share q of all do not exceed, to within a 32nd of itself; known
+// is false when none was counted. q is between 0 and 1.
+func (h *Histogram) Quantile(q float64) (d time.Duration, known bool) {
+	total := h.Count()
+	rank := max(int64(math.Ceil(q*float64(total))), 1)
+	for _, b := range h.bars {
+		if rank -= b.n; rank <= 0 {
+			return time.Duration(middle(b.bucket)) * time.Microsecond, true
+		}
+	}
+	return 0, false
+}
+
+// encode appends the buckets and their counts.
+func (h *Histogram) encode(to []byte) []byte {
+	to = binary.AppendUvarint(to, uint64(len(h.bars)))
+	last := uint16(0)
+	for _, b := range h.bars {
+		to = binary.AppendUvarint(to, uint64(b.bucket-last))
+		to = binary.AppendUvarint(to, uint64(b.n))
+		last = b.bucket
+	}
+	return to
+}

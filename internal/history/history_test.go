@@ -1,0 +1,378 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// However long they are, quantiles are those of the durations themselves, to within a 32nd.
+func TestQuantilesAreWithinA32nd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOfN(rapid.Int64Range(-10, 1<<rapid.IntRange(1, 62).Draw(t, "bits")),
+			1, 200).Draw(t, "durations")
+		var h Histogram
+		for i := range list {
+			h.Add(list[i])
+			list[i] = max(list[i], 0)
+		}
+		slices.Sort(list)
+		q := rapid.Float64Range(0, 1).Draw(t, "q")
+		want := list[min(max(int(q*float64(len(list))+0.999999999)-1, 0), len(list)-1)]
+		got, known := h.Quantile(q)
+		if !known || h.Count() != int64(len(list)) {
+			t.Fatalf("%v of %d counted %d", known, len(list), h.Count())
+		}
+		// the rank of a quantile between two of them may be that of either
+		near := slices.ContainsFunc(list, func(d int64) bool {
+			return d == want && within(got.Microseconds(), d)
+		})
+		if !near {
+			t.Fatalf("quantile %v of %v: %v, want %d µs", q, list, got, want)
+		}
+	})
+}
+
+// within tells whether a number is another one to within a 32nd of that.
+func within(got, want int64) bool {
+	if want < 2*subBuckets {
+		return got == want
+	}
+	return got-want <= want/32+1 && want-got <= want/32+1
+}
+
+func TestBucketsCoverEveryDurationOnce(t *testing.T) {
+	last := uint16(0)
+	for micros := int64(0); micros < 1<<20; micros++ {
+		b := bucketOf(micros)
+		if b != last && b != last+1 {
+			t.Fatalf("%d is in bucket %d, the one before in %d", micros, b, last)
+		}
+		if !within(middle(b), micros) {
+			t.Fatalf("%d is in bucket %d, whose middle is %d", micros, b, middle(b))
+		}
+		last = b
+	}
+	const longest = 1<<63 - 1
+	if b := bucketOf(longest); b != buckets-1 || !within(middle(b), longest) {
+		t.Errorf("the longest is in bucket %d of %d, whose middle is %d", b, buckets, middle(b))
+	}
+	var none Histogram
+	if _, known := none.Quantile(0.5); known {
+		t.Error("half of nothing is known")
+	}
+}
+
+// noon is when the changes below happen.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// drawn are the changes of a transaction, at random within three hours.
+func drawn(rng *rand.Rand) *Changes {
+	var c Changes
+	name := func(kind string) string { return fmt.Sprint(kind, rng.IntN(3)) }
+	for range rng.IntN(6) {
+		at := noon.UnixMicro() + rng.Int64N(3*time.Hour.Microseconds())
+		switch queue := name("q"); rng.IntN(4) {
+		case 0:
+			c.Submitted(at, queue, []store.Task{{Stage: name("s")}, {Stage: ""}, {Stage: ""}})
+		case 1:
+			c.Cancelled(at, queue, name("s"))
+		default:
+			c.Settled(queue, at-rng.Int64N(1e9), &store.Step{
+				Kind: task.Kind(1 + rng.IntN(8)), Base: []int32{0, store.Final}[rng.IntN(2)],
+				Ran: name("s"), Stage: name("s"), Worker: name("w"),
+				Started: at, Finished: at + rng.Int64N(1e9),
+			})
+		}
+	}
+	return &c
+}
+
+// Whatever is added up when, in whichever order and pieces, the answer is that of all changes.
+func TestAddingUpChangesNoAnswer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		now := noon.Add(4 * time.Hour)
+		of := []Series{{}, {Queue: "q1"}, {Queue: "q1", Stage: "s1"}, {Worker: "w1"}}
+		steps := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 2 * time.Hour}
+		q := Question{
+			Series: of[rng.IntN(4)], From: noon.UnixMicro(), To: now.UnixMicro(),
+			Step: steps[rng.IntN(4)],
+		}
+		raw, mixed := NewAnswer(q), NewAnswer(q)
+		rows := map[Key]*Record{}
+		for range 5 {
+			f := NewFold(Kept{}.Complete(), now.UnixMicro())
+			for range rng.IntN(8) {
+				body := drawn(rng).Encode()
+				if body == nil {
+					continue
+				}
+				must(t, raw.Changes(body))
+				if rng.IntN(4) == 0 { // not added up yet
+					must(t, mixed.Changes(body))
+				} else {
+					must(t, f.Add(body))
+				}
+			}
+			for k, r := range f.Rows() {
+				if rows[k] == nil {
+					rows[k] = new(Record)
+				}
+				rows[k].Merge(r)
+			}
+		}
+		from, to := q.Rows()
+		for k, r := range rows {
+			if k.Minutes == q.Minutes() && k.Series == q.Series && k.At >= from && k.At < to {
+				must(t, mixed.Row(k.At, r.Encode()))
+			}
+		}
+		got, want := mixed.Periods(), raw.Periods()
+		for i := range want {
+			if got[i].At != want[i].At || got[i].String() != want[i].String() {
+				t.Fatalf("%d: added up %v, each by itself %v", i, &got[i], &want[i])
+			}
+		}
+	})
+}
+
+func must(t *rapid.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is older than is kept is left out, and what is not is in.
+func TestFoldKeepsWhatIsKept(t *testing.T) {
+	f := NewFold(Kept{Minutes: time.Hour, Hours: 5 * time.Hour}, noon.UnixMicro())
+	for _, ago := range []time.Duration{0, 59 * time.Minute, 2 * time.Hour, 6 * time.Hour} {
+		var c Changes
+		c.Cancelled(noon.Add(-ago).UnixMicro(), "q", "")
+		if err := f.Add(c.Encode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := map[int]int64{}
+	for k, r := range f.Rows() {
+		if k.Queue == "" {
+			kept[k.Minutes] += r.Cancelled
+		}
+	}
+	if kept[Minute] != 2 || kept[Hour] != 3 {
+		t.Errorf("kept %v of what happened now, an hour, two hours and six hours ago", kept)
+	}
+}
+
+// A queue that has no tasks any more is noted once; a store without any is not.
+func TestSamplesNoteWhatThereIs(t *testing.T) {
+	queue := func(name string, ready, running int64) store.QueueCounts {
+		return store.QueueCounts{Queue: name, Counts: task.Counts{Ready: ready, Running: running}}
+	}
+	var had map[string]bool
+	for i, x := range []struct {
+		list []store.QueueCounts
+		want string
+	}{
+		{nil, ""},
+		{[]store.QueueCounts{queue("a", 0, 0)}, ""},
+		{[]store.QueueCounts{queue("a", 2, 1), queue("b", 0, 3), queue("c", 0, 0)},
+			":2/4 a:2/1 b:0/3"},
+		{[]store.QueueCounts{queue("a", 0, 0), queue("b", 0, 1), queue("c", 0, 0)},
+			":0/1 a:0/0 b:0/1"},
+		{[]store.QueueCounts{queue("a", 0, 0), queue("b", 0, 0)}, ":0/0 b:0/0"},
+		{[]store.QueueCounts{queue("a", 0, 0), queue("b", 0, 0)}, ""},
+	} {
+		f := NewFold(Kept{}.Complete(), noon.UnixMicro())
+		some := false
+		had, some = f.Samples(x.list, had)
+		got := ""
+		for k, r := range f.Rows() {
+			if k.Minutes == Minute {
+				got += fmt.Sprintf(" %s:%d/%d", k.Queue, r.Ready-1, r.Running-1)
+			}
+		}
+		if len(got) > 0 {
+			got = got[1:]
+		}
+		if got != x.want || some != (x.want != "") {
+			t.Errorf("%d: noted %q (%v), want %q", i, got, some, x.want)
+		}
+	}
+}
+
+// A minute has room for so many rows and for so many stages of a queue, and always for the store.
+func TestRoomIsForSoManyRows(t *testing.T) {
+	stand := int64(0)
+	rows := func(_ int, _ int64, queue string) (int64, error) {
+		if queue != "" {
+			return MostStages - 1, nil
+		}
+		return stand, nil
+	}
+	var r Room
+	take := func(s Series) bool {
+		fits, err := r.Take(Key{Minute, 1, s}, rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fits
+	}
+	stage := func(name string) Series { return Series{Queue: "q", Stage: name} }
+	if !take(stage("one more")) || take(stage("too many")) || !take(Series{Queue: "q"}) ||
+		!take(Series{Worker: "w"}) {
+		t.Error("a queue has room for one more stage, and the minute for others")
+	}
+	r, stand = Room{}, MostRows-1
+	if !take(Series{Queue: "q"}) || take(Series{Worker: "w"}) || take(stage("s")) ||
+		!take(Series{}) {
+		t.Error("a full minute has room for nothing but the whole")
+	}
+	broken := errors.New("broken")
+	if _, err := (&Room{}).Take(Key{}, func(int, int64, string) (int64, error) {
+		return 0, broken
+	}); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestQuestionsThatMakeNoSenseAreRefused(t *testing.T) {
+	kept := Kept{}.Complete()
+	for _, x := range []struct {
+		series   Series
+		from, to time.Duration // before now
+		step     time.Duration
+		want     error
+		periods  int
+	}{
+		{Series{}, time.Hour, 0, time.Minute, nil, 60},
+		{Series{Queue: "q", Stage: "s"}, 90 * time.Second, 0, time.Minute, nil, 2},
+		{Series{}, 24 * time.Hour, 0, time.Minute, nil, 1440},
+		{Series{}, 26 * time.Hour, 0, time.Minute, ErrPeriods, 0},
+		{Series{}, 25 * time.Hour, 0, 2 * time.Minute, ErrMinutes, 0},
+		{Series{}, 90 * 24 * time.Hour, 0, 2 * time.Hour, nil, 1080},
+		{Series{}, time.Minute, time.Minute, time.Minute, ErrRange, 0},
+		{Series{}, time.Hour, 0, time.Second, ErrStep, 0},
+		{Series{}, time.Hour, 0, 0, ErrStep, 0},
+		{Series{}, time.Hour, 0, -time.Minute, ErrStep, 0},
+		{Series{Stage: "s"}, time.Hour, 0, time.Minute, ErrSeries, 0},
+		{Series{Queue: "q", Worker: "w"}, time.Hour, 0, time.Minute, ErrSeries, 0},
+	} {
+		q, err := NewQuestion(x.series, noon.Add(-x.from), noon.Add(-x.to), x.step, kept, noon)
+		if !errors.Is(err, x.want) || err == nil && len(NewAnswer(q).Periods()) != x.periods {
+			t.Errorf("%+v: %v, %d periods", x, err, len(NewAnswer(q).Periods()))
+		}
+	}
+}
+
+// What SQL writes of an outcome counts as what the settlement of one does.
+func TestOutcomesOfTransactionsCountAsOthers(t *testing.T) {
+	for body, step := range map[string]*store.Step{
+		`{"queue":"q","stage":"s","next":"","worker":"w","ready":5000000,"started":7000000,"at":9000000}`: {
+			Kind: task.KindDone, Base: store.Final, Ran: "s", Worker: "w", Started: 7e6,
+			Finished: 9e6,
+		},
+		`{"queue":"q","stage":"s","next":"t","worker":"","ready":5000000,"started":7000000,"at":9000000}`: {
+			Kind: task.KindNext, Ran: "s", Stage: "t", Started: 7e6, Finished: 9e6,
+		},
+	} {
+		var c Changes
+		c.Settled("q", 5e6, step)
+		text := func(body []byte) (s string) {
+			f := NewFold(Kept{Minutes: time.Hour, Hours: time.Hour}, 10e6)
+			if err := f.Add(body); err != nil {
+				t.Fatal(err)
+			}
+			for k, r := range f.Rows() {
+				s += fmt.Sprintf("%+v %v\n", k, r)
+			}
+			return s
+		}
+		if got, want := text([]byte(body)), text(c.Encode()); got != want {
+			t.Errorf("%s\ngot\n%s\nwant\n%s", body, got, want)
+		}
+	}
+}
+
+// A body that was cut, or is of nobody's, is an error and adds nothing; a later version's may have
+// more counts.
+func TestBodiesThatMakeNoSenseAddNothing(t *testing.T) {
+	var c Changes
+	c.Submitted(noon.UnixMicro(), "q", []store.Task{{Stage: "s"}})
+	c.Settled("q", 1, &store.Step{
+		Kind: task.KindDone, Base: store.Final, Started: noon.UnixMicro(),
+		Finished: noon.UnixMicro() + 1e6,
+	})
+	whole := c.Encode()
+	for cut := range whole {
+		f := NewFold(Kept{}.Complete(), noon.UnixMicro())
+		err := f.Add(whole[:cut])
+		rows := 0
+		for range f.Rows() {
+			rows++
+		}
+		if cut > 1 && err == nil && rows == 0 || err != nil && rows > 0 {
+			t.Errorf("cut at %d of %d: %v, and %d rows", cut, len(whole), err, rows)
+		}
+	}
+	for _, body := range []string{"", "x", "{", "\x02", "\x01\x00\xff"} {
+		if err := NewFold(Kept{}, 0).Add([]byte(body)); err == nil {
+			t.Errorf("%q was taken", body)
+		}
+		if _, err := Decode([]byte(body)); err == nil {
+			t.Errorf("%q is a record", body)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	var r Record
+	r.Done, r.Ready = 3, 4
+	r.Wait.Add(70)
+	r.Wait.Add(1e9)
+	f.Add(r.Encode())
+	f.Add(drawn(rand.New(rand.NewPCG(1, 2))).Encode())
+	f.Add([]byte(`{"queue":"q","at":1}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if got, err := Decode(body); err == nil {
+			again, err := Decode(got.Encode())
+			if err != nil || again.String() != got.String() {
+				t.Errorf("%q: %v, written and read again %v, %v", body, got, again, err)
+			}
+		}
+		// neither panics, nor takes memory that the body does not pay for
+		_ = NewFold(Kept{}.Complete(), noon.UnixMicro()).Add(body)
+		_ = NewAnswer(Question{From: 0, To: 60e6, Step: time.Minute}).Changes(body)
+	})
+}
+
+// BenchmarkSettled counts the outcomes of one settlement, and writes down what they changed: 400,
+// of four workers.
+func BenchmarkSettled(b *testing.B) {
+	steps := make([]store.Step, 400)
+	for i := range steps {
+		steps[i] = store.Step{
+			Kind: task.KindDone, Base: store.Final, Ran: "first", Worker: fmt.Sprint("w", i/100),
+			Started:  noon.UnixMicro() + int64(i)*37,
+			Finished: noon.UnixMicro() + 2000 + int64(i)*41,
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		var c Changes
+		for i := range steps {
+			c.Settled("mail", steps[i].Started-1000, &steps[i])
+		}
+		b.SetBytes(int64(len(c.Encode())))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/400, "ns/outcome")
+}

@@ -1,0 +1,180 @@
+package history
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// Counts are how often something happened.
+type Counts struct {
+	Submitted int64 // tasks that were submitted
+	Entered   int64 // tasks that came from another stage
+	Started   int64 // hand-outs that have an outcome by now
+	Done      int64 // tasks that were done
+	Passed    int64 // tasks that went on to a next stage
+	Retried   int64 // outcomes after which the same stage is tried again
+	Dead      int64 // tasks that died
+	Cancelled int64 // tasks that were cancelled
+	Lost      int64 // hand-outs whose worker or node fell silent
+}
+
+// fields are the counts, in the order in which they are written down. A further one goes behind
+// the last.
+func (c *Counts) fields() [9]*int64 {
+	return [...]*int64{&c.Submitted, &c.Entered, &c.Started, &c.Done, &c.Passed, &c.Retried,
+		&c.Dead, &c.Cancelled, &c.Lost}
+}
+
+// Record is what happened in some time.
+type Record struct {
+	Counts
+	Wait Histogram // from when a task might run to when it was handed out
+	Run  Histogram // from the hand-out to the outcome that its worker reported
+
+	// Ready and Running are how many tasks there were when somebody last looked; each plus one, 0 =
+	// nobody looked.
+	Ready, Running int64
+}
+
+// Merge adds what happened later, or beside it.
+func (r *Record) Merge(other *Record) {
+	mine, theirs := r.fields(), other.fields()
+	for i := range mine {
+		*mine[i] += *theirs[i]
+	}
+	r.Wait.Merge(&other.Wait)
+	r.Run.Merge(&other.Run)
+	if other.Ready != 0 {
+		r.Ready = other.Ready
+	}
+	if other.Running != 0 {
+		r.Running = other.Running
+	}
+}
+
+// Series is what a record is of: a queue, a stage of a queue (Queue and Stage), a worker, or the
+// store as a whole (nothing is given).
+type Series struct{ Queue, Stage, Worker string }
+
+// minute is the minute since 1970 of a time in microseconds.
+func minute(micros int64) int64 { return micros / time.Minute.Microseconds() }
+
+// cell is where a transaction counts: what a worker did in a stage of a queue in a minute. What
+// nobody's worker did, a submission for instance, has no worker.
+type cell struct {
+	minute int64
+	Series
+}
+
+// Changes are what one transaction changed. The zero value is empty. It keeps the cell at hand that
+// it counted in last: the outcomes of a settlement come in runs that share theirs.
+type Changes struct {
+	cells map[cell]*Record
+	last  cell
+	at    *Record
+}
+
+func (c *Changes) of(at int64, s Series) *Record {
+	k := cell{minute(at), s}
+	if c.at != nil && c.last == k {
+		return c.at
+	}
+	r := c.cells[k]
+	if r == nil {
+		if c.cells == nil {
+			c.cells = map[cell]*Record{}
+		}
+		r = new(Record)
+		c.cells[k] = r
+	}
+	c.last, c.at = k, r
+	return r
+}
+
+// Submitted counts tasks that were submitted to a stage at a time in microseconds.
+func (c *Changes) Submitted(at int64, queue string, tasks []store.Task) {
+	for i := range tasks {
+		c.of(at, Series{Queue: queue, Stage: tasks[i].Stage}).Submitted++
+	}
+}
+
+// Cancelled counts a task that was cancelled while no worker had it.
+func (c *Changes) Cancelled(at int64, queue, stage string) {
+	c.of(at, Series{Queue: queue, Stage: stage}).Cancelled++
+}
+
+// Settled counts the outcome of a hand-out. ready is since when the task might run; 0 = not known.
+func (c *Changes) Settled(queue string, ready int64, s *store.Step) {
+	mine := Series{Queue: queue, Stage: s.Ran, Worker: s.Worker}
+	if s.Started != 0 {
+		r := c.of(min(s.Started, s.Finished), mine)
+		r.Started++
+		if ready != 0 {
+			r.Wait.Add(s.Started - ready)
+		}
+	}
+	r := c.of(s.Finished, mine)
+	if s.Started != 0 && s.Kind != task.KindLost && s.Kind != task.KindRelease {
+		r.Run.Add(s.Finished - s.Started)
+	}
+	if s.Kind == task.KindLost {
+		r.Lost++
+	}
+	switch {
+	case s.Base == store.Final:
+		switch s.Kind.Leaves() {
+		case task.Done:
+			r.Done++
+		case task.Cancelled:
+			r.Cancelled++
+		default:
+			r.Dead++
+		}
+	case s.Kind == task.KindNext:
+		r.Passed++
+		c.of(s.Finished, Series{Queue: queue, Stage: s.Stage}).Entered++
+	case s.Kind != task.KindRelease:
+		r.Retried++
+	}
+}
+
+// String says what is not zero, for tests and logs.
+func (r *Record) String() string {
+	var words []string
+	for i, n := range r.fields() {
+		if *n != 0 {
+			words = append(words, fmt.Sprintf("%s %d", names[i], *n))
+		}
+	}
+	for _, h := range []struct {
+		name string
+		*Histogram
+	}{{"wait", &r.Wait}, {"run", &r.Run}} {
+		if n := h.Count(); n != 0 {
+			half, _ := h.Quantile(0.5)
+			all, _ := h.Quantile(1)
+			words = append(words, fmt.Sprintf("%s %d: %v..%v", h.name, n, short(half), short(all)))
+		}
+	}
+	if r.Ready+r.Running != 0 {
+		words = append(words, fmt.Sprintf("ready %d running %d", r.Ready-1, r.Running-1))
+	}
+	return strings.Join(words, ", ")
+}
+
+// names are those of the fields, in their order.
+var names = [...]string{"submitted", "entered", "started", "done", "passed", "retried", "dead",
+	"cancelled", "lost"}
+
+// short keeps two digits of a duration.
+func short(d time.Duration) time.Duration {
+	to := time.Duration(1)
+	for d/to >= 100 {
+		to *= 10
+	}
+	return d.Round(to)
+}

@@ -1,0 +1,262 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/internal/history"
+)
+
+const (
+	// foldEvery is the time between folds: what came since then is added up anew with each answer.
+	foldEvery = 5 * time.Second
+	// foldRest is how many times as long as a fold took the next one waits at least.
+	foldRest = 30
+	// changesOnce is how many changes one transaction of the fold adds up, and foldOnce how many
+	// such transactions one call does.
+	changesOnce, foldOnce = 5000, 20
+	// historyPiece is how many rows of the history one transaction deletes.
+	historyPiece = 5000
+	// foldLock lets one node at a time write the rows of the history: it reads them before, and
+	// nobody else may have changed them meanwhile.
+	foldLock = migrateLock + 2
+)
+
+const (
+	tryFold = `SELECT pg_try_advisory_xact_lock($1)`
+
+	takeChanges = `WITH gone AS (
+  DELETE FROM rota.history_change WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM rota.history_change ORDER BY id LIMIT $1)) RETURNING body)
+SELECT body FROM gone`
+
+	historyRows = `SELECT k.i::int, h.body
+FROM unnest($1::int[], $2::bigint[], $3::text[], $4::text[], $5::text[])
+  WITH ORDINALITY k (minutes, at, worker, queue, stage, i)
+JOIN rota.history h ON h.minutes = k.minutes AND h.at = k.at AND h.worker = k.worker
+  AND h.queue = k.queue AND h.stage = k.stage`
+
+	// countHistory counts the rows of times, and those of the stages of queues in them.
+	countHistory = `SELECT k.minutes, k.at, k.queue, CASE WHEN k.queue = '' THEN (
+    SELECT count(*) FROM rota.history h WHERE h.minutes = k.minutes AND h.at = k.at)
+  ELSE (SELECT count(*) FROM rota.history h WHERE h.minutes = k.minutes AND h.at = k.at
+    AND h.worker = '' AND h.queue = k.queue AND h.stage > '') END
+FROM (SELECT DISTINCT * FROM unnest($1::int[], $2::bigint[], $3::text[]) n (minutes, at, queue)) k`
+
+	putHistory = `INSERT INTO rota.history AS h (minutes, at, worker, queue, stage, body)
+SELECT * FROM unnest($1::int[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bytea[])
+ON CONFLICT (minutes, at, worker, queue, stage) DO UPDATE SET body = excluded.body`
+
+	dropHistory = `WITH gone AS (
+  DELETE FROM rota.history WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM rota.history WHERE minutes = $1 AND at < $2 LIMIT $3)) RETURNING 1)
+SELECT count(*) FROM gone`
+
+	// readHistory reads the rows of a series, and all that is not in them yet, from one state of
+	// the store.
+	readHistory = `SELECT h.at, h.body FROM generate_series($2::bigint, $3::bigint - 1) t (at)
+JOIN rota.history h ON h.minutes = $1 AND h.at = t.at AND h.worker = $4 AND h.queue = $5
+  AND h.stage = $6
+UNION ALL SELECT -1, body FROM rota.history_change`
+)
+
+// fold adds what transactions changed to the rows of the history. What is in the way of one of
+// them is said in the log, and that one is left out; nothing else depends on the history.
+func (s *Store) fold(ctx context.Context, now int64) error {
+	for range foldOnce {
+		n := 0
+		err := s.write(ctx, func(ctx context.Context, t *tx) error {
+			n = 0
+			mine := false
+			f := history.NewFold(s.conf.History, now)
+			err := t.run(ctx, ask(tryFold, func(r row) error { return r.Scan(&mine) },
+				int64(foldLock)))
+			if err != nil || !mine { // another node is at it
+				return err
+			}
+			err = t.run(ctx, ask(takeChanges, func(r row) error {
+				var body []byte
+				if err := r.Scan(&body); err != nil {
+					return err
+				}
+				n++
+				if err := f.Add(body); err != nil {
+					s.conf.Log.Warn("a change is not in the history", "error", err)
+				}
+				return nil
+			}, changesOnce))
+			if err != nil || n == 0 {
+				return err
+			}
+			return t.addToHistory(ctx, f)
+		})
+		if err != nil || n < changesOnce {
+			return err
+		}
+	}
+	return nil
+}
+
+// sample notes how many tasks are ready and running.
+func (s *Store) sample(ctx context.Context, now int64) error {
+	list, err := s.Counts(ctx)
+	if err != nil {
+		return err
+	}
+	f := history.NewFold(s.conf.History, now)
+	have, some := f.Samples(list, s.pruner.sampled)
+	if !some {
+		return nil
+	}
+	s.pruner.sampled = have
+	return s.write(ctx, func(ctx context.Context, t *tx) error {
+		mine := false
+		err := t.run(ctx, ask(tryFold, func(r row) error { return r.Scan(&mine) }, int64(foldLock)))
+		if err != nil || !mine {
+			return err
+		}
+		return t.addToHistory(ctx, f)
+	})
+}
+
+// historyColumns are keys of rows on their way to a statement.
+type historyColumns struct {
+	minutes              []int32
+	at                   []int64
+	worker, queue, stage []string
+}
+
+func (c *historyColumns) add(k history.Key) {
+	c.minutes = append(c.minutes, int32(k.Minutes))
+	c.at = append(c.at, k.At)
+	c.worker = append(c.worker, k.Worker)
+	c.queue = append(c.queue, k.Queue)
+	c.stage = append(c.stage, k.Stage)
+}
+
+func (c *historyColumns) args() []any {
+	return []any{c.minutes, c.at, c.worker, c.queue, c.stage}
+}
+
+// addToHistory adds what was added up to the rows that are there, or makes them, if there is room,
+// and ends the transaction. Who calls it has the fold's lock.
+func (t *tx) addToHistory(ctx context.Context, f *history.Fold) error {
+	var all historyColumns
+	var keys []history.Key
+	for k := range f.Rows() {
+		all.add(k)
+		keys = append(keys, k)
+	}
+	stand := make(map[history.Key]*history.Record, len(keys))
+	err := t.run(ctx, ask(historyRows, func(r row) error {
+		var i int
+		var body []byte
+		err := r.Scan(&i, &body)
+		if err == nil {
+			stand[keys[i-1]], err = history.Decode(body)
+		}
+		return err
+	}, all.args()...))
+	if err != nil {
+		return err
+	}
+	counts, err := t.countHistory(ctx, keys, stand)
+	if err != nil {
+		return err
+	}
+	room := history.Room{}
+	var put historyColumns
+	var bodies [][]byte
+	for k, r := range f.Rows() {
+		if old := stand[k]; old != nil {
+			old.Merge(r)
+			r = old
+		} else if fits, _ := room.Take(k, counts.of); !fits {
+			continue
+		}
+		put.add(k)
+		bodies = append(bodies, r.Encode())
+	}
+	return t.finish(ctx, tell(putHistory, append(put.args(), bodies)...))
+}
+
+// historyCounts are how many rows there are of a time, or of the stages of a queue in it.
+type historyCounts map[history.Key]int64
+
+func (c historyCounts) of(minutes int, at int64, queue string) (int64, error) {
+	return c[history.Key{Minutes: minutes, At: at, Series: history.Series{Queue: queue}}], nil
+}
+
+// countHistory counts what is to be known of the rows that have to be made.
+func (t *tx) countHistory(
+	ctx context.Context, keys []history.Key, stand map[history.Key]*history.Record,
+) (historyCounts, error) {
+	counts := historyCounts{}
+	var of historyColumns
+	note := func(k history.Key) {
+		if _, known := counts[k]; !known {
+			counts[k] = 0
+			of.add(k)
+		}
+	}
+	for _, k := range keys {
+		if stand[k] != nil {
+			continue
+		}
+		note(history.Key{Minutes: k.Minutes, At: k.At})
+		if k.Stage != "" {
+			note(history.Key{
+				Minutes: k.Minutes, At: k.At, Series: history.Series{Queue: k.Queue},
+			})
+		}
+	}
+	if len(counts) == 0 {
+		return counts, nil
+	}
+	return counts, t.run(ctx, ask(countHistory, func(r row) error {
+		var k history.Key
+		var n int64
+		err := r.Scan(&k.Minutes, &k.At, &k.Queue, &n)
+		counts[k] = n
+		return err
+	}, of.minutes, of.at, of.queue))
+}
+
+// forgetHistory deletes the rows that are kept no longer, some at a time.
+func (s *Store) forgetHistory(ctx context.Context, now int64) error {
+	for _, minutes := range [...]int{history.Minute, history.Hour} {
+		for n := historyPiece; n == historyPiece; {
+			err := s.write(ctx, func(ctx context.Context, t *tx) error {
+				return t.finish(ctx, ask(dropHistory, func(r row) error { return r.Scan(&n) },
+					minutes, s.conf.History.Oldest(minutes, now), historyPiece))
+			})
+			if err != nil {
+				return fmt.Errorf("delete old history: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// History says what a series did. See the contract, storetest.Views.
+func (s *Store) History(ctx context.Context, q history.Question) ([]history.Period, error) {
+	answer := history.NewAnswer(q)
+	from, to := q.Rows()
+	err := s.glance(ctx, ask(readHistory, func(r row) error {
+		var at int64
+		var body []byte
+		if err := r.Scan(&at, &body); err != nil {
+			return err
+		}
+		if at >= 0 {
+			return answer.Row(at, body)
+		}
+		_ = answer.Changes(body) // one that can't be read is said in the log when it is added up
+		return nil
+	}, q.Minutes(), from, to, q.Worker, q.Queue, q.Stage))
+	if err != nil {
+		return nil, fmt.Errorf("read the history: %w", err)
+	}
+	return answer.Periods(), nil
+}

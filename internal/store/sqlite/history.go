@@ -1,0 +1,208 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/history"
+)
+
+const (
+	addChanges = `INSERT INTO history_change (body) VALUES (?)`
+
+	someChanges = `SELECT id, body FROM history_change ORDER BY id LIMIT ?`
+	dropChanges = `DELETE FROM history_change WHERE id <= ?`
+
+	historyRow = `SELECT body FROM history
+WHERE minutes = ? AND at = ? AND worker = ? AND queue = ? AND stage = ?`
+	putHistory = `INSERT INTO history (minutes, at, worker, queue, stage, body)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET body = ?6`
+	rowsOfTime = `SELECT count(*) FROM history WHERE minutes = ? AND at = ?`
+	stagesOf   = `SELECT count(*) FROM history
+WHERE minutes = ? AND at = ? AND worker = '' AND queue = ? AND stage > ''`
+	oldHistory  = `SELECT 1 FROM history WHERE minutes = ? AND at < ? LIMIT 1`
+	dropHistory = `DELETE FROM history WHERE (minutes, at, worker, queue, stage) IN (
+SELECT minutes, at, worker, queue, stage FROM history WHERE minutes = ? AND at < ? LIMIT ?)`
+)
+
+const (
+	// changesOnce is how many changes one transaction of the fold adds up, and foldOnce how many
+	// such transactions one call does.
+	changesOnce, foldOnce = 5000, 20
+	// foldEvery is the time between folds: what came since then is added up anew with each answer.
+	foldEvery = 5 * time.Second
+	// foldRest is how many times as long as a fold took the next one waits at least.
+	foldRest = 30
+	// historyPiece is how many rows of the history one transaction deletes.
+	historyPiece = 500
+)
+
+// fold adds what transactions changed to the rows of the history. What is in the way of one of
+// them is said in the log, and that one is left out; nothing else depends on the history.
+func (s *Store) fold(ctx context.Context, now int64) error {
+	for range foldOnce {
+		f := history.NewFold(s.kept, now)
+		last, n := int64(0), 0
+		err := s.read(ctx, func(c *conn) error {
+			last, n = 0, 0
+			return c.each(someChanges, func(st *sqlite.Stmt) bool {
+				last = st.ColumnInt64(0)
+				n++
+				if err := f.Add(bytesOf(st, 1)); err != nil {
+					s.log.Warn("a change is not in the history", "error", err)
+				}
+				return true
+			}, changesOnce)
+		})
+		if err != nil || n == 0 {
+			return err
+		}
+		err = s.write(ctx, func(t *tx) error {
+			if _, err := t.exec(dropChanges, last); err != nil {
+				return err
+			}
+			return t.addToHistory(f)
+		})
+		if err != nil || n < changesOnce {
+			return err
+		}
+	}
+	return nil
+}
+
+// sample notes how many tasks are ready and running.
+func (s *Store) sample(ctx context.Context, now int64) error {
+	f := history.NewFold(s.kept, now)
+	list, err := s.Counts(ctx)
+	if err != nil {
+		return err
+	}
+	have, some := f.Samples(list, s.pruner.sampled)
+	if !some {
+		return nil
+	}
+	s.pruner.sampled = have
+	return s.write(ctx, func(t *tx) error { return t.addToHistory(f) })
+}
+
+// addToHistory adds what was added up to the rows that are there, or makes them, if there is room.
+func (t *tx) addToHistory(f *history.Fold) error {
+	room := history.Room{}
+	for k, r := range f.Rows() {
+		var body []byte
+		key := []any{k.Minutes, k.At, k.Worker, k.Queue, k.Stage}
+		found, err := t.one(historyRow, func(st *sqlite.Stmt) { body = bytesOf(st, 0) }, key...)
+		if err != nil {
+			return err
+		}
+		if found {
+			all, err := history.Decode(body)
+			if err != nil {
+				return fmt.Errorf("history of %+v: %w", k, err)
+			}
+			all.Merge(r)
+			r = all
+		} else if fits, err := room.Take(k, t.rowsOfHistory); err != nil {
+			return err
+		} else if !fits {
+			continue
+		}
+		if _, err := t.exec(putHistory, append(key, r.Encode())...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowsOfHistory counts the rows of a time, or with a queue those of its stages.
+func (t *tx) rowsOfHistory(minutes int, at int64, queue string) (n int64, err error) {
+	query, args := rowsOfTime, []any{minutes, at}
+	if queue != "" {
+		query, args = stagesOf, append(args, queue)
+	}
+	_, err = t.one(query, func(st *sqlite.Stmt) { n = st.ColumnInt64(0) }, args...)
+	return n, err
+}
+
+// forgetHistory deletes the rows that are kept no longer, some at a time.
+func (s *Store) forgetHistory(ctx context.Context, now int64) error {
+	for _, minutes := range [...]int{history.Minute, history.Hour} {
+		oldest := s.kept.Oldest(minutes, now)
+		for old := true; old; {
+			err := s.read(ctx, func(c *conn) (err error) {
+				old, err = c.has(oldHistory, minutes, oldest)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if !old {
+				break
+			}
+			err = s.write(ctx, func(t *tx) error {
+				_, err := t.exec(dropHistory, minutes, oldest, historyPiece)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tidyHistory is what Prune does for the history: every few seconds it adds up what came, and once
+// a minute it notes how many tasks there are and deletes what is old. It waits longer when that
+// takes long, so that it is busy a few percent of the time at most. What fails is tried again with
+// the next turn.
+func (p *pruner) tidyHistory(ctx context.Context, s *Store, now int64) {
+	if now < p.folded {
+		return
+	}
+	began := time.Now()
+	err := s.fold(ctx, now)
+	if err == nil && now >= p.tidied {
+		p.tidied = now + time.Minute.Microseconds()
+		if err = s.sample(ctx, now); err == nil {
+			err = s.forgetHistory(ctx, now)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("the history is not added up for now", "error", err)
+	}
+	p.folded = now + max(foldEvery, foldRest*time.Since(began)).Microseconds()
+}
+
+// History says what a series did. See the contract, storetest.Views.
+func (s *Store) History(ctx context.Context, q history.Question) ([]history.Period, error) {
+	var answer *history.Answer
+	err := s.read(ctx, func(c *conn) error {
+		answer = history.NewAnswer(q)
+		var bad error
+		from, to := q.Rows()
+		for at := from; at < to && bad == nil; at++ {
+			_, err := c.one(historyRow, func(st *sqlite.Stmt) {
+				bad = answer.Row(at, bytesOf(st, 0))
+			}, q.Minutes(), at, q.Worker, q.Queue, q.Stage)
+			if err != nil {
+				return err
+			}
+		}
+		err := c.each(`SELECT body FROM history_change`, func(st *sqlite.Stmt) bool {
+			// one that can't be read is said in the log when it is added up
+			_ = answer.Changes(bytesOf(st, 0))
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		return bad
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the history: %w", err)
+	}
+	return answer.Periods(), nil
+}
