@@ -109,7 +109,8 @@ func (n *Node) openDoor() error {
 
 func (n *Node) newAPI(tokens api.Tokens) (*api.API, error) {
 	return api.New(api.Config{
-		Engine: n.tasks, Events: n.store, Notifiers: n.sender, Secret: n.store.Secret(),
+		Engine: n.tasks, Events: n.store, History: n.store, Notifiers: n.sender,
+		Secret:  n.store.Secret(),
 		Cluster: newCluster(n),
 		Groups:  n.jobs, Jobs: n.jobs, Placements: n.jobs,
 		Schedules: n.firer, Fires: n.firer, Almanac: n.firer, Tokens: tokens,

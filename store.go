@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/firing"
 	"github.com/rotahq/rota/internal/notify"
@@ -34,6 +35,7 @@ type backend interface {
 	supervise.Writer
 	supervise.Listener
 	firing.Store
+	api.History
 	groups
 	// the same for all nodes of the store, and unknown to others: it seals tokens
 	Secret() seal.Secret

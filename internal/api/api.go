@@ -33,6 +33,8 @@ type Config struct {
 	Cluster Cluster
 	// Events is what happened. Required.
 	Events Events
+	// History is what was done when. Default: nothing was.
+	History History
 	// Notifiers looks after who is told of it. Required.
 	Notifiers Notifiers
 	// Groups, Jobs and Placements are groups of jobs. Default: there are none.
@@ -147,6 +149,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Ready == nil {
 		c.Ready = func(context.Context) Readiness { return Readiness{Ready: true} }
+	}
+	if c.History == nil {
+		c.History = noHistory{}
 	}
 	if c.Retention == nil {
 		c.Retention = func() store.Retention { return store.Retention{} }
@@ -272,6 +277,7 @@ func New(conf Config) (*API, error) {
 	a.registerLogs()
 	a.registerQueues()
 	a.registerExplanations()
+	a.registerHistory()
 	a.registerWorkers()
 	a.registerGroups()
 	a.registerJobs()

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 )
 
@@ -44,6 +45,12 @@ func (s *stage) now() *fake { return s.Engine.(*fake) }
 
 func (s *stage) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	return s.now().Events(ctx, q)
+}
+
+func (s *stage) History(
+	ctx context.Context, q history.Question,
+) ([]history.Period, error) {
+	return s.now().History(ctx, q)
 }
 
 func (s *stage) PutNotifier(

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -333,6 +334,10 @@ func (f *fake) Turn(_ context.Context, id task.ID) (store.Turn, error) {
 	}, err
 }
 
+func (f *fake) History(_ context.Context, q history.Question) ([]history.Period, error) {
+	return history.NewAnswer(q).Periods(), f.err
+}
+
 func (f *fake) Counts(_ context.Context, queues ...string) ([]store.QueueCounts, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -443,6 +448,9 @@ func newAPI(t testing.TB, e Engine, change func(*Config)) *API {
 		Engine: e, Cluster: clusterOf(e), Events: happened, Notifiers: told, Groups: k, Jobs: k,
 		Placements: k, Schedules: c, Fires: c, Almanac: c, Version: "1.2.3", Node: "n1",
 		StoreMark: "0123456789abcdef", MaxBody: 1 << 20, MaxBodies: 4 << 20,
+	}
+	if h, ok := e.(History); ok {
+		conf.History = h
 	}
 	if change != nil {
 		change(&conf)

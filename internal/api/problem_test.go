@@ -37,6 +37,7 @@ var everyCall = []struct{ pattern, target, body string }{
 	{"GET /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(0).String() + "/logs?follow=true", ""},
 	{"GET /v1/tasks/{id}/explain", "/v1/tasks/" + idOf(0).String() + "/explain", ""},
 	{"GET /v1/queues/{queue}/explain", "/v1/queues/mail/explain", ""},
+	{"GET /v1/stats", "/v1/stats?queue=mail", ""},
 	{"GET /v1/queues", "/v1/queues", ""},
 	{"GET /v1/queues/{queue}", "/v1/queues/mail", ""},
 	{"PUT /v1/queues/{queue}", "/v1/queues/mail", `{}`},

@@ -165,6 +165,8 @@ var reaches = map[string]reach{
 	"POST /v1/tasks/{id}/logs":   ofTask,
 	"GET /v1/tasks/{id}/logs":    ofTask,
 
+	"GET /v1/stats": ofChosen,
+
 	"GET /v1/queues":                 ofChosen,
 	"GET /v1/queues/{queue}":         ofQueue,
 	"GET /v1/queues/{queue}/explain": ofQueue,

@@ -111,6 +111,7 @@ var chosen = map[string][2]string{
 	"POST /v1/tasks/retry": {`{"filter":{"queue":"mail","state":"dead"}}`,
 		`{"filter":{"state":"dead"}}`},
 	"GET /v1/queues": {"", "-"},
+	"GET /v1/stats":  {"?queue=mail", "?queue=scan"},
 	"POST /v1/workers/{worker}/beat": {`{"incarnation":"i","capacity":1,"groups":["tails"],"tasks":[]}`,
 		`{"incarnation":"i","capacity":1,"groups":["tails","web"],"tasks":[]}`},
 	"GET /v1/groups":    {"", "-"},
