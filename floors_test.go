@@ -25,7 +25,7 @@ var floors = map[string]int{
 	"internal/store":       0,
 	"internal/store/rules": 0,
 	"internal/wire":        0, "internal/counters": 0, "internal/history": 0, "internal/bucket": 0,
-	"internal/explain":            0,
+	"internal/explain": 0, "internal/overview": 0,
 	"internal/store/rules/assign": 0, "internal/store/rules/retain": 0, "internal/listing": 0,
 	"internal/usage": 0, "internal/names": 0,
 	"pool": 1, "tick": 1, "lease": 1, "internal/proclock": 1, "internal/observe": 1,

@@ -12,6 +12,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // probe asks a node as a balancer does that does not wait long: much longer than the node may take,
@@ -30,6 +31,19 @@ func probe(t *testing.T, n *Node, path string) (status int, text string) {
 		t.Fatal(err)
 	}
 	return response.StatusCode, string(body)
+}
+
+// overviewOf reads an overview; a node that refuses fails the test.
+func overviewOf(t *testing.T, n *Node) (o view.Overview) {
+	t.Helper()
+	status, text := probe(t, n, "/v1/overview")
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return o
 }
 
 type readiness struct {
@@ -66,7 +80,7 @@ func TestProbesAreAnsweredFromWhatIsKnownWhileTheDatabaseHangs(t *testing.T) {
 	settled(t, "all is known", func() bool {
 		r, _ := ready(t, n)
 		_, text := probe(t, n, "/metrics")
-		return r.Ready && strings.Contains(text, counted)
+		return r.Ready && strings.Contains(text, counted) && overviewOf(t, n).Ready == 1
 	})
 	server.Pause(t)
 	t.Cleanup(func() { server.Resume(t) })
@@ -79,12 +93,16 @@ func TestProbesAreAnsweredFromWhatIsKnownWhileTheDatabaseHangs(t *testing.T) {
 		if _, text := probe(t, n, "/metrics"); !strings.Contains(text, counted) {
 			t.Fatalf("/metrics lacks %s", counted)
 		}
-		return age > time.Second && strings.Contains(r.Detail, "has not answered for")
+		o := overviewOf(t, n)
+		if o.Ready != 1 || time.Duration(o.Age) > time.Hour {
+			t.Fatalf("an overview of %d ready tasks, %v old", o.Ready, time.Duration(o.Age))
+		}
+		return o.Age != 0 && age > time.Second && strings.Contains(r.Detail, "has not answered for")
 	})
 	server.Resume(t)
 	settled(t, "what is known is new", func() bool {
 		r, _ := ready(t, n)
-		return r.Ready && r.Detail == ""
+		return r.Ready && r.Detail == "" && overviewOf(t, n).Age == 0
 	})
 }
 

@@ -487,11 +487,11 @@ func FuzzReadEvents(f *testing.F) {
 	f.Add("id: 1\ndata: {}\n\n: ping\n\ndata: a\ndata: b\n\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		known := ""
-		readEvents(strings.NewReader(s), func(id string, data []byte) error {
-			if data == nil && id == known {
+		readEvents(strings.NewReader(s), func(e sent) error {
+			if e.data == nil && e.id == known {
 				t.Error("an event without data or another id")
 			}
-			known = id
+			known = e.id
 			return nil
 		})
 	})

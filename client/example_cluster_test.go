@@ -38,6 +38,34 @@ func ExampleClient_Nodes() {
 	// true
 }
 
+func ExampleClient_Overview() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	_, err := c.Submit(ctx, task.Submission{Queue: "mail"})
+	must(err)
+	o, err := c.Overview(ctx)
+	must(err)
+	fmt.Println(o.Node, o.Ready, o.OldestReady.Queue, o.Workers.Active)
+	// Output: example 1 mail 0
+}
+
+func ExampleClient_FollowOverview() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	for o, err := range c.FollowOverview(ctx) {
+		must(err)
+		if o.Ready > 0 {
+			fmt.Println(o.Queues[0].Queue, o.Queues[0].Ready)
+			return
+		}
+		_, err := c.Submit(ctx, task.Submission{Queue: "mail"})
+		must(err)
+	}
+	// Output: mail 1
+}
+
 // Each schedule, group and chore is looked after by one node, which claims its key.
 func ExampleClient_Claims() {
 	c, shut := open()

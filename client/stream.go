@@ -22,15 +22,18 @@ type follower struct {
 	query  url.Values // of each stream, besides the cursor
 	cursor string     // behind the last event that was read
 	read   func(data []byte) error
+	// instead of read, where events are of several types
+	readTyped func(kind string, data []byte) error
 	// asked when a server ended a stream: whether nothing more will come
 	over   func() (bool, error)
 	opened bool // a server has answered
+	heard  bool // something new came since the last failure
 }
 
 // run reads until nothing more will come.
 func (f *follower) run(ctx context.Context) error {
 	for failures := 0; ; {
-		before := f.cursor
+		f.heard = false
 		err := f.stream(ctx)
 		if err == nil { // it is over, or the server stops
 			var over bool
@@ -38,7 +41,7 @@ func (f *follower) run(ctx context.Context) error {
 				return nil
 			}
 		}
-		if failures++; f.cursor != before {
+		if failures++; f.heard {
 			failures = 1
 		}
 		pause := f.client.config.Backoff.Delay(failures, rand.Uint64())
@@ -98,14 +101,18 @@ func (f *follower) stream(ctx context.Context) error {
 	}
 	f.opened = true
 	body := &heard{response.Body, func() { listening.Reset(c.silence) }}
-	err = readEvents(body, func(id string, data []byte) error {
-		if id != "" {
-			f.cursor = id
+	err = readEvents(body, func(e sent) error {
+		f.heard = f.heard || e.data != nil || e.id != f.cursor
+		if e.id != "" {
+			f.cursor = e.id
 		}
-		if data == nil {
+		switch {
+		case e.data == nil:
 			return nil
+		case f.readTyped != nil:
+			return f.readTyped(e.kind, e.data)
 		}
-		return f.read(data)
+		return f.read(e.data)
 	})
 	if context.Cause(ctx) == errSilent {
 		c.servers.turn(server)
@@ -132,30 +139,38 @@ func (h *heard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readEvents reads server-sent events and calls f with the id and the data of each; nil data says
-// that only the id is another.
-func readEvents(r io.Reader, f func(id string, data []byte) error) error {
+// sent is a server-sent event.
+type sent struct {
+	id   string
+	kind string // its type; "" = message
+	data []byte // nil = only the id is another
+}
+
+// readEvents reads server-sent events and calls f with each.
+func readEvents(r io.Reader, f func(sent) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4096), longestEvent)
-	var id, known string
-	var data []byte
+	var e sent
+	known := ""
 	for lines.Scan() {
 		field, value, _ := bytes.Cut(lines.Bytes(), []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(field) {
 		case "id":
-			id = string(value)
+			e.id = string(value)
+		case "event":
+			e.kind = string(value)
 		case "data":
-			if data != nil {
-				data = append(data, '\n')
+			if e.data != nil {
+				e.data = append(e.data, '\n')
 			}
-			data = append(data, value...)
+			e.data = append(e.data, value...)
 		}
-		if len(lines.Bytes()) == 0 && (data != nil || id != known) {
-			if err := f(id, data); err != nil {
+		if len(lines.Bytes()) == 0 && (e.data != nil || e.id != known) {
+			if err := f(e); err != nil {
 				return err
 			}
-			known, data = id, nil
+			known, e = e.id, sent{id: e.id}
 		}
 	}
 	return lines.Err()

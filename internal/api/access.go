@@ -49,6 +49,9 @@ var rights = map[string]right{
 	"GET /readyz":  toKnock, // the body's details need toRead, those of /healthz toPrepare
 	"GET /metrics": toRead, "GET /openapi.json": toRead,
 
+	"GET /v1/overview":        toRead,
+	"GET /v1/overview/stream": toRead,
+
 	"POST /v1/tasks":             toSubmit,
 	"GET /v1/tasks":              toRead,
 	"POST /v1/tasks/hold":        toWork,

@@ -230,6 +230,7 @@ type API struct {
 	guesses    throttle   // of wrong access tokens
 	seals      throttle   // of tokens of hand-outs that were never given out
 	makers     *queueGate // of queues, by submitting
+	overviews  *overviews
 	auditor    *auditor
 	refusalLog *refusals
 	tokens     atomic.Pointer[Tokens]        // conf.Tokens are those of the start
@@ -257,12 +258,14 @@ func New(conf Config) (*API, error) {
 	a.close = sync.OnceFunc(func() {
 		close(a.closing)
 		a.metrics.close()
+		a.overviews.close()
 	})
 	a.bodies.limit, a.large.limit, a.loads.limit = conf.MaxBodies, conf.MaxAnswers, maxLoads
 	a.follows.limit, a.follows.limitEach = maxFollows, maxFollowsEach
 	a.audits.limit = maxAudits
 	a.gate.rate = firstRate
 	a.makers = newQueueGate(conf.Engine.Queues)
+	a.overviews = newOverviews(conf)
 	a.auditor, a.refusalLog = newAuditor(a.told), newRefusals(conf.Log)
 	a.tokens.Store(&conf.Tokens)
 	a.epoch.Store(newEpoch())
@@ -272,6 +275,7 @@ func New(conf Config) (*API, error) {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	a.huma = humago.New(router{a}, humaConfig(conf.Version))
+	a.registerOverview()
 	a.registerTasks()
 	a.registerHot()
 	a.registerLogs()
@@ -506,9 +510,9 @@ func (a *API) serve(
 
 // needsStore tells whether calls of a path are of no use without the store. Beats are: where its
 // tasks are held a worker is answered from memory, and goes on with what it runs however long the
-// store is away.
+// store is away. Overviews tell what was known.
 func needsStore(path string) bool {
-	return strings.HasPrefix(path, "/v1/") &&
+	return strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/v1/overview") &&
 		!(strings.HasPrefix(path, "/v1/workers/") && strings.HasSuffix(path, "/beat"))
 }
 

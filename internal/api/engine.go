@@ -66,6 +66,9 @@ type Views interface {
 	Turn(context.Context, task.ID) (store.Turn, error)
 	// Counts answers for the named queues, or for all.
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
+	// Minutes says what happened in each queue minute by minute, from a minute since 1970 on, by
+	// the store's clock, in no order.
+	Minutes(ctx context.Context, from int64) ([]store.MinuteCounts, error)
 }
 
 // Queues configures.

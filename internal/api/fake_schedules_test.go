@@ -137,6 +137,13 @@ func (c clockwork) Schedules(
 	return list, c.now().err
 }
 
+func (c clockwork) Stands(_ context.Context, late int64) ([]store.ScheduleStand, error) {
+	stands := []store.ScheduleStand{
+		{Queue: "mail", All: 3, Paused: 1}, {Queue: "scan", All: 4, Late: 2},
+	}
+	return stands, c.now().err
+}
+
 func (c clockwork) RunNow(_ context.Context, name string) (store.Fire, error) {
 	if _, err := c.find(name); err != nil {
 		return store.Fire{}, err

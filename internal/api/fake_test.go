@@ -28,6 +28,7 @@ type fake struct {
 	lines   []task.LogLine
 	events  []store.Event // besides those that happened before
 	asked   int           // calls of Counts
+	minute  int64         // in which all happened
 	gone    string        // a job that was removed
 	err     error         // when set, the answer to everything
 
@@ -354,6 +355,25 @@ func (f *fake) Counts(_ context.Context, queues ...string) ([]store.QueueCounts,
 		}
 	}
 	return counts, f.err
+}
+
+// Minutes tells of one minute, which is among those that are asked for first.
+func (f *fake) Minutes(_ context.Context, from int64) (list []store.MinuteCounts, _ error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.minute == 0 {
+		f.minute = from + 30
+	}
+	for i, q := range f.queues {
+		n := int64(i + 1)
+		if f.minute >= from {
+			list = append(list, store.MinuteCounts{
+				Queue: q.Name, Minute: f.minute, Submitted: 70 * n, Done: 50 * n, Dead: 2 * n,
+				Cancelled: n, Runs: 60 * n, Retried: 5 * n, Lost: 3 * n,
+			})
+		}
+	}
+	return list, f.err
 }
 
 func (f *fake) ChangeQueue(

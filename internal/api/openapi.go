@@ -40,7 +40,7 @@ func humaConfig(version string) huma.Config {
 			Security: []map[string][]string{{"token": {}}, {}},
 			// in this order
 			Tags: []*huma.Tag{
-				{Name: "Tasks"}, {Name: "Work"}, {Name: "Queues"}, {Name: "Schedules"},
+				{Name: "Overview"}, {Name: "Tasks"}, {Name: "Work"}, {Name: "Queues"}, {Name: "Schedules"},
 				{Name: "Workers"}, {Name: "Groups"}, {Name: "Cluster"}, {Name: "Events"},
 				{Name: "Node"},
 			},

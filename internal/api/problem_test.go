@@ -114,7 +114,11 @@ func (outlived) Error() string    { return "another process has this worker's na
 func (outlived) Superseded() bool { return true }
 
 func TestEveryCallTurnsEveryErrorOfTheEngineIntoItsStatus(t *testing.T) {
-	asked := map[string]bool{"GET /v1/events/stream": true} // it does not end
+	asked := map[string]bool{
+		"GET /v1/events/stream": true, // it does not end
+		// they answer what was known before
+		"GET /v1/overview": true, "GET /v1/overview/stream": true,
+	}
 	var log bytes.Buffer
 	on := &stage{newFake()}
 	a := newAPI(t, on, func(conf *Config) { conf.Log = slog.New(slog.NewTextHandler(&log, nil)) })

@@ -25,6 +25,8 @@ type Schedules interface {
 	Delete(ctx context.Context, name string) error
 	// Schedules lists those that are selected, by name.
 	Schedules(context.Context, store.ScheduleQuery) ([]store.ScheduleView, error)
+	// Stands counts schedules by their queue; a next due time before late makes a late one.
+	Stands(ctx context.Context, late int64) ([]store.ScheduleStand, error)
 }
 
 // ScheduleItem is a schedule and how it stands, without its context. It is exported as TaskItem is.

@@ -27,6 +27,10 @@ func (scheduleless) Schedules(context.Context, store.ScheduleQuery) ([]store.Sch
 	return nil, nil
 }
 
+func (scheduleless) Stands(context.Context, int64) ([]store.ScheduleStand, error) {
+	return nil, nil
+}
+
 func (scheduleless) RunNow(context.Context, string) (store.Fire, error) {
 	return store.Fire{}, errScheduleless
 }

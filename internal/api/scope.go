@@ -150,6 +150,9 @@ var reaches = map[string]reach{
 	"GET /healthz": ofNothing,
 	"GET /readyz":  ofNothing, "GET /metrics": ofAll, "GET /openapi.json": ofNothing,
 
+	"GET /v1/overview":        ofChosen,
+	"GET /v1/overview/stream": ofChosen,
+
 	"POST /v1/tasks":             ofChosen,
 	"GET /v1/tasks":              ofChosen,
 	"POST /v1/tasks/hold":        ofChosen,

@@ -110,8 +110,10 @@ var chosen = map[string][2]string{
 	"POST /v1/tasks/cancel": {`{"filter":{"queue":"mail"}}`, `{"filter":{"all":true}}`},
 	"POST /v1/tasks/retry": {`{"filter":{"queue":"mail","state":"dead"}}`,
 		`{"filter":{"state":"dead"}}`},
-	"GET /v1/queues": {"", "-"},
-	"GET /v1/stats":  {"?queue=mail", "?queue=scan"},
+	"GET /v1/stats":           {"?queue=mail", "?queue=scan"},
+	"GET /v1/overview":        {"", "-"},
+	"GET /v1/overview/stream": {"", "-"},
+	"GET /v1/queues":          {"", "-"},
 	"POST /v1/workers/{worker}/beat": {`{"incarnation":"i","capacity":1,"groups":["tails"],"tasks":[]}`,
 		`{"incarnation":"i","capacity":1,"groups":["tails","web"],"tasks":[]}`},
 	"GET /v1/groups":    {"", "-"},
@@ -125,6 +127,7 @@ var chosen = map[string][2]string{
 // what is in it.
 var everywhere = []string{
 	"GET /v1/queues", "GET /v1/groups", "GET /v1/schedules", "POST /v1/tasks/report",
+	"GET /v1/overview", "GET /v1/overview/stream",
 }
 
 // harmless are calls whose answer tells of no queue and no group, or nothing but what everybody

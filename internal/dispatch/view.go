@@ -177,6 +177,13 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 	return counts, nil
 }
 
+// Minutes says what happened in each queue minute by minute, from a minute on.
+func (d *Dispatcher) Minutes(ctx context.Context, from int64) ([]store.MinuteCounts, error) {
+	list, err := d.store.Minutes(ctx, from)
+	d.note(err)
+	return list, err
+}
+
 // young counts what runs here without a row in the store, by queue.
 func (ws workers) young() map[string]int64 {
 	young := map[string]int64{}

@@ -281,6 +281,11 @@ func (f *Firer) Schedules(
 	return f.views(list), nil
 }
 
+// Stands counts schedules by their queue; a next due time before late makes a late one.
+func (f *Firer) Stands(ctx context.Context, late int64) ([]store.ScheduleStand, error) {
+	return f.store.ScheduleStands(ctx, late)
+}
+
 // Fires lists what came of a schedule's due times, and how the tasks ended. store.ErrNotFound:
 // there is no such schedule.
 func (f *Firer) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, error) {

@@ -50,6 +50,7 @@ type Calendars interface {
 // Keys counts schedules, and names them if they are at most limit.
 type Keys interface {
 	ScheduleKeys(ctx context.Context, limit int) (store.ScheduleKeys, error)
+	ScheduleStands(ctx context.Context, late int64) ([]store.ScheduleStand, error)
 }
 
 // Tasks is the room of tasks.

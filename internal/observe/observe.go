@@ -15,6 +15,9 @@ type Config[T any] struct {
 	// Fresh is how old an answer may be before the question is asked again. Default 0: it is asked
 	// each time.
 	Fresh time.Duration
+	// Rest lets an answer be fresh also for so many times as long as it took to get, so that asking
+	// takes a bounded share of the time. Default 0.
+	Rest int
 	// Within is how long one question may take before it is given up. Default 5 s.
 	Within time.Duration
 }
@@ -29,7 +32,9 @@ type Value[T any] struct {
 
 	mu    sync.Mutex
 	under chan struct{} // closed when the question under way has ended; nil = none is
+	asked time.Time     // when that was asked
 	known Known[T]
+	took  time.Duration // to get what is known
 }
 
 // Known is what is known at a moment.
@@ -53,8 +58,22 @@ func New[T any](conf Config[T]) *Value[T] {
 // false when what it returns is what was known before: then the question may still be under way,
 // and serves the next caller.
 func (v *Value[T]) Get(patience time.Duration) (known Known[T], fresh bool) {
+	return v.get(func(time.Duration) time.Duration { return patience })
+}
+
+// GetSoon is Get whose patience is that with the question under way, since it was asked: while one
+// is not answered only the first callers wait.
+func (v *Value[T]) GetSoon(patience time.Duration) (known Known[T], fresh bool) {
+	return v.get(func(under time.Duration) time.Duration { return patience - under })
+}
+
+// get is Get with a patience that depends on how long the question is under way already.
+func (v *Value[T]) get(
+	patience func(under time.Duration) time.Duration,
+) (known Known[T], fresh bool) {
 	v.mu.Lock()
-	if v.known.Err == nil && !v.known.At.IsZero() && time.Since(v.known.At) < v.conf.Fresh {
+	if v.known.Err == nil && !v.known.At.IsZero() &&
+		time.Since(v.known.At) < max(v.conf.Fresh, time.Duration(v.conf.Rest)*v.took) {
 		defer v.mu.Unlock()
 		return v.known, true
 	}
@@ -63,12 +82,11 @@ func (v *Value[T]) Get(patience time.Duration) (known Known[T], fresh bool) {
 		return v.known, false
 	}
 	if v.under == nil {
-		v.under = make(chan struct{})
+		v.under, v.asked = make(chan struct{}), time.Now()
 		v.work.Go(v.ask)
 	}
-	under := v.under
+	under, wait := v.under, time.NewTimer(patience(time.Since(v.asked)))
 	v.mu.Unlock()
-	wait := time.NewTimer(patience)
 	defer wait.Stop()
 	select {
 	case <-under:
@@ -89,7 +107,7 @@ func (v *Value[T]) ask() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.known.Err = err; err == nil {
-		v.known.Value, v.known.At = value, asked
+		v.known.Value, v.known.At, v.took = value, asked, time.Since(asked)
 	}
 	close(v.under)
 	v.under = nil

@@ -90,3 +90,48 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 		}
 	})
 }
+
+func TestAskingTakesABoundedShareOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		v := New(Config[int]{
+			Ask: func(context.Context) (int, error) {
+				asked++
+				time.Sleep(time.Second)
+				return asked, nil
+			}, Fresh: time.Second, Rest: 20,
+		})
+		defer v.Close()
+		for range 1000 {
+			v.Get(time.Hour)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if asked > 6 { // a second each, in a hundred seconds
+			t.Errorf("asked %d times", asked)
+		}
+	})
+}
+
+func TestOnlyTheFirstWaitForAnAnswerThatDoesNotCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{}
+		s.hangs.Store(true)
+		v := New(Config[int32]{Ask: s.ask})
+		defer v.Close()
+		for i, want := range []time.Duration{
+			time.Second, 0, 0, // of the question that is given up after five seconds
+		} {
+			began := time.Now()
+			v.GetSoon(time.Second)
+			if got := time.Since(began); got != want {
+				t.Errorf("caller %d waited %v, want %v", i, got, want)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		began := time.Now()
+		if v.GetSoon(time.Second); time.Since(began) != time.Second || s.asked.Load() != 2 {
+			t.Errorf("the next question: waited %v, asked %d times", time.Since(began),
+				s.asked.Load())
+		}
+	})
+}

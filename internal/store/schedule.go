@@ -321,6 +321,14 @@ type FireQuery struct {
 	Limit    int                // at most so many; 0 = all
 }
 
+// ScheduleStand is how the schedules of one queue stand.
+type ScheduleStand struct {
+	Queue  string
+	All    int64
+	Paused int64
+	Late   int64 // not paused, and the next due time is before the one that was asked for
+}
+
 // ScheduleKeys are what nodes claim, to share out the work of firing.
 type ScheduleKeys struct {
 	Count int64    // of all schedules

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/history"
+	"github.com/rotahq/rota/internal/store"
 )
 
 const (
@@ -59,6 +60,10 @@ SELECT count(*) FROM gone`
 JOIN rota.history h ON h.minutes = $1 AND h.at = t.at AND h.worker = $4 AND h.queue = $5
   AND h.stage = $6
 UNION ALL SELECT -1, body FROM rota.history_change`
+
+	minutesFrom = `SELECT at, queue, body FROM rota.history
+WHERE minutes = 1 AND at >= $1 AND worker = '' AND queue > '' AND stage = ''
+UNION ALL SELECT -1, '', body FROM rota.history_change`
 )
 
 // fold adds what transactions changed to the rows of the history. What is in the way of one of
@@ -259,4 +264,26 @@ func (s *Store) History(ctx context.Context, q history.Question) ([]history.Peri
 		return nil, fmt.Errorf("read the history: %w", err)
 	}
 	return answer.Periods(), nil
+}
+
+// Minutes says what happened minute by minute. See the contract, storetest.Views.
+func (s *Store) Minutes(ctx context.Context, from int64) ([]store.MinuteCounts, error) {
+	m := history.NewMinutes(from)
+	err := s.glance(ctx, ask(minutesFrom, func(r row) error {
+		var at int64
+		var queue string
+		var body []byte
+		if err := r.Scan(&at, &queue, &body); err != nil {
+			return err
+		}
+		if queue != "" {
+			return m.Row(at, queue, body)
+		}
+		_ = m.Changes(body) // see History
+		return nil
+	}, from))
+	if err != nil {
+		return nil, fmt.Errorf("read minutes: %w", err)
+	}
+	return m.List(), nil
 }

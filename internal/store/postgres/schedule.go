@@ -132,6 +132,27 @@ const (
 FROM rota.schedule_head) <= $1 ORDER BY name`
 )
 
+const standSchedules = `SELECT spec::jsonb ->> 'queue', count(*),
+  count(*) FILTER (WHERE spec::jsonb ? 'paused'),
+  count(*) FILTER (WHERE next < $1 AND NOT spec::jsonb ? 'paused')
+FROM rota.schedule GROUP BY 1`
+
+// ScheduleStands counts schedules by their queue. See the contract, storetest.Schedules.
+func (s *Store) ScheduleStands(
+	ctx context.Context, late int64,
+) (list []store.ScheduleStand, err error) {
+	err = s.glance(ctx, ask(standSchedules, func(r row) error {
+		var q store.ScheduleStand
+		err := r.Scan(&q.Queue, &q.All, &q.Paused, &q.Late)
+		list = append(list, q)
+		return err
+	}, late))
+	if err != nil {
+		return nil, fmt.Errorf("count schedules by queue: %w", err)
+	}
+	return list, nil
+}
+
 // ScheduleKeys counts schedules, and names them if they are at most limit.
 func (s *Store) ScheduleKeys(ctx context.Context, limit int) (keys store.ScheduleKeys, err error) {
 	err = s.read(ctx, ask(countSchedules, func(r row) error {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,11 +9,13 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/history"
+	"github.com/rotahq/rota/internal/store"
 )
 
 const (
 	addChanges = `INSERT INTO history_change (body) VALUES (?)`
 
+	allChanges  = `SELECT body FROM history_change`
 	someChanges = `SELECT id, body FROM history_change ORDER BY id LIMIT ?`
 	dropChanges = `DELETE FROM history_change WHERE id <= ?`
 
@@ -20,6 +23,8 @@ const (
 WHERE minutes = ? AND at = ? AND worker = ? AND queue = ? AND stage = ?`
 	putHistory = `INSERT INTO history (minutes, at, worker, queue, stage, body)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET body = ?6`
+	minutesFrom = `SELECT at, queue, body FROM history
+WHERE minutes = 1 AND at >= ? AND worker = '' AND queue > '' AND stage = ''`
 	rowsOfTime = `SELECT count(*) FROM history WHERE minutes = ? AND at = ?`
 	stagesOf   = `SELECT count(*) FROM history
 WHERE minutes = ? AND at = ? AND worker = '' AND queue = ? AND stage > ''`
@@ -191,7 +196,7 @@ func (s *Store) History(ctx context.Context, q history.Question) ([]history.Peri
 				return err
 			}
 		}
-		err := c.each(`SELECT body FROM history_change`, func(st *sqlite.Stmt) bool {
+		err := c.each(allChanges, func(st *sqlite.Stmt) bool {
 			// one that can't be read is said in the log when it is added up
 			_ = answer.Changes(bytesOf(st, 0))
 			return true
@@ -205,4 +210,28 @@ func (s *Store) History(ctx context.Context, q history.Question) ([]history.Peri
 		return nil, fmt.Errorf("read the history: %w", err)
 	}
 	return answer.Periods(), nil
+}
+
+// Minutes says what happened minute by minute. See the contract, storetest.Views.
+func (s *Store) Minutes(ctx context.Context, from int64) ([]store.MinuteCounts, error) {
+	var m *history.Minutes
+	err := s.read(ctx, func(c *conn) error {
+		m = history.NewMinutes(from)
+		var bad error
+		err := c.each(minutesFrom, func(st *sqlite.Stmt) bool {
+			bad = m.Row(st.ColumnInt64(0), st.ColumnText(1), bytesOf(st, 2))
+			return bad == nil
+		}, from)
+		if err = cmp.Or(err, bad); err != nil {
+			return err
+		}
+		return c.each(allChanges, func(st *sqlite.Stmt) bool {
+			_ = m.Changes(bytesOf(st, 0)) // see History
+			return true
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read minutes: %w", err)
+	}
+	return m.List(), nil
 }

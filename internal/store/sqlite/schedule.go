@@ -181,6 +181,30 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) (list []store.Schedul
 	return list, nil
 }
 
+// standSchedules reads of a specification what JSON says before the context, which may be long.
+const standSchedules = `SELECT spec ->> 'queue', count(*), coalesce(sum(spec ->> 'paused'), 0),
+sum(next < ? AND spec ->> 'paused' IS NULL) FROM schedule GROUP BY 1`
+
+// ScheduleStands counts schedules by their queue. See the contract, storetest.Schedules.
+func (s *Store) ScheduleStands(
+	ctx context.Context, late int64,
+) (list []store.ScheduleStand, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		list = nil
+		return c.each(standSchedules, func(st *sqlite.Stmt) bool {
+			list = append(list, store.ScheduleStand{
+				Queue: st.ColumnText(0), All: st.ColumnInt64(1), Paused: st.ColumnInt64(2),
+				Late: st.ColumnInt64(3),
+			})
+			return true
+		}, late)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count schedules by queue: %w", err)
+	}
+	return list, nil
+}
+
 // ScheduleKeys counts schedules, and names them if they are at most limit.
 func (s *Store) ScheduleKeys(ctx context.Context, limit int) (keys store.ScheduleKeys, err error) {
 	err = s.read(ctx, func(c *conn) error {

@@ -163,6 +163,10 @@ type Views interface {
 	) (page []task.View, next task.ID, err error)
 	// Counts are exact by what is committed; Live tasks are not known here and count as ready.
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
+	// Minutes says what happened in the queues, also in those that were deleted, minute by minute,
+	// from a minute on, in no order; a minute of a queue in which nothing happened may be left out.
+	// It reaches back as far as History does by the minute.
+	Minutes(ctx context.Context, from int64) ([]store.MinuteCounts, error)
 	// Ahead counts the ready tasks that come before a task in its queue, by rank and, where ranks
 	// are equal, by id. It counts by what is committed, as Counts does, and examines at most limit
 	// spans that nobody ever held, limit tasks of the task's own span, and limit tasks of all
@@ -331,6 +335,9 @@ type Schedules interface {
 	Calendars(context.Context) ([]task.Calendar, error)
 	// ScheduleKeys counts schedules, and names them if they are at most limit.
 	ScheduleKeys(ctx context.Context, limit int) (store.ScheduleKeys, error)
+	// ScheduleStands counts schedules by their queue, in no order; a next due time before late
+	// makes one that is not paused a late one.
+	ScheduleStands(ctx context.Context, late int64) ([]store.ScheduleStand, error)
 	// Schedules lists those that are selected, by name.
 	Schedules(context.Context, store.ScheduleQuery) ([]store.Schedule, error)
 	// Due lists schedules whose cursor is not after a time, in their order. A cursor of

@@ -171,6 +171,7 @@ func (m *Model) addBatch(b store.Batch, h store.Holder, holds bool, answer *stor
 			answer.Existing = append(answer.Existing, store.Existing{
 				ID: task.ID{Batch: b.ID, N: t.N}, First: first,
 			})
+		} else {
 		}
 	}
 	for _, n := range b.Spans {

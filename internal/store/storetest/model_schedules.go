@@ -226,6 +226,34 @@ func (m *Model) Calendars(ctx context.Context) (list []task.Calendar, err error)
 	return list, nil
 }
 
+// ScheduleStands implements [Schedules].
+func (m *Model) ScheduleStands(
+	ctx context.Context, late int64,
+) (list []store.ScheduleStand, err error) {
+	if _, err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	stands := map[string]*store.ScheduleStand{}
+	for _, s := range m.sched.schedules {
+		if stands[s.Queue] == nil {
+			stands[s.Queue] = &store.ScheduleStand{Queue: s.Queue}
+		}
+		stand := stands[s.Queue]
+		stand.All++
+		switch {
+		case s.Paused:
+			stand.Paused++
+		case s.Next < late:
+			stand.Late++
+		}
+	}
+	for _, stand := range stands {
+		list = append(list, *stand)
+	}
+	return list, nil
+}
+
 // ScheduleKeys implements [Schedules].
 func (m *Model) ScheduleKeys(ctx context.Context, limit int) (store.ScheduleKeys, error) {
 	if _, err := m.begin(ctx); err != nil {

@@ -61,7 +61,7 @@ func claims() []claim {
 		viewClaims(), historyClaims(), textClaims(), eventClaims(), notifierClaims(),
 		groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
-		watchClaims(), joinClaims(), upkeepClaims(), faultClaims())
+		watchClaims(), joinClaims(), upkeepClaims(), minuteClaims(), faultClaims())
 }
 
 // statementClaims are those that may depend on the order in which a database finds rows, and on how

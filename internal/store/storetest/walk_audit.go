@@ -46,6 +46,7 @@ func (w *walk) audit(last bool) {
 	}
 	w.ahead()
 	w.past()
+	w.minute()
 	for _, n := range w.nodes {
 		held, err := w.Held(w.ctx, n.Holder, nil)
 		slices.SortFunc(held, func(a, b store.HeldSpan) int { return compareSpans(a.Span, b.Span) })
@@ -184,4 +185,10 @@ func (w *walk) show(id task.ID, listed task.View) {
 	}
 	w.note("task %s %s -> %s %q attempt %d%s%s %v", w.id(id), v.Queue, v.State, v.Stage, v.Attempt,
 		due, result, steps)
+}
+
+// minute tells what happened in the minute that it is.
+func (w *walk) minute() {
+	got, err := w.Minutes(w.ctx, w.clock.Micros()/time.Minute.Microseconds())
+	w.note("minute -> %v %s", happened(got), w.told(err))
 }

@@ -1,0 +1,319 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/rotahq/rota/internal/observe"
+	"github.com/rotahq/rota/internal/overview"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
+)
+
+// What overviews cost does not depend on how many ask for them: each part is asked for at most once
+// a second, and takes at most a twentieth of the time.
+const (
+	overviewEvery = time.Second
+	overviewRest  = 20
+	// how long one that nothing is known of may take, and how long what is not answered keeps those
+	// waiting who could be told what was known before
+	overviewFirst    = 5 * time.Second
+	overviewPatience = time.Second
+	// overviewMoves is how often it is told that nothing changed but the time.
+	overviewMoves = 5 * time.Second
+)
+
+// overviews makes overviews of what this node knows.
+type overviews struct {
+	conf      Config
+	tasks     part[seenTasks]
+	schedules part[[]store.ScheduleStand]
+	cluster   part[seenCluster]
+	workers   part[seenWorkers]
+
+	counting sync.Mutex     // one reading of what happened at a time
+	sums     *overview.Sums // the newest
+
+	mu   sync.Mutex
+	made overviewMade // for callers that may see everything
+}
+
+// part is what an overview is made of that is asked for together.
+type part[T any] struct {
+	*observe.Value[T]
+	ask func(context.Context) (T, error)
+}
+
+type seenTasks struct {
+	now    int64 // by the store's clock
+	counts []store.QueueCounts
+	paused map[string]bool
+	sums   *overview.Sums
+}
+
+type seenCluster struct {
+	cluster store.Cluster
+	groups  []store.GroupView
+}
+
+type seenWorkers struct {
+	list    []task.Worker
+	missing []string
+}
+
+// overviewParts are the times of the parts that an overview was made of.
+type overviewParts struct{ tasks, schedules, cluster, workers time.Time }
+
+// oldest is when the oldest of them was asked for; zero when one is not known.
+func (p overviewParts) oldest() time.Time {
+	oldest := p.tasks
+	for _, at := range []time.Time{p.schedules, p.cluster, p.workers} {
+		if at.Before(oldest) {
+			oldest = at
+		}
+	}
+	return oldest
+}
+
+type overviewMade struct {
+	of   overviewParts
+	told overview.Told
+}
+
+func newOverviews(conf Config) *overviews {
+	v := &overviews{conf: conf}
+	v.tasks = seldom(v.askTasks)
+	v.schedules = seldom(v.askSchedules)
+	v.cluster = seldom(v.askCluster)
+	v.workers = seldom(v.askWorkers)
+	return v
+}
+
+func seldom[T any](ask func(context.Context) (T, error)) part[T] {
+	return part[T]{
+		observe.New(observe.Config[T]{Ask: ask, Fresh: overviewEvery, Rest: overviewRest}), ask,
+	}
+}
+
+// known is what is known of a part.
+func (p part[T]) known(ctx context.Context) (observe.Known[T], error) {
+	is, _ := p.GetSoon(overviewPatience)
+	if is.At.IsZero() {
+		is, _ = p.GetSoon(overviewFirst)
+	}
+	switch {
+	case !is.At.IsZero():
+		return is, nil
+	case is.Err != nil:
+		return is, is.Err
+	}
+	var err error // nobody is asked any more: the node stops, and answers its last callers
+	is.At = time.Now()
+	is.Value, err = p.ask(ctx)
+	return is, err
+}
+
+func (v *overviews) close() {
+	v.tasks.Close()
+	v.schedules.Close()
+	v.cluster.Close()
+	v.workers.Close()
+}
+
+// storeNow is what the store's clock reads.
+func (v *overviews) storeNow() time.Time {
+	ahead, _ := v.conf.StoreClock()
+	return time.Now().Add(-ahead)
+}
+
+func (v *overviews) askTasks(ctx context.Context) (s seenTasks, err error) {
+	now := v.storeNow()
+	if s.counts, err = v.conf.Engine.Counts(ctx); err != nil {
+		return s, err
+	}
+	queues, err := v.conf.Engine.Queues(ctx)
+	if err != nil {
+		return s, err
+	}
+	v.counting.Lock()
+	defer v.counting.Unlock()
+	minute := now.Unix() / 60
+	minutes, err := v.conf.Engine.Minutes(ctx, v.sums.From(minute))
+	if err != nil {
+		return s, err
+	}
+	v.sums = v.sums.Add(minute, minutes, s.counts)
+	s.now, s.sums, s.paused = now.UnixMicro(), v.sums, map[string]bool{}
+	for i := range queues {
+		if queues[i].Paused {
+			s.paused[queues[i].Name] = true
+		}
+	}
+	return s, nil
+}
+
+func (v *overviews) askSchedules(ctx context.Context) ([]store.ScheduleStand, error) {
+	return v.conf.Schedules.Stands(ctx, v.storeNow().Add(-overview.LateAfter).UnixMicro())
+}
+
+func (v *overviews) askCluster(ctx context.Context) (s seenCluster, err error) {
+	if s.cluster, err = v.conf.Cluster.Cluster(ctx); err == nil {
+		s.groups, err = v.conf.Groups.Groups(ctx)
+	}
+	return s, err
+}
+
+func (v *overviews) askWorkers(ctx context.Context) (s seenWorkers, err error) {
+	s.list, s.missing, err = v.conf.Cluster.Workers(ctx, false)
+	return s, err
+}
+
+// get is the overview for a caller and when it is of. It waits for a store that is silent for a
+// moment only, unless nothing is known yet.
+func (v *overviews) get(
+	ctx context.Context, who principal,
+) (told overview.Told, at time.Time, err error) {
+	v.tasks.Get(0) // all are asked before one is waited for
+	v.schedules.Get(0)
+	v.cluster.Get(0)
+	v.workers.Get(0)
+	tasks, err1 := v.tasks.known(ctx)
+	schedules, err2 := v.schedules.known(ctx)
+	cluster, err3 := v.cluster.known(ctx)
+	workers, err4 := v.workers.known(ctx)
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
+		return nil, at, err
+	}
+	of := overviewParts{tasks.At, schedules.At, cluster.At, workers.At}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if who.scope == nil && v.made.of == of {
+		return v.made.told, of.oldest(), nil
+	}
+	var in overview.Scope
+	if who.scope != nil {
+		in = overview.Scope{Queue: who.scope.queue, Group: who.scope.group}
+	}
+	o := overview.Of(&overview.Facts{
+		Now: tasks.Value.now, Queues: tasks.Value.counts, Paused: tasks.Value.paused,
+		Sums: tasks.Value.sums, Schedules: schedules.Value,
+		Groups: cluster.Value.groups, Cluster: &cluster.Value.cluster,
+		Workers: workers.Value.list, Missing: workers.Value.missing,
+	}, in)
+	o.At, o.Node, o.Version = view.Time{Time: of.oldest()}, v.conf.Node, v.conf.Version
+	if told, err = overview.Tell(o); err == nil && who.scope == nil {
+		v.made = overviewMade{of, told}
+	}
+	return told, of.oldest(), err
+}
+
+var overviewDoc = described{
+	op: huma.Operation{
+		OperationID: "get-overview", Method: http.MethodGet, Path: "/v1/overview",
+		Tags:    []string{"Overview"},
+		Summary: "Read how everything stands",
+		Description: "The sums, and of queues, nodes and workers those that matter most; lists have all. What it tells is at most a second old where the store " +
+			"answers, and what was known before where it does not: at says of when it is. A token with a scope sees the queues, schedules and groups that it names, " +
+			"the sums of these, and no workers.",
+	},
+	status: http.StatusOK, answer: view.Overview{},
+}
+
+func (a *API) registerOverview() {
+	a.described(overviewDoc, a.getOverview)
+	// a tag says of no object that it may be null
+	fields := a.huma.OpenAPI().Components.Schemas.Map()["Overview"].Properties
+	oldest := fields["oldest_ready"]
+	fields["oldest_ready"] = &huma.Schema{
+		OneOf: []*huma.Schema{{Ref: oldest.Ref}, {Type: "null"}}, Description: oldest.Description,
+	}
+	operation(a, huma.Operation{
+		OperationID: "stream-overview", Method: http.MethodGet, Path: "/v1/overview/stream",
+		Tags:    []string{"Overview"},
+		Summary: "Follow how everything stands",
+		Description: "Server-sent events: first one of the type snapshot, whose data is the overview, then, at most once a second and when something changed, " +
+			"one of the type patch: a JSON merge patch (RFC 7396) against what this stream told before. What the patch makes null is null. That only at moved is told " +
+			"every five seconds. A comment comes when nothing else did for 15 s.",
+		Responses: map[string]*huma.Response{"200": {
+			Description: http.StatusText(http.StatusOK),
+			Content: map[string]*huma.MediaType{
+				"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
+			},
+		}},
+	}, a.streamOverview)
+}
+
+func (a *API) getOverview(w *answer, r *http.Request) error {
+	if _, err := knownQuery(r); err != nil {
+		return err
+	}
+	told, at, err := a.overviews.get(r.Context(), w.who)
+	if err != nil {
+		return err
+	}
+	if n := told.Size(); n > smallAnswer &&
+		!a.keep(r.Context(), w, n, a.large.limit/4, patience) {
+		return busy("too many large answers are under way")
+	}
+	a.write(w, http.StatusOK, told.Aged(time.Since(at)).Append)
+	return nil
+}
+
+func (a *API) streamOverview(
+	ctx context.Context, in *struct{ Caller },
+) (*huma.StreamResponse, error) {
+	told, at, err := a.overviews.get(ctx, in.who)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.follows.begin(in.key()); err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer a.follows.end(in.key())
+		_, w := humago.Unwrap(c)
+		a.followOverview(ctx, w.(*answer), in.who, told.Aged(time.Since(at)))
+	}}, nil
+}
+
+// followOverview streams an overview, and what changes of it. Errors end the stream; the reader
+// comes back, and is told all anew.
+func (a *API) followOverview(ctx context.Context, w *answer, who principal, told overview.Told) {
+	epoch := *a.epoch.Load()
+	control := startStream(w)
+	event := append([]byte("event: snapshot\ndata: "), told.Append(nil)...)
+	event = append(event, "\n\n"...)
+	said, moved := time.Now(), time.Now()
+	for {
+		if len(event) == 0 && time.Since(said) >= quiet {
+			event = append(event, ":\n\n"...)
+		}
+		if len(event) > 0 {
+			said = time.Now()
+			w.limit()
+			w.Write(event)
+			control.Flush()
+			event = event[:0]
+		}
+		if w.broken || !a.pause(ctx, epoch, overviewEvery) {
+			return
+		}
+		now, at, err := a.overviews.get(ctx, who)
+		if err != nil {
+			return
+		}
+		now = now.Aged(time.Since(at))
+		patch := overview.Patch(told, now, time.Since(moved) >= overviewMoves)
+		if len(patch) > 0 {
+			told, moved = now, time.Now()
+			event = append(patch.Append(append(event, "event: patch\ndata: "...)), "\n\n"...)
+		}
+	}
+}

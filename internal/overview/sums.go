@@ -1,0 +1,146 @@
+package overview
+
+import (
+	"maps"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/view"
+)
+
+// Stores say what happened minute by minute, and only for so long; sums that only grow are added up
+// here. A minute that is over may still be added to, by a transaction that took its time, so a few
+// are read again each time.
+const (
+	hour     = 60 // minutes that "the last hour" has
+	unsettle = 3  // minutes back from now that may still be added to
+)
+
+// Sums are what happened in each queue since a minute. Sums never change: Add makes others.
+type Sums struct {
+	since int64 // the first minute that is in it
+	next  int64 // what is of minutes before it is in settled, and is read no more
+	now   int64 // the minute up to which it goes
+	// by queue: of minutes before next. Under "" is what happened in queues that are no more, which
+	// no scope names.
+	settled map[string]store.MinuteCounts
+	open    map[minute]store.MinuteCounts // from next on
+	dead    map[minute]int64              // of the last hour, where any died
+	byQueue map[string]store.MinuteCounts // by queue: settled and open together
+}
+
+type minute struct {
+	queue string
+	at    int64
+}
+
+// From is the minute from which the store is to be read for Add, at the minute now. t may be nil.
+func (t *Sums) From(now int64) int64 {
+	if t == nil || now-t.next > hour {
+		return now - hour
+	}
+	return t.next
+}
+
+// Add is the sums with what the store said of all minutes since From(now). Queues that are not
+// among those that there are give their sums to those that are no more. Sums that nobody asked
+// for during an hour begin anew.
+func (t *Sums) Add(now int64, read []store.MinuteCounts, queues []store.QueueCounts) *Sums {
+	from := t.From(now)
+	if t == nil || from != t.next {
+		t = &Sums{since: from, next: from}
+	}
+	now = max(now, t.now)
+	next := &Sums{
+		since: t.since, next: max(t.next, now-unsettle), now: now,
+		settled: make(map[string]store.MinuteCounts, len(t.settled)),
+		open:    map[minute]store.MinuteCounts{}, dead: map[minute]int64{},
+	}
+	there := make(map[string]bool, len(queues))
+	for i := range queues {
+		there[queues[i].Queue] = true
+	}
+	name := func(queue string) string {
+		if there[queue] {
+			return queue
+		}
+		return ""
+	}
+	for queue, c := range t.settled {
+		next.settled[name(queue)] = plus(next.settled[name(queue)], c)
+	}
+	known := make(map[minute]store.MinuteCounts, len(t.open)+len(read))
+	maps.Copy(known, t.open)
+	for _, c := range read {
+		m := minute{c.Queue, c.Minute}
+		known[m] = most(known[m], c)
+	}
+	for m, c := range known {
+		m.queue = name(m.queue)
+		if m.at < next.next {
+			next.settled[m.queue] = plus(next.settled[m.queue], c)
+		} else {
+			next.open[m] = plus(next.open[m], c)
+		}
+		if c.Dead > 0 && m.at > now-hour {
+			next.dead[m] += c.Dead
+		}
+	}
+	for m, n := range t.dead {
+		if _, again := known[m]; !again && m.at > now-hour {
+			m.queue = name(m.queue)
+			next.dead[m] += n
+		}
+	}
+	next.byQueue = maps.Clone(next.settled)
+	for m, c := range next.open {
+		next.byQueue[m.queue] = plus(next.byQueue[m.queue], c)
+	}
+	return next
+}
+
+// plus adds up.
+func plus(a, b store.MinuteCounts) store.MinuteCounts {
+	return store.MinuteCounts{
+		Submitted: a.Submitted + b.Submitted, Done: a.Done + b.Done, Dead: a.Dead + b.Dead,
+		Cancelled: a.Cancelled + b.Cancelled, Runs: a.Runs + b.Runs,
+		Retried: a.Retried + b.Retried, Lost: a.Lost + b.Lost,
+	}
+}
+
+// most is the greater of two readings of a minute, count by count: what was told stays told.
+func most(a, b store.MinuteCounts) store.MinuteCounts {
+	return store.MinuteCounts{
+		Submitted: max(a.Submitted, b.Submitted), Done: max(a.Done, b.Done),
+		Dead: max(a.Dead, b.Dead), Cancelled: max(a.Cancelled, b.Cancelled),
+		Runs: max(a.Runs, b.Runs), Retried: max(a.Retried, b.Retried), Lost: max(a.Lost, b.Lost),
+	}
+}
+
+// of is what happened in a queue.
+func (t *Sums) of(queue string) store.MinuteCounts { return t.byQueue[queue] }
+
+// totals are the sums over queues.
+func (t *Sums) totals(in func(string) bool) view.Totals {
+	var c store.MinuteCounts
+	for queue, one := range t.byQueue {
+		if in(queue) {
+			c = plus(c, one)
+		}
+	}
+	return view.Totals{
+		Since:     view.Time{Time: time.Unix(t.since*60, 0).UTC()},
+		Submitted: c.Submitted, Started: c.Runs, Done: c.Done, Retried: c.Retried, Dead: c.Dead,
+		Cancelled: c.Cancelled, Lost: c.Lost,
+	}
+}
+
+// deadHour is how many tasks died in the last hour.
+func (t *Sums) deadHour(in func(string) bool) (n int64) {
+	for m, dead := range t.dead {
+		if in(m.queue) {
+			n += dead
+		}
+	}
+	return n
+}

@@ -1,0 +1,100 @@
+package overview
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/view"
+)
+
+// minutes are what a store says, of which sums read what they need.
+type minutes map[minute]store.MinuteCounts
+
+func (ms minutes) from(at int64) (list []store.MinuteCounts) {
+	for m, c := range ms {
+		if m.at >= at {
+			c.Queue, c.Minute = m.queue, m.at
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func everyQueue(string) bool { return true }
+
+func counted(queues ...string) (list []store.QueueCounts) {
+	for _, q := range queues {
+		list = append(list, store.QueueCounts{Queue: q})
+	}
+	return list
+}
+
+// Whenever it is asked, and however often, sums that are asked for at least once an hour have each
+// thing that happened once.
+func TestSumsCountEachThingOnce(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		ms := minutes{}
+		var sums *Sums
+		var want, deaths int64
+		at := int64(1000)
+		dead := map[int64]int64{}
+		for range 200 {
+			for range r.IntN(3) { // some of it by transactions of a minute that is over
+				m := minute{[]string{"a", "b"}[r.IntN(2)], at - int64(r.IntN(3))}
+				c := ms[m]
+				c.Submitted, c.Dead = c.Submitted+5, c.Dead+1
+				ms[m] = c
+				want, dead[m.at] = want+5, dead[m.at]+1
+			}
+			sums = sums.Add(at, ms.from(sums.From(at)), counted("a", "b"))
+			if got := sums.totals(everyQueue).Submitted; got != want {
+				t.Fatalf("seed %d: %d submitted, want %d", seed, got, want)
+			}
+			deaths = 0
+			for m, n := range dead {
+				if m > at-60 {
+					deaths += n
+				}
+			}
+			if got := sums.deadHour(everyQueue); got != deaths {
+				t.Fatalf("seed %d: %d died, want %d", seed, got, deaths)
+			}
+			at += int64(r.IntN(2) * r.IntN(4)) // what is later than three minutes is too late
+		}
+	}
+}
+
+func TestTotalsNeverShrink(t *testing.T) {
+	ms := minutes{{"a", 100}: {Submitted: 9, Done: 8, Dead: 4}, {"b", 100}: {Done: 1}}
+	sums := (*Sums)(nil).Add(100, ms.from(0), counted("a", "b"))
+	// all of a's dead are replayed, and some from the day before
+	ms[minute{"a", 100}] = store.MinuteCounts{Submitted: 9, Done: 8, Dead: -2}
+	sums = sums.Add(100, ms.from(sums.From(100)), counted("a", "b"))
+	if got := sums.totals(everyQueue); got.Dead != 4 || sums.deadHour(everyQueue) != 4 {
+		t.Errorf("after replays: %+v, %d in the last hour", got, sums.deadHour(everyQueue))
+	}
+	// b is deleted, and what the store knew of it
+	delete(ms, minute{"b", 100})
+	for at := int64(101); at < 110; at++ {
+		sums = sums.Add(at, ms.from(sums.From(at)), counted("a"))
+		if got := sums.totals(everyQueue); got.Done != 9 || sums.of("b").Done != 0 {
+			t.Fatalf("after a deletion: %+v, of b %+v", got, sums.of("b"))
+		}
+	}
+	if got := sums.totals(func(q string) bool { return q == "a" }); got.Done != 8 {
+		t.Errorf("of a: %+v", got)
+	}
+}
+
+func TestSumsThatNobodyAskedForBeginAnew(t *testing.T) {
+	ms := minutes{{"a", 100}: {Done: 1}, {"a", 200}: {Done: 2}}
+	sums := (*Sums)(nil).Add(100, ms.from(0), counted("a"))
+	first := sums.totals(everyQueue)
+	sums = sums.Add(240, ms.from(sums.From(240)), counted("a"))
+	if got := sums.totals(everyQueue); got.Done != 2 || got.Since == first.Since ||
+		first.Since == (view.Time{}) {
+		t.Errorf("%+v, at first %+v", got, first)
+	}
+}
