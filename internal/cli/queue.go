@@ -21,9 +21,10 @@ Retention is how long finished tasks are kept: done and cancelled ones for 7 day
 for 30, if queue set does not say otherwise. Then they are deleted, with logs and contexts.`,
 		`  rota queue ls
   rota queue set mail --max-attempts 10 --retention 24h
+  rota queue show mail --last 1h           # what was done in it
   rota queue explain mail                  # why its tasks do not run
   rota queue pause mail`,
-		a.queueList(), a.queueSet(), a.queueExplain(),
+		a.queueList(), a.queueShow(), a.queueSet(), a.queueExplain(),
 		a.queueEach("pause", "Hand out no more tasks of queues",
 			`Hand out no more tasks of these queues. What runs goes on; submissions are taken.`,
 			(*client.Client).PauseQueue),

@@ -55,29 +55,30 @@ func (k Kept) Oldest(minutes int, now int64) int64 {
 
 // Fold adds up what transactions changed to what is to be added to the rows of the history.
 type Fold struct {
-	kept Kept
-	now  int64
-	rows map[Key]*Record
+	kept  Kept
+	now   int64
+	cells map[cell]*Record // that are not spread over their series yet
+	rows  map[Key]*Record
 }
 
 // NewFold begins at a time in microseconds. What is older than is kept is left out.
 func NewFold(kept Kept, now int64) *Fold {
-	return &Fold{kept: kept, now: now, rows: map[Key]*Record{}}
+	return &Fold{kept: kept, now: now, cells: map[cell]*Record{}, rows: map[Key]*Record{}}
 }
 
 // Add takes in what one transaction changed. After an error nothing of it is in.
 func (f *Fold) Add(body []byte) error {
-	var add []func()
-	err := decodeChanges(body, func(k cell, r *Record) {
-		add = append(add, func() { f.spread(k, r) })
-	})
-	if err != nil {
+	if err := decodeChanges(body, func(cell, *Record) {}); err != nil {
 		return err
 	}
-	for _, do := range add {
-		do()
-	}
-	return nil
+	return decodeChanges(body, func(k cell, r *Record) {
+		// many transactions count in few cells: these are spread over their series once
+		if all := f.cells[k]; all != nil {
+			all.Merge(r)
+		} else {
+			f.cells[k] = r
+		}
+	})
 }
 
 // spread adds what happened in a cell to all series that it belongs to.
@@ -140,6 +141,10 @@ func (f *Fold) sample(queue string, c *task.Counts) {
 // queues, so that those have room when there is not room for all.
 func (f *Fold) Rows() iter.Seq2[Key, *Record] {
 	return func(yield func(Key, *Record) bool) {
+		for k, r := range f.cells {
+			f.spread(k, r)
+		}
+		clear(f.cells)
 		for _, k := range slices.SortedFunc(maps.Keys(f.rows), compareKeys) {
 			if !yield(k, f.rows[k]) {
 				return

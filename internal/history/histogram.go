@@ -27,7 +27,9 @@ type bar struct {
 const (
 	subBits    = 4
 	subBuckets = 1 << subBits
-	buckets    = (64-subBits-1)*subBuckets + subBuckets // of all microseconds that an int64 holds
+	// microseconds that a duration counts at most: a time.Duration holds twice as many
+	longest = 100 * 365 * 24 * int64(time.Hour/time.Microsecond)
+	buckets = (64-subBits-1)*subBuckets + subBuckets // of all microseconds that an int64 holds
 )
 
 // bucketOf is the bucket of a number of microseconds.
@@ -46,9 +48,9 @@ func middle(bucket uint16) int64 {
 	return low + 1<<shift/2
 }
 
-// Add counts a duration of so many microseconds; one below zero, which a clock that was put back
-// leaves, counts as zero.
-func (h *Histogram) Add(micros int64) { h.add(bucketOf(max(micros, 0)), 1) }
+// Add counts a duration of so many microseconds. One below zero, which a clock that was put back
+// leaves, counts as zero, and one of more than a century as a century.
+func (h *Histogram) Add(micros int64) { h.add(bucketOf(min(max(micros, 0), longest)), 1) }
 
 func (h *Histogram) add(bucket uint16, n int64) {
 	at := h.search(bucket)

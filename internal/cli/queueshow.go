@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/view"
+	"github.com/spf13/cobra"
+)
+
+func (a queueCommands) queueShow() *cobra.Command {
+	var last time.Duration
+	var stage string
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show how a queue stands, and draw what was done in it",
+		Long: `Show how a queue stands, and draw what was done in it lately: what was submitted, started
+and ended, how many tasks were ready, and how long they waited and ran. Minutes are kept for a
+day, hours for 90 days. Each column is a period; with -o json each is there with all its numbers.
+
+Of --stage, submitted are the tasks that came into the stage, and done those that left it well.`,
+		Example: `  rota queue show mail
+  rota queue show mail --last 24h
+  rota queue show order --stage pack --last 720h`,
+		Args: takes("NAME"),
+	}
+	f := cmd.Flags()
+	f.DurationVar(&last, "last", time.Hour, "draw so much time, up to 2160h")
+	f.StringVar(&stage, "stage", "", "draw this `stage` of the queue")
+	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("queue", args...); err != nil {
+			return err
+		}
+		width, _ := term.Terminal(a.Out)
+		step, err := columnOf(last, cmp.Or(width, 80)-historyMargin)
+		if err != nil {
+			return err
+		}
+		q, err := c.Queue(ctx, args[0])
+		if err != nil {
+			return absent(err, "queue", args[0], "the first submission creates it")
+		}
+		now := a.Now()
+		periods, err := c.Stats(ctx, client.StatsQuery{
+			Queue: args[0], Stage: stage, From: now.Add(step - last), To: now, Step: step,
+		})
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Queue   client.Queue  `json:"queue"`
+			Step    view.Duration `json:"step"`
+			Periods []view.Period `json:"periods"`
+		}{q, view.Duration(step), periods}
+		return a.Show(doc, func() string {
+			what := "queue " + term.OneLine(q.Name)
+			if stage != "" {
+				what = "stage " + term.OneLine(stage)
+			}
+			return a.standText(&q) + "\n" + historyText(what, periods, step, time.Local)
+		})
+	})
+}
+
+// standText says how the tasks of a queue stand.
+func (a queueCommands) standText(q *client.Queue) string {
+	s := term.Sheet{Indent: historyNames}
+	s.Line("queue", term.Bold(term.OneLine(q.Name)))
+	s.Line("title", term.OneLine(q.Title))
+	s.Line("owner", term.OneLine(q.Owner))
+	state := term.Green("open")
+	if q.Paused {
+		state = term.Yellow("paused")
+	}
+	s.Line("state", state)
+	n := q.Counts
+	s.Line("tasks", fmt.Sprintf("%s waiting, %s ready, %s running", term.Count(n.Waiting),
+		term.Count(n.Ready), term.Count(n.Running)))
+	s.Line("kept", fmt.Sprintf("%s done, %s dead, %s cancelled", term.Count(n.Done),
+		term.Count(n.Dead), term.Count(n.Cancelled)))
+	if !q.OldestReady.IsZero() {
+		s.Line("oldest", "ready for "+term.Round(a.Now().Sub(q.OldestReady)).String())
+	}
+	return s.String()
+}
+
+// Columns of a drawing: in front of it are names, behind it two numbers.
+const (
+	historyNames  = 10
+	historyMargin = historyNames + 1 + 2 + 12 + 2 + 10
+	historyLeast  = 20 // columns, however narrow the terminal
+	historyMost   = 120
+)
+
+// steps are how long a column may be.
+var steps = []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
+	15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour,
+	12 * time.Hour, 24 * time.Hour, 48 * time.Hour, 96 * time.Hour, 8 * 24 * time.Hour}
+
+// Minutes reach back so far, and hours so far.
+const (
+	minutesLast = 24 * time.Hour
+	hoursLast   = 90 * 24 * time.Hour
+)
+
+// columnOf is how long a column is when so much time is drawn in so many.
+func columnOf(last time.Duration, columns int) (time.Duration, error) {
+	if last < time.Minute || last > hoursLast {
+		return 0, usage.Errorf("--last %v: want 1m to 2160h", last)
+	}
+	columns = min(max(columns, historyLeast), historyMost)
+	for _, step := range steps {
+		if int(last/step) <= columns && (last <= minutesLast || step >= time.Hour) {
+			return step, nil
+		}
+	}
+	return steps[len(steps)-1], nil
+}
+
+// row is one line of a drawing: a number of each period, and how it is written. unknown = -1.
+type row struct {
+	name  string
+	of    func(*view.Period) float64
+	write func(float64) string
+	gauge bool // the last is said in place of the sum
+	rare  bool // left out while it is zero
+}
+
+func historyRows() []row {
+	count := func(of func(*view.Period) int64) func(*view.Period) float64 {
+		return func(p *view.Period) float64 { return float64(of(p)) }
+	}
+	tasks := func(n float64) string { return term.Count(int64(n)) }
+	known := func(of func(*view.Period) *int64) func(*view.Period) float64 {
+		return func(p *view.Period) float64 {
+			if n := of(p); n != nil {
+				return float64(*n)
+			}
+			return -1
+		}
+	}
+	most := func(of func(*view.Period) *view.Percentiles) func(*view.Period) float64 {
+		return func(p *view.Period) float64 {
+			if d := of(p); d != nil {
+				return float64(d.P95)
+			}
+			return -1
+		}
+	}
+	lasted := func(n float64) string { return term.Round(time.Duration(n)).String() }
+	return []row{
+		{"submitted", count(func(p *view.Period) int64 { return p.Submitted }), tasks, false, false},
+		{"started", count(func(p *view.Period) int64 { return p.Started }), tasks, false, false},
+		{"done", count(func(p *view.Period) int64 { return p.Done }), tasks, false, false},
+		{"retried", count(func(p *view.Period) int64 { return p.Retried }), tasks, false, true},
+		{"dead", count(func(p *view.Period) int64 { return p.Dead }), tasks, false, true},
+		{"cancelled", count(func(p *view.Period) int64 { return p.Cancelled }), tasks, false, true},
+		{"lost", count(func(p *view.Period) int64 { return p.Lost }), tasks, false, true},
+		{"ready", known(func(p *view.Period) *int64 { return p.Ready }), tasks, true, true},
+		{"running", known(func(p *view.Period) *int64 { return p.Running }), tasks, true, true},
+		{"wait p95", most(func(p *view.Period) *view.Percentiles { return p.Wait }), lasted, true, true},
+		{"run p95", most(func(p *view.Period) *view.Percentiles { return p.Run }), lasted, true, true},
+	}
+}
+
+// historyText draws periods.
+func historyText(
+	what string, periods []view.Period, step time.Duration, zone *time.Location,
+) string {
+	var b strings.Builder
+	if len(periods) == 0 {
+		return ""
+	}
+	first, last := periods[0].At.In(zone), periods[len(periods)-1].At.Add(step).In(zone)
+	form := "15:04"
+	if last.Sub(first) >= 24*time.Hour {
+		form = "Jan 2 15:04"
+	}
+	line := func(name, drawn, total, most string) {
+		name = term.Faint(fmt.Sprintf("%-*s", historyNames, name))
+		text := fmt.Sprintf("%s %-*s  %12s  %10s", name, len(periods), drawn, total, most)
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	span := first.Format(form) + " to " + last.Format(form)
+	if len(span) > len(periods) {
+		span = ""
+	}
+	line("", span, "in all, last", "most")
+	some := false
+	for _, r := range historyRows() {
+		numbers := make([]float64, len(periods))
+		total, most := 0.0, 0.0
+		for i := range periods {
+			numbers[i] = r.of(&periods[i])
+			most = max(most, numbers[i])
+			switch {
+			case !r.gauge:
+				total += numbers[i]
+			case numbers[i] >= 0:
+				total = numbers[i]
+			}
+		}
+		some = some || most > 0
+		if most > 0 || !r.rare {
+			line(r.name, term.Spark(numbers), r.write(total), r.write(most))
+		}
+	}
+	if !some {
+		return fmt.Sprintf("Nothing was done in %s from %s to %s.\n", what, first.Format(form),
+			last.Format(form))
+	}
+	fmt.Fprintf(&b, "%s\n", term.Faint(fmt.Sprintf("a column is %s, from %s to %s",
+		whole(step), first.Format(form), last.Format(form))))
+	return b.String()
+}
+
+// whole writes a duration of whole minutes without its zeros: 5m, 2h, 30h.
+func whole(d time.Duration) string {
+	if d%time.Hour == 0 {
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return strings.TrimSuffix(d.String(), "0s")
+}

@@ -1,0 +1,22 @@
+package term
+
+import (
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+func TestSparkShowsWhatThereIsHoweverLittle(t *testing.T) {
+	for want, numbers := range map[string][]float64{
+		"":         nil,
+		"   ":      {0, -1, 0},
+		"█":        {1e-300},
+		"▁▄█":      {1, 4, 8},
+		" ▁█▁█ ":   {0, 1, 1e6, 2, 1e6, -5},
+		"████████": {3, 3, 3, 3, 3, 3, 3, 3},
+	} {
+		if got := Spark(numbers); got != want || ansi.StringWidth(got) != len(numbers) {
+			t.Errorf("%v: %q, want %q", numbers, got, want)
+		}
+	}
+}
