@@ -164,8 +164,10 @@ func historyRows() []row {
 		{"lost", count(func(p *view.Period) int64 { return p.Lost }), tasks, false, true},
 		{"ready", known(func(p *view.Period) *int64 { return p.Ready }), tasks, true, true},
 		{"running", known(func(p *view.Period) *int64 { return p.Running }), tasks, true, true},
-		{"wait p95", most(func(p *view.Period) *view.Percentiles { return p.Wait }), lasted, true, true},
-		{"run p95", most(func(p *view.Period) *view.Percentiles { return p.Run }), lasted, true, true},
+		{"wait p95", most(func(p *view.Period) *view.Percentiles { return p.Wait }), lasted, true,
+			true},
+		{"run p95", most(func(p *view.Period) *view.Percentiles { return p.Run }), lasted, true,
+			true},
 	}
 }
 
