@@ -114,8 +114,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	serve, tools := serveCommands{a}, toolCommands{a}
 	root.AddCommand(serve.serve(), workerCommands{a}.worker(), tasks.submit(), tasks.task(),
 		queueCommands{a}.queue(), schedules.schedule(), schedules.calendar(),
-		groupCommands{a}.group(), nodes.node(), nodes.claim(), nodes.cluster(), notifiers.events(),
-		notifiers.notifier(), tools.bench(), tools.simulate(), tools.demo(), tools.demoWorker(),
+		groupCommands{a}.group(), nodes.node(), nodes.claim(), nodes.cluster(), nodes.top(),
+		notifiers.events(), notifiers.notifier(), tools.bench(), tools.simulate(), tools.demo(), tools.demoWorker(),
 		serve.backup(), serve.restore(), serve.doctor(), versionCommand(a))
 	root.InitDefaultCompletionCmd()
 	completion(root)

@@ -70,7 +70,7 @@ type Page[T any] struct {
 // Terminal tells whether w is a terminal, and how wide.
 func Terminal(w io.Writer) (width int, ok bool) {
 	f, isFile := w.(*os.File)
-	if !isFile || !term.IsTerminal(f.Fd()) {
+	if !isFile || f == nil || !term.IsTerminal(f.Fd()) {
 		return 0, false
 	}
 	if width, _, err := term.GetSize(f.Fd()); err == nil && width > 0 {

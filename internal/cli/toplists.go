@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/top"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
+)
+
+// topSource answers what `rota top` asks.
+type topSource struct {
+	*App
+	client *client.Client
+}
+
+// topRows is how many rows of a list that may be long are shown.
+const topRows = 500
+
+// Follow is part of top.Source.
+func (s *topSource) Follow(ctx context.Context) iter.Seq2[view.Overview, error] {
+	return s.client.FollowOverview(ctx)
+}
+
+// List is part of top.Source.
+func (s *topSource) List(ctx context.Context, q top.Query) (top.List, error) {
+	switch q.Screen {
+	case top.Queues:
+		return s.queues(ctx)
+	case top.Workers:
+		return s.workers(ctx)
+	case top.Tasks:
+		return s.tasks(ctx, q)
+	case top.Groups:
+		return s.groups(ctx)
+	case top.Schedules:
+		return s.schedules(ctx)
+	case top.Nodes:
+		return s.nodes(ctx)
+	case top.Events:
+		return s.events(ctx)
+	}
+	return top.List{}, nil
+}
+
+// text is a cell without a meaning of its own.
+func text(s string) top.Cell { return top.Cell{Text: s} }
+
+// figure is a number in a list.
+func figure[T ~int | ~int64](n T) top.Cell { return text(term.Count(n)) }
+
+// worded is a word that the lists of other commands show in a colour, with the meaning of that.
+func worded(styled string) top.Cell {
+	word := ansi.Strip(styled)
+	for tone, paint := range map[top.Tone]func(string) string{
+		top.Good: term.Green, top.Busy: term.Yellow, top.Bad: term.Red, top.Quiet: term.Faint,
+	} {
+		if styled != word && styled == paint(word) {
+			return top.Cell{Text: word, Tone: tone}
+		}
+	}
+	return text(word)
+}
+
+func (s *topSource) queues(ctx context.Context) (top.List, error) {
+	queues, err := s.client.Queues(ctx)
+	l := top.List{Heads: []string{
+		"QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD", "OLDEST", "TITLE",
+	}}
+	for _, q := range queues {
+		state := top.Cell{Text: "open", Tone: top.Good}
+		if q.Paused {
+			state = top.Cell{Text: "paused", Tone: top.Busy}
+		}
+		n := q.Counts
+		l.Rows = append(l.Rows, top.Row{ID: q.Name, Cells: []top.Cell{
+			text(q.Name), state, figure(n.Waiting), figure(n.Ready), figure(n.Running),
+			figure(n.Done), figure(n.Dead), text(term.Short(q.OldestReady, s.Now())),
+			text(q.Title),
+		}})
+	}
+	return l, err
+}
+
+func (s *topSource) workers(ctx context.Context) (top.List, error) {
+	workers, _, err := s.client.Workers(ctx)
+	l := top.List{Heads: []string{
+		"WORKER", "STATE", "#TASKS", "#JOBS", "#CAPACITY", "#CPU", "SEEN", "NODE", "LABELS",
+	}}
+	for _, w := range workers {
+		l.Rows = append(l.Rows, top.Row{ID: w.Name, Cells: []top.Cell{
+			text(w.Name), worded(condition(w)), figure(w.Running), figure(w.Jobs),
+			text(fmt.Sprint(w.Capacity)), text(fmt.Sprintf("%.0f%%", 100*w.Load.CPU)),
+			text(term.Short(w.Seen, s.Now())), text(w.Node), text(term.Labels(w.Labels)),
+		}})
+	}
+	return l, err
+}
+
+func (s *topSource) tasks(ctx context.Context, q top.Query) (top.List, error) {
+	f := client.TaskFilter{Queue: q.Queue, State: q.State}
+	var views []task.View
+	next := ""
+	for range 5 { // what is rare among many is found piece by piece
+		page, after, err := s.client.Tasks(ctx, f, next, topRows-len(views))
+		if err != nil {
+			return top.List{}, err
+		}
+		views, next = append(views, page...), after
+		if next == "" || len(views) >= topRows {
+			break
+		}
+	}
+	l := top.List{More: next != "", Heads: []string{
+		"ID", "QUEUE", "STATE", "STAGE", "#TRY", "CREATED", "WORKER", "ERROR",
+	}}
+	for i := range views {
+		v := &views[i]
+		l.Rows = append(l.Rows, top.Row{ID: v.ID.String(), Cells: []top.Cell{
+			text(v.ID.String()), text(v.Queue), top.StateCell(v.State), text(v.Stage),
+			figure(v.Attempt), text(term.Short(v.Created, s.Now())), text(v.Worker),
+			text(""),
+		}})
+	}
+	return l, nil
+}
+
+func (s *topSource) groups(ctx context.Context) (top.List, error) {
+	groups, err := s.client.Groups(ctx)
+	l := top.List{Heads: []string{
+		"GROUP", "STATE", "#JOBS", "#WANTED", "#RUNNING", "#STARTING", "#FAILED", "#PENDING",
+		"#BUDGET", "SUPERVISOR",
+	}}
+	for _, g := range groups {
+		l.Rows = append(l.Rows, top.Row{ID: g.Name, Cells: []top.Cell{
+			text(g.Name), worded(groupState(g)), figure(g.Jobs), figure(g.Wanted),
+			figure(g.Running), figure(g.Starting), figure(g.Failed), figure(g.Pending),
+			text(budgetNumber(g.Budget)), text(g.Supervisor),
+		}})
+	}
+	return l, err
+}
+
+func (s *topSource) schedules(ctx context.Context) (top.List, error) {
+	list, err := s.client.Schedules(ctx)
+	l := top.List{Heads: []string{
+		"SCHEDULE", "STATE", "NEXT", "LAST", "OUTCOME", "DUE", "ZONE", "QUEUE", "OWNER",
+	}}
+	for i := range list {
+		v, zone := &list[i], zoneOf(list[i].Zone)
+		l.Rows = append(l.Rows, top.Row{ID: v.Name, Cells: []top.Cell{
+			text(v.Name), worded(scheduleState(v)), text(term.ShortIn(v.Next, s.Now(), zone)),
+			text(term.ShortIn(v.Last, s.Now(), zone)), worded(endedText(v.LastOutcome)),
+			text(dueText(v)), text(v.Zone), text(v.Queue), text(v.Owner),
+		}})
+	}
+	return l, err
+}
+
+func (s *topSource) nodes(ctx context.Context) (top.List, error) {
+	nodes, err := s.client.Nodes(ctx)
+	l := top.List{Heads: []string{
+		"NODE", "STATE", "#SCORE", "#CPU", "#MEMORY", "#TASKS", "#KEYS", "UP", "DOWN", "ADDRESS",
+	}}
+	for _, n := range nodes {
+		l.Rows = append(l.Rows, top.Row{ID: n.Name, Cells: []top.Cell{
+			text(n.Name), worded(standing(n.State)), text(fmt.Sprintf("%.0f", n.Score)),
+			text(fmt.Sprintf("%.0f%%", 100*n.CPU)), text(fmt.Sprintf("%.0f%%", 100*n.Memory)),
+			figure(n.Tasks), text(fmt.Sprintf("%d of %d", n.Claims.Owned, n.Claims.Cap)),
+			text(term.Short(n.Joined.Time, s.Now())), text(term.Short(n.Down.Time, s.Now())),
+			text(n.Address),
+		}})
+	}
+	return l, err
+}
+
+// events are the newest of the last hour, the newest first.
+func (s *topSource) events(ctx context.Context) (top.List, error) {
+	f := client.EventFilter{Since: s.Now().Add(-time.Hour)}
+	var newest []view.Event
+	for e, err := range client.All(func(cursor string) ([]view.Event, string, error) {
+		return s.client.Events(ctx, f, cursor, 1000)
+	}) {
+		if err != nil {
+			return top.List{}, err
+		}
+		if newest = append(newest, e); len(newest) >= 2*topRows {
+			newest = slices.Clone(newest[len(newest)-topRows:])
+		}
+	}
+	newest = newest[max(len(newest)-topRows, 0):]
+	l := top.List{Heads: []string{"#SEQ", "AT", "KIND", "SUBJECT", "TEXT"}}
+	for _, e := range slices.Backward(newest) {
+		l.Rows = append(l.Rows, top.Row{ID: fmt.Sprint(e.Seq), Cells: []top.Cell{
+			text(fmt.Sprint(e.Seq)), text(term.Short(e.Time.Time, s.Now())), worded(mood(e.Kind)),
+			text(e.Subject), text(e.Text),
+		}})
+	}
+	return l, nil
+}
+
+// endOfSheet parts what is told of a thing from why it stands so.
+func endOfSheet(b *strings.Builder) {
+	if b.Len() > 0 {
+		b.WriteByte('\n')
+	}
+}

@@ -1,0 +1,210 @@
+package top
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/task"
+)
+
+// states are those that s goes through on the screen of tasks; "" = any.
+var states = []task.State{
+	task.Dead, task.Running, task.Ready, task.Waiting, task.Done, task.Cancelled, "",
+}
+
+// key does what a key means where the reader stands.
+func (m *Model) key(k string) []Effect {
+	switch {
+	case k == "ctrl+c":
+		return []Effect{{Quit: true}}
+	case k == "ctrl+z":
+		return []Effect{{Suspend: true}}
+	case m.ask != nil:
+		return m.answer(k)
+	case m.typing:
+		m.typeFilter(k)
+		return nil
+	}
+	m.note, m.bad = "", false
+	switch {
+	case m.help:
+		m.help = false
+		return nil
+	case m.detail != nil:
+		return m.detailKey(k)
+	}
+	return m.listKey(k)
+}
+
+// answer goes on with y, and with nothing else.
+func (m *Model) answer(k string) []Effect {
+	act := m.ask
+	m.ask = nil
+	if k != "y" && k != "Y" {
+		m.note = string(act.Verb) + " " + act.ID + ": not done"
+		return nil
+	}
+	m.note, m.bad = string(act.Verb)+" "+act.ID+" …", false
+	return []Effect{{Act: act}}
+}
+
+// longestFilter is in bytes.
+const longestFilter = 100
+
+func (m *Model) typeFilter(k string) {
+	switch k {
+	case "enter":
+		m.typing = false
+	case "esc":
+		m.typing, m.filter = false, ""
+	case "backspace":
+		_, n := utf8.DecodeLastRuneInString(m.filter)
+		m.filter = m.filter[:len(m.filter)-n]
+	case "space":
+		m.filter += " "
+	default:
+		if r, n := utf8.DecodeRuneInString(k); n == len(k) && unicode.IsPrint(r) &&
+			len(m.filter)+n <= longestFilter {
+			m.filter += k
+		}
+	}
+	m.places[m.Screen] = place{}
+}
+
+func (m *Model) detailKey(k string) []Effect {
+	switch k {
+	case "q":
+		return []Effect{{Quit: true}}
+	case "esc", "left", "h", "backspace", "enter":
+		m.detail, m.scroll = nil, 0
+	case "up", "k":
+		m.scroll--
+	case "down", "j":
+		m.scroll++
+	case "pgup":
+		m.scroll -= page
+	case "pgdn", "space":
+		m.scroll += page
+	case "home", "g":
+		m.scroll = 0
+	case "end", "G":
+		m.scroll = 1 << 20
+	case "?":
+		m.help = true
+	case "t":
+		if (m.detail.Screen == Queues || m.detail.Screen == Overview) && m.detail.Err == nil {
+			queue := m.detail.ID
+			m.detail, m.scroll = nil, 0
+			m.show(Tasks)
+			m.Queue, m.State = queue, ""
+		}
+	default:
+		if verb, known := verbs[m.detail.Screen][k]; known {
+			m.ask = &Action{verb, m.detail.Thing}
+		}
+	}
+	m.scroll = max(m.scroll, 0)
+	return nil
+}
+
+// page is how many lines a page key moves: about what is seen of a list at 24 lines.
+const page = 12
+
+func (m *Model) listKey(k string) []Effect {
+	at := &m.places[m.Screen]
+	last := max(len(m.rows())-1, 0)
+	at.cursor = min(at.cursor, last) // the list may have shrunk
+	switch k {
+	case "q":
+		return []Effect{{Quit: true}}
+	case "?":
+		m.help = true
+	case "tab", "right", "l":
+		m.show((m.Screen + 1) % screens)
+	case "shift+tab", "left", "h":
+		m.show((m.Screen + screens - 1) % screens)
+	case "up", "k":
+		at.cursor = max(at.cursor-1, 0)
+	case "down", "j":
+		at.cursor = min(at.cursor+1, last)
+	case "pgup":
+		at.cursor = max(at.cursor-page, 0)
+	case "pgdn":
+		at.cursor = min(at.cursor+page, last)
+	case "home", "g":
+		at.cursor = 0
+	case "end", "G":
+		at.cursor = last
+	case "/":
+		m.typing, m.filter = true, ""
+	case "esc":
+		if m.filter == "" {
+			m.Queue = ""
+		}
+		m.filter = ""
+	case "space":
+		if m.Paused = !m.Paused; !m.Paused {
+			m.take()
+		}
+	case "enter":
+		return m.open()
+	default:
+		m.letter(k)
+	}
+	return nil
+}
+
+// letter are keys that name a screen, or that mean something on one only.
+func (m *Model) letter(k string) {
+	if len(k) == 1 && k[0] >= '1' && k[0] < '1'+screens {
+		m.show(Screen(k[0] - '1'))
+		return
+	}
+	row, some := m.current()
+	switch {
+	case m.Screen == Tasks && k == "s":
+		i := slices.Index(states, m.State)
+		m.State = states[(i+1)%len(states)]
+		m.places[Tasks] = place{}
+	case !some:
+	case (m.Screen == Queues || m.Screen == Overview) && k == "t":
+		m.show(Tasks)
+		m.Queue, m.State = row.ID, ""
+		m.places[Tasks] = place{}
+	default:
+		if verb, known := verbs[m.Screen][k]; known {
+			m.ask = &Action{verb, Thing{m.Screen, row.ID}}
+		}
+	}
+}
+
+// show turns to a screen, where its reader was.
+func (m *Model) show(s Screen) {
+	if s != m.Screen {
+		m.filter = ""
+	}
+	m.Screen = s
+}
+
+// open shows all of what is under the cursor.
+func (m *Model) open() []Effect {
+	row, some := m.current()
+	if !some || row.ID == "" {
+		return nil
+	}
+	thing := Thing{m.Screen, row.ID}
+	m.detail, m.scroll = &Opened{Thing: thing}, 0
+	return []Effect{{Open: &thing}}
+}
+
+// asking is the question before something is done.
+func asking(a *Action) string {
+	what := strings.TrimSuffix(names[a.Screen], "s")
+	if a.Screen == Overview {
+		what = "queue"
+	}
+	return string(a.Verb) + " " + what + " " + term.OneLine(a.ID) + "? y/n"
+}
