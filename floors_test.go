@@ -35,7 +35,8 @@ var floors = map[string]int{
 	"internal/dispatch": 2, "internal/scheduler": 2, "internal/supervise": 2, "internal/firing": 2,
 	"internal/api": 2, "internal/store/sqlite": 2, "internal/store/postgres": 2,
 	"internal/store/blob": 2, "internal/notify": 2, "internal/peers": 2,
-	"internal/store/storetest": 2, "internal/pgtest": 2, "internal/ptytest": 1, "internal/sim": 3, "internal/chaos": 3,
+	"internal/store/storetest": 2, "internal/pgtest": 2, "internal/ptytest": 1,
+	"internal/sim": 3, "internal/chaos": 3,
 	"internal/unserved": 2, "internal/queuetest": 2, "worker": 2, "client": 2,
 	".":        3,
 	"cmd/rota": 4, "internal/cli": 4, "internal/demo": 4, "internal/top": 4, "internal/simulate": 4,
@@ -56,7 +57,8 @@ var strangers = map[string][]string{"internal/store/storetest": {"internal/store
 
 // testsOnly are packages that only test files may import.
 var testsOnly = map[string]bool{
-	"internal/store/storetest": true, "internal/queuetest": true, "internal/pgtest": true, "internal/ptytest": true,
+	"internal/store/storetest": true, "internal/queuetest": true, "internal/pgtest": true,
+	"internal/ptytest": true,
 	"internal/sim": true, "internal/chaos": true, "internal/scenarios": true, "rotatest": true,
 }
 

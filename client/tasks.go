@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // TaskFilter selects tasks. Zero fields select everything; CancelAll and RetryAll know no Worker,
@@ -324,7 +325,7 @@ type duration time.Duration
 func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
 func (d *duration) UnmarshalText(b []byte) error {
-	v, err := time.ParseDuration(string(b))
+	v, err := view.ParseDuration(string(b))
 	*d = duration(v)
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // What a command's exit code says; 75 (EX_TEMPFAIL) and all others mean: try again.
@@ -277,7 +278,7 @@ func parseOutput(b []byte, said task.Outcome) (task.Outcome, error) {
 		o.Kind = kind
 	}
 	if out.Delay != "" {
-		d, err := time.ParseDuration(out.Delay)
+		d, err := view.ParseDuration(out.Delay)
 		if err != nil {
 			return said, fmt.Errorf("delay: %w", err)
 		}

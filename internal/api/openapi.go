@@ -17,7 +17,7 @@ import (
 
 const about = `Rota shares out work: tasks go in, many workers take them up, and nothing is lost when machines die.
 
-Times are RFC 3339 in UTC, durations as Go writes them ("1m30s"), ids and tokens strings. Every refusal is a problem document
+Times are RFC 3339 in UTC, durations as Go writes them ("1m30s"; "2d" is read, too), ids and tokens strings. Every refusal is a problem document
 (RFC 9457) that names the places that are wrong; a refused call changed nothing, unless its "outcome" is "unknown". 503 comes with
 Retry-After.`
 

@@ -21,7 +21,7 @@ type duration struct{ time.Duration }
 func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 func (d *duration) UnmarshalText(b []byte) (err error) {
-	if d.Duration, err = time.ParseDuration(string(b)); err != nil {
+	if d.Duration, err = view.ParseDuration(string(b)); err != nil {
 		return fmt.Errorf(`must be a duration like "1m30s"`)
 	}
 	return nil
@@ -30,7 +30,7 @@ func (d *duration) UnmarshalText(b []byte) (err error) {
 // Schema describes it in the OpenAPI document.
 func (duration) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
-		Type: huma.TypeString, Description: "a duration: numbers with units h, m, s, ms, us",
+		Type: huma.TypeString, Description: "a duration: numbers with units d (24 h), h, m, s, ms, us",
 		Examples: []any{"1m30s"},
 	}
 }

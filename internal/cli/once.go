@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/rotahq/rota/view"
 )
 
 // once is the value of a flag that takes one. Given twice with different values it is refused: the
@@ -19,7 +21,14 @@ func (o *once) Set(text string) error {
 		return fmt.Errorf("it is %q already, and takes one value", *o.given)
 	}
 	o.given = &text
-	return o.Value.Set(text)
+	if o.Type() != "duration" {
+		return o.Value.Set(text)
+	}
+	d, err := view.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("want a duration like 90s, 1h30m or 2d")
+	}
+	return o.Value.Set(d.String())
 }
 
 // override gives a flag another value than its caller has.

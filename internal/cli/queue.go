@@ -20,8 +20,8 @@ defaults, at the first submission to it.
 Retention is how long finished tasks are kept: done and cancelled ones for 7 days, dead ones
 for 30, if queue set does not say otherwise. Then they are deleted, with logs and contexts.`,
 		`  rota queue ls
-  rota queue set mail --max-attempts 10 --retention 24h
   rota queue show mail --last 1h           # what was done in it
+  rota queue set mail --max-attempts 10 --retention 2d
   rota queue explain mail                  # why its tasks do not run
   rota queue pause mail`,
 		a.queueList(), a.queueShow(), a.queueSet(), a.queueExplain(),
@@ -76,7 +76,7 @@ func (a queueCommands) queueSet() *cobra.Command {
 		Short: "Create a queue or change its configuration",
 		Long: `Create a queue or change its configuration, and print all of it. What no flag names stays
 as it is, or gets its default in a new queue; without a flag nothing is created or changed.
-Durations are written as 90s, 10m or 24h.`,
+Durations are written as 90s, 10m, 24h or 30d.`,
 		Example: `  rota queue set mail --timeout 30s --max-attempts 10
   rota queue set mail --retry-initial 5s --retry-factor 1     # every 5 s
   rota queue set mail --title 'Mail to customers' --owner ana@example.com`,

@@ -80,8 +80,8 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 	f := cmd.Flags()
 	f.StringVar(&outcome, "outcome", "",
 		"due times with this `outcome`: "+strings.Join(fireOutcomes, ", "))
-	f.StringVar(&since, "since", "", "due at this `time` or later: RFC 3339, or an age like 90m")
-	f.StringVar(&until, "until", "", "due before this `time`: RFC 3339, or an age like 90m")
+	f.StringVar(&since, "since", "", "due at this `time` or later: RFC 3339, or an age like 90m or 2d")
+	f.StringVar(&until, "until", "", "due before this `time`: RFC 3339, or an age like 90m or 2d")
 	f.IntVar(&limit, "limit", 100, "at most so many, up to 1,000")
 	f.StringVar(&cursor, "cursor", "", "where an earlier list ended")
 	complete(cmd, "outcome", fireOutcomes...)

@@ -11,6 +11,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -244,7 +245,7 @@ func parseJitter(text string) (task.Jitter, error) {
 		!math.IsInf(share, 0) {
 		return task.Jitter{Share: share}, nil
 	}
-	d, err := time.ParseDuration(text)
+	d, err := view.ParseDuration(text)
 	if err != nil {
 		return task.Jitter{},
 			usage.Errorf(
@@ -261,13 +262,13 @@ func future(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := view.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(d), nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return time.Time{},
-			usage.Errorf("%s %q: want a time like %s or a span from now like 90m", flag, text,
+			usage.Errorf("%s %q: want a time like %s or a span from now like 90m or 2d", flag, text,
 				now.UTC().Format(time.RFC3339))
 	}
 	return t, nil

@@ -52,8 +52,8 @@ func (f *filterFlags) add(cmd *cobra.Command) {
 	complete(cmd, "state", strings.Split(stateWords(), ", ")...)
 	s.StringVar(&f.stage, "stage", "", "tasks in this `stage`")
 	s.StringVar(&f.since, "since", "",
-		"created at this `time` or later: RFC 3339, or an age like 90m")
-	s.StringVar(&f.until, "until", "", "created before this `time`: RFC 3339, or an age like 90m")
+		"created at this `time` or later: RFC 3339, or an age like 90m or 2d")
+	s.StringVar(&f.until, "until", "", "created before this `time`: RFC 3339, or an age like 90m or 2d")
 }
 
 func stateWords() string {

@@ -2,10 +2,10 @@ package wire
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 var (
@@ -102,7 +102,7 @@ func (d *decoder) report(stage string) (r Report) {
 			r.Result = d.opaque()
 		case "delay":
 			var err error
-			if r.Delay, err = time.ParseDuration(
+			if r.Delay, err = view.ParseDuration(
 				string(d.text(`a duration in quotes, like "1m30s"`)),
 			); err != nil {
 				r.Invalid = `delay: must be a duration like "1m30s"`

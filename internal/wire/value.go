@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // text reads a string, decoded. It is part of the body when nothing in it is escaped.
@@ -210,7 +211,7 @@ func (d *decoder) duration() time.Duration {
 	if d.fault != "" {
 		return 0
 	}
-	v, err := time.ParseDuration(string(b))
+	v, err := view.ParseDuration(string(b))
 	if err != nil {
 		d.failValue(at, `must be a duration like "1m30s"`)
 	}
