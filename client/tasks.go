@@ -13,8 +13,7 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-// TaskFilter selects tasks. Zero fields select everything; CancelAll and RetryAll know no Worker,
-// no Key and no Stuck.
+// TaskFilter selects tasks. Zero fields select everything; CancelAll and RetryAll know no Stuck.
 type TaskFilter struct {
 	Queue  string
 	State  task.State
@@ -23,6 +22,8 @@ type TaskFilter struct {
 	Key    string    // submitted with it
 	Since  time.Time // created at or after
 	Until  time.Time // created before
+	// a regular expression (RE2) that the task's error matches somewhere: that of the newest step
+	Error string
 	// only running ones that seem stuck; Tasks alone knows it, and CancelAll and RetryAll refuse it
 	Stuck bool
 	All   bool // lets CancelAll and RetryAll take an otherwise empty filter
@@ -32,7 +33,7 @@ func (f TaskFilter) query() url.Values {
 	q := url.Values{}
 	for name, value := range map[string]string{
 		"queue": f.Queue, "state": string(f.State), "stage": f.Stage, "worker": f.Worker,
-		"key":   f.Key,
+		"key": f.Key, "error": f.Error,
 		"since": moment(f.Since), "until": moment(f.Until),
 	} {
 		if value != "" {
@@ -236,6 +237,7 @@ func (c *Client) actPage(
 		Key    string     `json:"key,omitempty"`
 		Since  string     `json:"since,omitempty"`
 		Until  string     `json:"until,omitempty"`
+		Error  string     `json:"error,omitempty"`
 		All    bool       `json:"all,omitempty"`
 	}
 	body, err := json.Marshal(struct {
@@ -244,7 +246,8 @@ func (c *Client) actPage(
 		Cursor string `json:"cursor"`
 		replayView
 	}{
-		filter{f.Queue, f.State, f.Stage, f.Worker, f.Key, moment(f.Since), moment(f.Until), f.All},
+		filter{f.Queue, f.State, f.Stage, f.Worker, f.Key, moment(f.Since), moment(f.Until),
+			f.Error, f.All},
 		how.DryRun, cursor, replayView(how.From),
 	})
 	if err == nil {
@@ -279,6 +282,7 @@ type taskView struct {
 	Note     string          `json:"note"`
 	Key      string          `json:"key"`
 	GroupKey string          `json:"group_key"`
+	Error    string          `json:"error"`
 	Steps    []step          `json:"steps"`
 }
 
@@ -299,7 +303,7 @@ func (v *taskView) task() task.View {
 		Attempt: v.Attempt, Priority: time.Duration(v.Priority), Due: v.Due, Created: v.Created,
 		Worker:  v.Worker,
 		Started: v.Started, Stuck: v.Stuck, Progress: v.Progress, Note: v.Note, Key: v.Key,
-		GroupKey: v.GroupKey,
+		GroupKey: v.GroupKey, Error: v.Error,
 	}
 	for _, s := range v.Steps {
 		kind, _ := task.ParseKind(s.Outcome) // a word of a newer server becomes kind 0

@@ -228,6 +228,7 @@ type View struct {
 	Note     string
 	Key      string
 	GroupKey string
+	Error    string // of the newest step, as the last attempt that failed; "" = it had none
 	Steps    []Step // oldest first; only in the view of a single task
 }
 

@@ -38,7 +38,7 @@ func TestEachFilterIsHonouredOrRefused(t *testing.T) {
 			honoured := r.StatusCode == http.StatusOK && len(changed) == 2 &&
 				(name == "all" ||
 					!strings.Contains(changed[0],
-						"{Queue: State: Stage: Worker: Key: Since:0 Until:0 "))
+						"{Queue: State: Stage: Worker: Key: Since:0 Until:0 Error:<nil> "))
 			if !refused && !honoured {
 				t.Errorf("%s by %s: %d %s, changed %q", verb, name, r.StatusCode, text, changed)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -33,6 +34,7 @@ type TaskItem struct {
 	Note     string     `json:"note,omitempty" doc:"what the worker says with it, for people"`
 	Key      string     `json:"key"`
 	GroupKey string     `json:"group_key"`
+	Error    string     `json:"error,omitempty" doc:"of the newest step: why the last attempt failed; left out when it did not"`
 }
 
 // taskWhole is a single task; it documents what cutTask writes.
@@ -60,6 +62,7 @@ func itemOf(v *task.View) TaskItem {
 		Due:      instant(v.Due), Created: instant(v.Created), Worker: v.Worker,
 		Started: instant(v.Started), Stuck: v.Stuck,
 		Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
+		Error: v.Error,
 	}
 }
 
@@ -124,6 +127,7 @@ type filterIn struct {
 	Key    string  `query:"key"`
 	Since  instant `query:"since" doc:"created at or after"`
 	Until  instant `query:"until" doc:"created before"`
+	Error  string  `query:"error" maxLength:"256" doc:"a regular expression (RE2) that the task's error matches somewhere; tasks without an error never do"`
 	Caller
 	Stuck bool `query:"stuck" doc:"only running ones that seem stuck: for longer than three times what 99 of 100 in their queue and stage took lately, and than a minute; or at a worker that is silent. Each says why"`
 	Paging
@@ -167,6 +171,9 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 		Key:   in.Key,
 		Since: in.Since.micros(), Until: in.Until.micros(),
 	}
+	if f.Error, err = parseError("query.error", in.Error); err != nil {
+		return nil, err
+	}
 	if in.Stuck {
 		if f.Stuck, err = a.suspicion(ctx); err != nil {
 			return nil, err
@@ -177,6 +184,13 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 		return nil, err
 	}
 	out := &listed[TaskItem]{}
+	long := int64(0)
+	for i := range views {
+		long += int64(len(views[i].Error))
+	}
+	if long > smallAnswer && !a.keep(ctx, in.w, long, a.large.limit/4, patience) {
+		return nil, busy("too many large answers are under way")
+	}
 	views = visible(in.who, views, func(v *task.View) bool { return in.who.scope.queue(v.Queue) })
 	out.Body.Items = make([]TaskItem, len(views))
 	for i := range views {
@@ -283,6 +297,7 @@ type bulkFilter struct {
 	Key    string  `json:"key,omitempty"`
 	Since  instant `json:"since,omitzero" doc:"created at or after"`
 	Until  instant `json:"until,omitzero" doc:"created before"`
+	Error  string  `json:"error,omitempty" maxLength:"256" doc:"a regular expression (RE2) that the task's error matches somewhere"`
 	All    bool    `json:"all,omitempty" doc:"lets an otherwise empty filter select all tasks there are"`
 }
 
@@ -305,10 +320,29 @@ func (f *bulkFilter) rows() (store.Filter, error) {
 		return store.Filter{},
 			wrong("body.filter", `selects everything; if that is meant, add "all": true`)
 	}
+	matching, err := parseError("body.filter.error", f.Error)
 	return store.Filter{
 		Queue: f.Queue, State: task.State(f.State), Stage: f.Stage, Worker: f.Worker, Key: f.Key,
-		Since: f.Since.micros(), Until: f.Until.micros(),
-	}, nil
+		Since: f.Since.micros(), Until: f.Until.micros(), Error: matching,
+	}, err
+}
+
+// maxExpression is the longest regular expression in bytes.
+const maxExpression = 256
+
+// parseError reads the regular expression that errors are to match; "" is none.
+func parseError(location, text string) (*regexp.Regexp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if len(text) > maxExpression {
+		return nil, wrong(location, "must be at most %d bytes", maxExpression)
+	}
+	e, err := regexp.Compile(text)
+	if err != nil {
+		return nil, wrong(location, "must be a regular expression (RE2): %v", err)
+	}
+	return e, nil
 }
 
 func (a *API) bulkCancel(w *answer, r *http.Request) error {

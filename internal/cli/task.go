@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +44,7 @@ the task hears of it with its next beat, and its late report is refused.`,
 
 // filterFlags select tasks.
 type filterFlags struct {
-	queue, state, stage, since, until string
+	queue, state, stage, worker, key, since, until, matching string
 }
 
 func (f *filterFlags) add(cmd *cobra.Command) {
@@ -51,6 +53,10 @@ func (f *filterFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.state, "state", "", "tasks in this `state`: "+stateWords())
 	complete(cmd, "state", strings.Split(stateWords(), ", ")...)
 	s.StringVar(&f.stage, "stage", "", "tasks in this `stage`")
+	s.StringVar(&f.worker, "worker", "", "tasks that this `worker` has, or had last")
+	s.StringVar(&f.key, "key", "", "the task with this `key`")
+	s.StringVar(&f.matching, "error", "",
+		"tasks whose error this regular `expression` (RE2) matches somewhere")
 	s.StringVar(&f.since, "since", "",
 		"created at this `time` or later: RFC 3339, or an age like 90m or 2d")
 	s.StringVar(&f.until, "until", "", "created before this `time`: RFC 3339, or an age like 90m or 2d")
@@ -79,13 +85,18 @@ func (f *filterFlags) filter(now time.Time) (client.TaskFilter, error) {
 	if err != nil {
 		return client.TaskFilter{}, err
 	}
-	return client.TaskFilter{Queue: f.queue, State: state, Stage: f.stage, Since: since,
-		Until: until}, nil
+	if _, err := regexp.Compile(f.matching); err != nil {
+		return client.TaskFilter{}, usage.Errorf("--error %q: %v", f.matching, err)
+	}
+	return client.TaskFilter{
+		Queue: f.queue, State: state, Stage: f.stage, Worker: f.worker, Key: f.key, Since: since,
+		Until: until, Error: f.matching,
+	}, nil
 }
 
 func (a taskCommands) taskList() *cobra.Command {
 	var filter filterFlags
-	var worker, key, cursor string
+	var cursor string
 	var limit int
 	var stuck bool
 	cmd := a.remote(&cobra.Command{
@@ -93,12 +104,14 @@ func (a taskCommands) taskList() *cobra.Command {
 		Short: "List tasks, newest first",
 		Long: `List tasks, newest first. When there are more than --limit, the cursor to go on from is
 printed to stderr (with -o json it stands in "next"). What few of many tasks match is searched
-for piece by piece, until there are --limit or none are left.
+for piece by piece, until there are --limit or none are left. ERROR is why the last attempt
+failed.
 
 --stuck lists running tasks that seem stuck, and why: they run for more than a minute and
 three times as long as 99 of 100 in their queue and stage did lately (20 runs at least), or
 at a worker that has been silent for longer than it may.`,
 		Example: `  rota task ls --queue mail --state dead
+  rota task ls --state dead --error 'connection (refused|reset)' --since 2d
   rota task ls --stuck
   rota task ls --since 1h --limit 1000 -o json`,
 		Args: takes(),
@@ -110,7 +123,7 @@ at a worker that has been silent for longer than it may.`,
 		if limit < 1 {
 			return usage.Errorf("--limit must be at least 1")
 		}
-		f.Worker, f.Key, f.Stuck = worker, key, stuck
+		f.Stuck = stuck
 		views, next, err := a.tasksUpTo(ctx, c, f, cursor, limit)
 		if err != nil {
 			return err
@@ -134,8 +147,6 @@ at a worker that has been silent for longer than it may.`,
 	})
 	filter.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&worker, "worker", "", "tasks that this `worker` had last")
-	f.StringVar(&key, "key", "", "the task with this `key`")
 	f.BoolVar(&stuck, "stuck", false, "running tasks that seem stuck, and why")
 	f.IntVar(&limit, "limit", 100,
 		"at most so many tasks, as many as you like: they are read 1,000 at a time")
@@ -168,7 +179,13 @@ func (a taskCommands) tasksUpTo(
 }
 
 func (a taskCommands) taskTable(views []task.View) string {
-	t := a.Table("ID", "QUEUE", "STATE", "STAGE", "#ATTEMPT", "CREATED", "DUE", "WORKER")
+	heads := []string{"ID", "QUEUE", "STATE", "STAGE", "#ATTEMPT", "CREATED", "DUE", "WORKER"}
+	failed := slices.ContainsFunc(views, func(v task.View) bool { return v.Error != "" })
+	if failed {
+		heads = append(heads, "ERROR")
+	}
+	t := a.Table(heads...)
+	t.Below = failed
 	now := a.Now()
 	for _, v := range views {
 		due, attempt := "-", "-"
@@ -178,8 +195,14 @@ func (a taskCommands) taskTable(views []task.View) string {
 		if v.Attempt > 0 {
 			attempt = fmt.Sprint(v.Attempt)
 		}
-		t.Add(v.ID.String(), v.Queue, term.Painted(v.State), term.OneLine(v.Stage), attempt,
-			term.Short(v.Created, now), due, v.Worker)
+		cells := []string{
+			v.ID.String(), v.Queue, term.Painted(v.State), term.OneLine(v.Stage), attempt,
+			term.Short(v.Created, now), due, v.Worker,
+		}
+		if failed {
+			cells = append(cells, term.OneLine(v.Error))
+		}
+		t.Add(cells...)
 	}
 	return t.String()
 }
@@ -214,6 +237,7 @@ type taskView struct {
 	Progress float64         `json:"progress,omitempty"`
 	Note     string          `json:"note,omitempty"`
 	Key      string          `json:"key,omitempty"`
+	Error    string          `json:"error,omitempty"`
 	Steps    []stepView      `json:"steps,omitempty"`
 }
 
@@ -233,7 +257,7 @@ func rowOf(v task.View) taskView {
 		Priority: v.Priority.String(),
 		Due:      term.Stamp(v.Due), Created: term.Stamp(v.Created), Worker: v.Worker,
 		Stuck:    v.Stuck,
-		Progress: v.Progress, Note: v.Note, Key: v.Key,
+		Progress: v.Progress, Note: v.Note, Key: v.Key, Error: v.Error,
 	}
 	if !v.Started.IsZero() {
 		row.Started = (*term.Stamp)(&v.Started)

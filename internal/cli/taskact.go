@@ -32,7 +32,8 @@ func (a taskCommands) taskAct(v act) *cobra.Command {
 Name tasks, or select them with the filter flags (together they narrow the selection);
 --dry-run only counts.`,
 		Example: v.example + fmt.Sprintf(`  rota task %[1]s 1pq3v0m7d2k5g10
-  rota task %[1]s --queue mail --since 1h --dry-run`, v.verb),
+  rota task %[1]s --queue mail --since 1h --dry-run
+  rota task %[1]s --queue mail --error 'timed? out' --dry-run`, v.verb),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		f, err := filter.filter(a.Now())
 		if err != nil {
@@ -44,7 +45,7 @@ Name tasks, or select them with the filter flags (together they narrow the selec
 			return usage.Errorf("name tasks or select them with flags, not both")
 		case len(args) == 0 && !filtered && !all:
 			return usage.Errorf(
-				"name tasks, or select some with --queue, --state, --stage, --since or --until, or say --all",
+				"name tasks, or select some with --queue, --state, --stage, --worker, --key, --error, --since or --until, or say --all",
 			)
 		}
 		ids, err := taskIDs(args)

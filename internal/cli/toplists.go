@@ -128,7 +128,7 @@ func (s *topSource) tasks(ctx context.Context, q top.Query) (top.List, error) {
 		l.Rows = append(l.Rows, top.Row{ID: v.ID.String(), Cells: []top.Cell{
 			text(v.ID.String()), text(v.Queue), top.StateCell(v.State), text(v.Stage),
 			figure(v.Attempt), text(term.Short(v.Created, s.Now())), text(v.Worker),
-			text(""),
+			text(v.Error),
 		}})
 	}
 	return l, nil

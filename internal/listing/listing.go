@@ -158,7 +158,8 @@ func Selects(f *store.Filter, v *task.View) bool {
 	return cmp.Or(f.Queue, v.Queue) == v.Queue && cmp.Or(f.State, v.State) == v.State &&
 		cmp.Or(f.Stage, v.Stage) == v.Stage &&
 		cmp.Or(f.Worker, v.Worker) == v.Worker && cmp.Or(f.Key, v.Key) == v.Key &&
-		created >= f.Since && (f.Until == 0 || created < f.Until)
+		created >= f.Since && (f.Until == 0 || created < f.Until) &&
+		(f.Error == nil || v.Error != "" && f.Error.MatchString(v.Error))
 }
 
 // Class is what of a task's newest step is compared with a filter, beside its stage.

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"math"
+	"regexp"
 	"strings"
 	"time"
 
@@ -465,6 +466,8 @@ type Filter struct {
 	Key    string
 	Since  int64 // created at or after
 	Until  int64 // created before
+	// Error selects tasks whose view shows an error that it matches; nil = all
+	Error *regexp.Regexp
 	// Stuck selects tasks that run and seem stuck, and says why. It is the dispatcher's affair;
 	// stores never see it.
 	Stuck *Suspicion

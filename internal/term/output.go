@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"charm.land/lipgloss/v2"
-	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
 
 	"github.com/rotahq/rota/task"
@@ -77,89 +75,6 @@ func Terminal(w io.Writer) (width int, ok bool) {
 		return width, true
 	}
 	return 80, true
-}
-
-// table is text in columns. Widths are those of a terminal, where a CJK character is two wide.
-type table struct {
-	heads []string
-	right []bool
-	rows  [][]string
-	Width int  // lines are cut at it; 0 = never
-	Below bool // where the last column, a text, does not fit, it stands below its row
-}
-
-// Table makes a table for o.out; columns whose head begins with # hold numbers and are aligned
-// right.
-func (o *Output) Table(heads ...string) *table {
-	t := &table{heads: make([]string, len(heads)), right: make([]bool, len(heads))}
-	t.Width, _ = Terminal(o.Out)
-	for i, head := range heads {
-		t.heads[i], t.right[i] = strings.CutPrefix(head, "#")
-	}
-	return t
-}
-
-// Add adds a row of cells, styled or not.
-func (t *table) Add(cells ...string) { t.rows = append(t.rows, cells) }
-
-func (t *table) String() string {
-	widths := make([]int, len(t.heads))
-	for i, head := range t.heads {
-		widths[i] = lipgloss.Width(head)
-		for _, row := range t.rows {
-			widths[i] = max(widths[i], lipgloss.Width(row[i]))
-		}
-	}
-	var b strings.Builder
-	line := func(cells []string, style func(string) string) {
-		var l strings.Builder
-		for i, cell := range cells {
-			pad := strings.Repeat(" ", widths[i]-lipgloss.Width(cell))
-			switch {
-			case t.right[i]:
-				l.WriteString(pad + style(cell))
-			case i < len(cells)-1:
-				l.WriteString(style(cell) + pad)
-			default:
-				l.WriteString(style(cell))
-			}
-			if i < len(cells)-1 {
-				l.WriteString("  ")
-			}
-		}
-		text := strings.TrimRight(l.String(), " ")
-		if t.Width > 0 {
-			text = ansi.Truncate(text, t.Width, "…")
-		}
-		b.WriteString(text + "\n")
-	}
-	const indent = "    "
-	long := func(cells []string) bool {
-		end := len(cells) - 1
-		return t.Below && cells[end] != "" && t.Width > len(indent) &&
-			2*end+sum(widths[:end])+lipgloss.Width(cells[end]) > t.Width
-	}
-	line(t.heads, Faint)
-	for _, row := range t.rows {
-		same := func(s string) string { return s }
-		if !long(row) {
-			line(row, same)
-			continue
-		}
-		end := len(row) - 1
-		line(append(slices.Clone(row[:end]), ""), same)
-		for text := range strings.SplitSeq(ansi.Wrap(row[end], t.Width-len(indent), ""), "\n") {
-			b.WriteString(indent + text + "\n")
-		}
-	}
-	return b.String()
-}
-
-func sum(list []int) (total int) {
-	for _, n := range list {
-		total += n
-	}
-	return total
 }
 
 // Sheet is one thing in lines of a name and a value; empty values are left out.

@@ -30,6 +30,7 @@ coalesce(p.stage, p.ran, t.stage), coalesce(t.key, ''),
   coalesce(t.group_key, ''), coalesce(t.max_attempts, 0), coalesce(t.timeout, 0), coalesce(p.seq,
   -1), coalesce(p.kind, 0)::int, coalesce(p.attempt, 0),
   coalesce(p.base, 0), coalesce(p.context_seq, -1), coalesce(p.due, 0), coalesce(p.finished, 0),
+  coalesce(p.error, ''),
   coalesce(k.worker, ''),
   coalesce(o.id, 0), coalesce(o.lo, 0), coalesce(o.hi, 0), coalesce(o.rank, 0), coalesce(o.due, 0),
   coalesce(o.holder, ''), coalesce(o.htok, 0),
@@ -71,7 +72,8 @@ func scanFact(r row, i *int, f *fact) error {
 	o := &f.Owner
 	err := r.Scan(i, &f.ID.Batch, &f.ID.N, &f.Queue, &f.Rank, &f.Due, &f.Created, &f.Stage, &f.Key,
 		&f.GroupKey, &f.MaxAttempts, &f.Timeout,
-		&f.Seq, &kind, &f.Attempt, &f.Base, &f.ContextSeq, &f.StepDue, &f.Finished, &f.worker,
+		&f.Seq, &kind, &f.Attempt, &f.Base, &f.ContextSeq, &f.StepDue, &f.Finished, &f.Error,
+		&f.worker,
 		&o.ID, &o.Lo, &o.Hi, &o.Rank, &o.Due, &o.Holder.Node, &o.Holder.Token, &o.Token, &o.Deaths,
 		&runs, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until, &f.context,
 		&f.contextBy)

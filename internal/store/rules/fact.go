@@ -25,6 +25,7 @@ type Fact struct {
 	Attempt           int32
 	Base, ContextSeq  int32
 	StepDue, Finished int64
+	Error             string // of the newest step
 
 	Owner   store.Span     // the span it belongs to; zero when final
 	Running *store.Running // at Seq + 1

@@ -13,7 +13,7 @@ import (
 
 const (
 	factColumns = `t.batch, t.n, b.queue, b.rank, b.due, b.created, coalesce(s.stage, t.stage), t.key, t.group_key, t.max_attempts, t.timeout,
-  coalesce(s.seq, -1), s.kind, s.attempt, coalesce(s.base, 0), coalesce(s.context_seq, -1), s.due, s.finished`
+  coalesce(s.seq, -1), s.kind, s.attempt, coalesce(s.base, 0), coalesce(s.context_seq, -1), s.due, s.finished, s.error`
 	factTables = `FROM task t JOIN batch b ON b.id = t.batch LEFT JOIN step s ON s.batch = t.batch
 AND s.n = t.n
   AND s.seq = (SELECT max(m.seq) FROM step m WHERE m.batch = t.batch AND m.n = t.n)`
@@ -31,7 +31,7 @@ func scanFact(st *sqlite.Stmt) rules.Fact {
 		Timeout: st.ColumnInt64(10), Seq: st.ColumnInt32(11), Kind: task.Kind(st.ColumnInt(12)),
 		Attempt: st.ColumnInt32(13),
 		Base:    st.ColumnInt32(14), ContextSeq: st.ColumnInt32(15), StepDue: st.ColumnInt64(16),
-		Finished: st.ColumnInt64(17),
+		Finished: st.ColumnInt64(17), Error: st.ColumnText(18),
 	}
 }
 

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -112,6 +113,7 @@ func viewClaims() []claim {
 			want.Worker = "w"
 			want.Context = []byte(`{}`)
 			want.Due = later.Add(time.Second)
+			want.Error = "no luck"
 			want.Steps = []task.Step{
 				{Seq: 0, Kind: task.KindNext, Stage: "first", Worker: "w", Started: later,
 					Finished: later},
@@ -130,6 +132,7 @@ func viewClaims() []claim {
 			s.want("result and context at the end",
 				[]string{string(got.Result), string(got.Context)}, []string{`"r"`, `{}`})
 			s.want("steps at the end", len(got.Steps), 3)
+			s.want("error at the end", got.Error, "")
 			_, err := s.Task(s.ctx, task.ID{Batch: b.ID, N: 1})
 			s.wantErr("view of no task", err, store.ErrNotFound)
 		}},
@@ -360,7 +363,9 @@ func showFilters(s *scene) {
 	asleep.Due += time.Hour.Microseconds()
 	s.submit(h, asleep)
 	done, dead, running := s.takeOne(h), s.takeOne(h), s.takeOne(h)
-	s.recorded(done.report(s.clock, task.Finish(nil)), dead.report(s.clock, task.Fail(nil)))
+	failed := dead.report(s.clock, task.Fail(nil))
+	failed.Step.Error = "smtp: connection refused 拒绝"
+	s.recorded(done.report(s.clock, task.Finish(nil)), failed)
 	row := running.running(s.clock)
 	row.Worker = "v"
 	_, err := s.Sync(s.ctx, store.SyncRequest{Holder: h, Insert: []store.Running{row}})
@@ -391,6 +396,13 @@ func showFilters(s *scene) {
 		{"created until", store.Filter{Until: start + 1e6}, all[:5]},
 		{"an empty time", store.Filter{Since: start + 1, Until: start + 1e6}, nil},
 		{"no such queue", store.Filter{Queue: "none"}, nil},
+		{"an error", store.Filter{Error: regexp.MustCompile(`(?i)REFUSED .绝`)}, all[1:2]},
+		{"an error of dead ones",
+			store.Filter{State: task.Dead, Error: regexp.MustCompile(`^smtp`)}, all[1:2]},
+		{"an error of done ones", store.Filter{State: task.Done, Error: regexp.MustCompile(``)},
+			nil},
+		{"any error", store.Filter{Error: regexp.MustCompile(``)}, all[1:2]},
+		{"another error", store.Filter{Error: regexp.MustCompile(`^refused`)}, nil},
 	} {
 		s.want("tasks of "+c.what, s.list(c.filter), c.want)
 	}

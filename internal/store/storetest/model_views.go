@@ -52,7 +52,7 @@ func (m *Model) view(f *fact, live map[task.ID]store.Live, now int64) task.View 
 		Attempt: int(s.Attempt), Worker: f.lastWorker(),
 		Priority: time.Duration(f.batch.Due-f.batch.Rank) * time.Microsecond,
 		Due:      instant(f.batch.Due), Created: instant(f.batch.Created),
-		Key: f.Key, GroupKey: f.GroupKey,
+		Key: f.Key, GroupKey: f.GroupKey, Error: s.Error,
 	}
 	if !v.State.Final() {
 		v.Attempt++
@@ -117,7 +117,8 @@ func selects(f store.Filter, v task.View, created int64) bool {
 	return (f.Queue == "" || f.Queue == v.Queue) && (f.State == "" || f.State == v.State) &&
 		(f.Stage == "" || f.Stage == v.Stage) &&
 		(f.Worker == "" || f.Worker == v.Worker) && (f.Key == "" || f.Key == v.Key) &&
-		(f.Since == 0 || created >= f.Since) && (f.Until == 0 || created < f.Until)
+		(f.Since == 0 || created >= f.Since) && (f.Until == 0 || created < f.Until) &&
+		(f.Error == nil || v.Error != "" && f.Error.MatchString(v.Error))
 }
 
 // Counts implements [Views].

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -53,6 +54,8 @@ func PageFilters(now time.Time) []store.Filter {
 		{State: task.Running, Queue: "rare"},
 		{State: task.Running, Worker: "w7"},
 		{State: task.Running, Worker: "nobody"},
+		{Error: regexp.MustCompile("rare")},
+		{State: task.Dead, Error: regexp.MustCompile("rare")},
 	}
 }
 
@@ -108,6 +111,9 @@ func nameOf(f store.Filter) string {
 	}
 	if f.Until > 0 {
 		name += "/until"
+	}
+	if f.Error != nil {
+		name += "/error=" + f.Error.String()
 	}
 	return name
 }

@@ -152,7 +152,8 @@ func summary(v *task.View) string {
 	if v.State == task.Waiting {
 		due = v.Due.UnixMicro()
 	}
-	return fmt.Sprintf("%s %s %q %d %d %d", v.Queue, v.State, v.Stage, v.Attempt, v.Priority, due)
+	return fmt.Sprintf("%s %s %q %d %d %d %q", v.Queue, v.State, v.Stage, v.Attempt, v.Priority,
+		due, v.Error)
 }
 
 // show tells of one task, and compares its view in the list with its own.
