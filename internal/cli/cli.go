@@ -85,6 +85,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE:          mistypedCommand,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := configure(a, cmd); err != nil {
 				return err
@@ -118,8 +120,11 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 		notifiers.events(), notifiers.notifier(), tools.bench(), tools.simulate(), tools.demo(),
 		tools.demoWorker(),
 		serve.backup(), serve.restore(), serve.doctor(), versionCommand(a))
+	root.SetFlagErrorFunc(mistypedFlag)
 	root.InitDefaultCompletionCmd()
 	completion(root)
+	watchLists(a, root)
+	a.completeNames(root)
 	takeOnce(root)
 	return root
 }

@@ -29,7 +29,8 @@ func needsMember(members []*cobra.Command) func(*cobra.Command, []string) error 
 		if len(args) == 0 {
 			return usage.Errorf("%s needs a command: %s", cmd.Name(), known)
 		}
-		return usage.Errorf("%s has no command %q; it has %s", cmd.Name(), args[0], known)
+		return usage.Errorf("%s has no command %q; it has %s%s", cmd.Name(), args[0], known,
+			meant(args[0], "", names))
 	}
 }
 

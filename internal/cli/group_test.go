@@ -81,11 +81,12 @@ func TestJobLinesAreToldByReplica(t *testing.T) {
 		stream      string
 		out, errOut string
 	}{
-		{jobLog{replica: -1}, false, "stdout.0", "x\n", ""},
+		{jobLog{replica: -1}, false, "stdout.0", "0| x\n", ""},
+		{jobLog{replica: -1}, false, "rota", "", "x\n"},
 		{jobLog{replica: 1}, false, "stdout.1", "x\n", ""},
 		{jobLog{replica: 1}, false, "stdout.0", "", ""},
 		{jobLog{replica: 1}, false, "rota", "", "x\n"},
-		{jobLog{replica: -1}, false, "stderr.0", "", "x\n"},
+		{jobLog{replica: -1}, false, "stderr.0", "", "0| x\n"},
 		{jobLog{replica: -1}, true, "stderr.0",
 			`{"time":null,"stream":"stderr.0","text":"x"}` + "\n", ""},
 	} {

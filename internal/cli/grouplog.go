@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
 )
@@ -25,8 +24,9 @@ func (a groupCommands) groupLogs() *cobra.Command {
 		Short: "Print a job's log",
 		Long: `Print what the replicas of a job logged: lines that were written to stdout go to stdout, all
 others to stderr. A node keeps up to 1 MiB per job; what is too much is left out in the
-middle. Streams are named stdout.0, stderr.1 … after the replica; --replica keeps to one.
-With -o json the lines come one document each.
+middle. The number of the replica stands before each line, as 0| …; --replica keeps to one, and
+its lines come as they are. With -o json the lines come one document each, and streams are
+named stdout.0, stderr.1 … after the replica.
 
 With -f it goes on until the job is removed, also when the server is away for a while;
 Ctrl-C ends it before.`,
@@ -86,8 +86,8 @@ func (a groupCommands) wholeJobLog(ctx context.Context, c *client.Client, log jo
 	}
 }
 
-// printJobLine prints a line of a job's log. A stream is named after its replica, too; on a
-// terminal that stands before the text.
+// printJobLine prints a line of a job's log. A stream is named after its replica, too; where there
+// may be several that stands before the text.
 func (a groupCommands) printJobLine(log jobLog, line task.LogLine) error {
 	stream, replica, named := strings.Cut(line.Stream, ".")
 	if named && log.replica >= 0 && replica != strconv.Itoa(log.replica) {
@@ -96,7 +96,7 @@ func (a groupCommands) printJobLine(log jobLog, line task.LogLine) error {
 	if a.JSON() {
 		return a.printLine(line)
 	}
-	if _, ok := term.Terminal(a.Out); ok && named && log.replica < 0 {
+	if named && log.replica < 0 {
 		line.Text = replica + "| " + line.Text
 	}
 	line.Stream = stream

@@ -47,3 +47,29 @@ func TestProgressOfARunningTaskIsShown(t *testing.T) {
 		t.Errorf("of one that says nothing the text is\n%s", got)
 	}
 }
+
+func TestErrorsOfTasksAreReadWholeAt80Columns(t *testing.T) {
+	const why = "smtp.example.com: connection refused after 3 tries, the last of them with 连接被拒绝：请稍后再试"
+	v := task.View{
+		ID: task.ID{Batch: 1 << 40}, Queue: "订单邮件", State: task.Dead, Attempt: 5,
+		Worker: "box-4711", Created: time.Now(), Error: why,
+	}
+	for _, width := range []int{80, 200} {
+		a := taskCommands{&App{Output: term.Output{Now: time.Now, Columns: width}}}
+		got := ansi.Strip(a.taskTable([]task.View{v}))
+		for line := range strings.Lines(got) {
+			if w := ansi.StringWidth(strings.TrimSuffix(line, "\n")); w > width {
+				t.Errorf("%d wide: %q", w, line)
+			}
+		}
+		flat := strings.Join(strings.Fields(got), " ")
+		if !strings.Contains(flat, why) || width == 200 && strings.Count(got, "\n") != 2 {
+			t.Errorf("at %d columns it is\n%s", width, got)
+		}
+	}
+	v.Error = ""
+	a := taskCommands{&App{Output: term.Output{Now: time.Now, Columns: 80}}}
+	if got := a.taskTable([]task.View{v}); strings.Contains(got, "ERROR") {
+		t.Errorf("without errors there is a column for them:\n%s", got)
+	}
+}

@@ -24,6 +24,9 @@ type Output struct {
 	Err    io.Writer
 	Now    func() time.Time
 	Format format // of results
+	// Columns is the width of the terminal that gets what is written to Out, where Out itself is
+	// none; 0 = as Out is. Then colours are left for whoever writes to that terminal.
+	Columns int
 }
 
 // format is the value of -o: "" and "table" are for people, "json" is one document for programs.
@@ -46,6 +49,10 @@ func (o *Output) JSON() bool { return o.Format == "json" }
 func (o *Output) Show(doc any, plain func() string) error {
 	if o.JSON() {
 		return o.PrintJSON(doc)
+	}
+	if o.Columns > 0 {
+		_, err := io.WriteString(o.Out, plain())
+		return err
 	}
 	_, err := lipgloss.Fprint(o.Out, plain()) // without colours when NO_COLOR says so, or in a pipe
 	return err

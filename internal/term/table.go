@@ -23,7 +23,9 @@ type table struct {
 // right.
 func (o *Output) Table(heads ...string) *table {
 	t := &table{heads: make([]string, len(heads)), right: make([]bool, len(heads))}
-	t.Width, _ = Terminal(o.Out)
+	if t.Width, _ = Terminal(o.Out); o.Columns > 0 {
+		t.Width = o.Columns
+	}
 	for i, head := range heads {
 		t.heads[i], t.right[i] = strings.CutPrefix(head, "#")
 	}
