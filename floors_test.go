@@ -59,7 +59,7 @@ var strangers = map[string][]string{"internal/store/storetest": {"internal/store
 var testsOnly = map[string]bool{
 	"internal/store/storetest": true, "internal/queuetest": true, "internal/pgtest": true,
 	"internal/ptytest": true,
-	"internal/sim": true, "internal/chaos": true, "internal/scenarios": true, "rotatest": true,
+	"internal/sim":     true, "internal/chaos": true, "internal/scenarios": true, "rotatest": true,
 }
 
 // parsed is one file of the tree.
