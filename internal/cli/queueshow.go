@@ -27,11 +27,11 @@ day, hours for 90 days. Each column is a period; with -o json each is there with
 Of --stage, submitted are the tasks that came into the stage, and done those that left it well.`,
 		Example: `  rota queue show mail
   rota queue show mail --last 24h
-  rota queue show order --stage pack --last 720h`,
+  rota queue show order --stage pack --last 30d`,
 		Args: takes("NAME"),
 	}
 	f := cmd.Flags()
-	f.DurationVar(&last, "last", time.Hour, "draw so much time, up to 2160h")
+	f.DurationVar(&last, "last", time.Hour, "draw so much time, up to 90d")
 	f.StringVar(&stage, "stage", "", "draw this `stage` of the queue")
 	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := checkNames("queue", args...); err != nil {
@@ -112,7 +112,7 @@ const (
 // columnOf is how long a column is when so much time is drawn in so many.
 func columnOf(last time.Duration, columns int) (time.Duration, error) {
 	if last < time.Minute || last > hoursLast {
-		return 0, usage.Errorf("--last %v: want 1m to 2160h", last)
+		return 0, usage.Errorf("--last %v: want 1m to 90d", last)
 	}
 	columns = min(max(columns, historyLeast), historyMost)
 	for _, step := range steps {
@@ -133,41 +133,39 @@ type row struct {
 }
 
 func historyRows() []row {
-	count := func(of func(*view.Period) int64) func(*view.Period) float64 {
-		return func(p *view.Period) float64 { return float64(of(p)) }
-	}
 	tasks := func(n float64) string { return term.Count(int64(n)) }
-	known := func(of func(*view.Period) *int64) func(*view.Period) float64 {
-		return func(p *view.Period) float64 {
+	lasted := func(n float64) string { return term.Round(time.Duration(n)).String() }
+	counted := func(name string, rare bool, of func(*view.Period) int64) row {
+		return row{name, func(p *view.Period) float64 { return float64(of(p)) }, tasks, false, rare}
+	}
+	sampled := func(name string, of func(*view.Period) *int64) row {
+		return row{name, func(p *view.Period) float64 {
 			if n := of(p); n != nil {
 				return float64(*n)
 			}
 			return -1
-		}
+		}, tasks, true, true}
 	}
-	most := func(of func(*view.Period) *view.Percentiles) func(*view.Period) float64 {
-		return func(p *view.Period) float64 {
+	timed := func(name string, of func(*view.Period) *view.Percentiles) row {
+		return row{name, func(p *view.Period) float64 {
 			if d := of(p); d != nil {
 				return float64(d.P95)
 			}
 			return -1
-		}
+		}, lasted, true, true}
 	}
-	lasted := func(n float64) string { return term.Round(time.Duration(n)).String() }
 	return []row{
-		{"submitted", count(func(p *view.Period) int64 { return p.Submitted }), tasks, false, false},
-		{"started", count(func(p *view.Period) int64 { return p.Started }), tasks, false, false},
-		{"done", count(func(p *view.Period) int64 { return p.Done }), tasks, false, false},
-		{"retried", count(func(p *view.Period) int64 { return p.Retried }), tasks, false, true},
-		{"dead", count(func(p *view.Period) int64 { return p.Dead }), tasks, false, true},
-		{"cancelled", count(func(p *view.Period) int64 { return p.Cancelled }), tasks, false, true},
-		{"lost", count(func(p *view.Period) int64 { return p.Lost }), tasks, false, true},
-		{"ready", known(func(p *view.Period) *int64 { return p.Ready }), tasks, true, true},
-		{"running", known(func(p *view.Period) *int64 { return p.Running }), tasks, true, true},
-		{"wait p95", most(func(p *view.Period) *view.Percentiles { return p.Wait }), lasted, true,
-			true},
-		{"run p95", most(func(p *view.Period) *view.Percentiles { return p.Run }), lasted, true,
-			true},
+		counted("submitted", false, func(p *view.Period) int64 { return p.Submitted }),
+		counted("started", false, func(p *view.Period) int64 { return p.Started }),
+		counted("done", false, func(p *view.Period) int64 { return p.Done }),
+		counted("retried", true, func(p *view.Period) int64 { return p.Retried }),
+		counted("dead", true, func(p *view.Period) int64 { return p.Dead }),
+		counted("cancelled", true, func(p *view.Period) int64 { return p.Cancelled }),
+		counted("lost", true, func(p *view.Period) int64 { return p.Lost }),
+		sampled("ready", func(p *view.Period) *int64 { return p.Ready }),
+		sampled("running", func(p *view.Period) *int64 { return p.Running }),
+		timed("wait p95", func(p *view.Period) *view.Percentiles { return p.Wait }),
+		timed("run p95", func(p *view.Period) *view.Percentiles { return p.Run }),
 	}
 }
 
