@@ -75,9 +75,27 @@ func (h *Histogram) search(bucket uint16) int {
 
 // Merge adds what another one counted.
 func (h *Histogram) Merge(other *Histogram) {
-	for _, b := range other.bars {
-		h.add(b.bucket, b.n)
+	mine, theirs := h.bars, other.bars
+	switch {
+	case len(theirs) == 0:
+		return
+	case len(mine) == 0:
+		h.bars = slices.Clone(theirs)
+		return
 	}
+	both := make([]bar, 0, len(mine)+len(theirs))
+	for len(mine) > 0 && len(theirs) > 0 {
+		switch a, b := mine[0], theirs[0]; {
+		case a.bucket < b.bucket:
+			both, mine = append(both, a), mine[1:]
+		case b.bucket < a.bucket:
+			both, theirs = append(both, b), theirs[1:]
+		default:
+			both = append(both, bar{a.bucket, a.n + b.n})
+			mine, theirs = mine[1:], theirs[1:]
+		}
+	}
+	h.bars = append(append(both, mine...), theirs...)
 }
 
 // Count is how many durations were counted.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
@@ -278,5 +279,39 @@ func BenchmarkTakeAmongAMillion(b *testing.B) {
 			})
 			b.ReportMetric(b.Elapsed().Seconds()*1000/float64(b.N), "ms/take")
 		})
+	}
+}
+
+// BenchmarkHistory reads a day of a queue by the minute, and what is not added up yet, out of the
+// history of a day in which 1,000 queues did something each minute.
+func BenchmarkHistory(b *testing.B) {
+	const queues, minutes = 1000, 24 * 60
+	dsn := pgtest.Shared(b).Database(b)
+	c := join(b, open(b, Config{DSN: dsn}))
+	var r history.Record
+	r.Submitted, r.Started, r.Done = 100, 100, 100
+	for i := range int64(100) {
+		r.Wait.Add(100 + i*i*i)
+		r.Run.Add(5000 + 300*i)
+	}
+	now := time.Now()
+	var changes history.Changes
+	changes.Submitted(now.UnixMicro(), "q7", make([]store.Task, 400))
+	runSQL(b, dsn, fmt.Sprintf(`INSERT INTO rota.history (minutes, at, worker, queue, stage, body)
+SELECT 1, %d - m, '', 'q' || q, '', '\x%x' FROM generate_series(0, %d) m, generate_series(1, %d) q`,
+		now.Unix()/60, r.Encode(), minutes, queues),
+		fmt.Sprintf(`INSERT INTO rota.history_change (body)
+SELECT '\x%x' FROM generate_series(1, 2000)`, changes.Encode()), "ANALYZE rota.history")
+	q, err := history.NewQuestion(history.Series{Queue: "q7"}, now.Add(-24*time.Hour), now,
+		time.Minute, history.Kept{}.Complete(), now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for b.Loop() {
+		list, err := c.History(b.Context(), q)
+		if err != nil || len(list) != minutes+1 || list[5].Done != 100 {
+			b.Fatal(len(list), err)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -176,4 +177,76 @@ func BenchmarkOpen(b *testing.B) {
 			s.Close()
 		}
 	})
+}
+
+// BenchmarkHistory reads a day of a queue by the minute, and what is not added up yet, out of the
+// history of a day in which 1,000 queues did something each minute.
+func BenchmarkHistory(b *testing.B) {
+	const queues, minutes = 1000, 24 * 60
+	c := join(b, open(b, Config{}))
+	var r history.Record
+	r.Submitted, r.Started, r.Done = 100, 100, 100
+	for i := range int64(100) {
+		r.Wait.Add(100 + i*i*i)
+		r.Run.Add(5000 + 300*i)
+	}
+	var changes history.Changes
+	changes.Submitted(c.clock(), "q7", make([]store.Task, 400))
+	now := time.UnixMicro(c.clock())
+	last := now.Unix() / 60
+	must := func(err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	must(c.write(b.Context(), func(t *tx) error {
+		_, err := t.exec(`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n
+  WHERE i < ?3)
+INSERT INTO history (minutes, at, worker, queue, stage, body)
+SELECT 1, ?1 - m.i, '', 'q' || q.i, '', ?2 FROM n m CROSS JOIN n q WHERE q.i BETWEEN 1 AND ?4`, last, r.Encode(), minutes, queues)
+		for range 2000 {
+			if err == nil {
+				_, err = t.exec(addChanges, changes.Encode())
+			}
+		}
+		return err
+	}))
+	q, err := history.NewQuestion(history.Series{Queue: "q7"}, now.Add(-24*time.Hour), now,
+		time.Minute, history.Kept{}.Complete(), now)
+	must(err)
+	b.ResetTimer()
+	for b.Loop() {
+		list, err := c.History(b.Context(), q)
+		if err != nil || len(list) != minutes+1 || list[5].Done != 100 {
+			b.Fatal(len(list), err)
+		}
+	}
+}
+
+// BenchmarkFold adds up what 1,000 queues and 100 workers did in five seconds: others wait for the
+// writer meanwhile.
+func BenchmarkFold(b *testing.B) {
+	c := join(b, open(b, Config{}))
+	var changes history.Changes
+	for q := range 1000 {
+		for w := range 3 {
+			changes.Settled(fmt.Sprint("q", q), c.clock()-int64(q*1000), &store.Step{
+				Kind: task.KindDone, Base: store.Final, Worker: fmt.Sprint("w", (q+w)%100),
+				Started: c.clock(), Finished: c.clock() + int64(1000*w+q),
+			})
+		}
+	}
+	body := changes.Encode()
+	for b.Loop() {
+		err := c.write(b.Context(), func(t *tx) error {
+			_, err := t.exec(addChanges, body)
+			return err
+		})
+		if err == nil {
+			err = c.fold(b.Context(), c.clock())
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
 }
