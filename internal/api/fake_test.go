@@ -358,7 +358,7 @@ func (f *fake) Counts(_ context.Context, queues ...string) ([]store.QueueCounts,
 }
 
 // Minutes tells of one minute, which is among those that are asked for first.
-func (f *fake) Minutes(_ context.Context, from int64) (list []store.MinuteCounts, _ error) {
+func (f *fake) Minutes(_ context.Context, from int64) (list []history.QueueMinute, _ error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.minute == 0 {
@@ -367,10 +367,16 @@ func (f *fake) Minutes(_ context.Context, from int64) (list []store.MinuteCounts
 	for i, q := range f.queues {
 		n := int64(i + 1)
 		if f.minute >= from {
-			list = append(list, store.MinuteCounts{
-				Queue: q.Name, Minute: f.minute, Submitted: 70 * n, Done: 50 * n, Dead: 2 * n,
-				Cancelled: n, Runs: 60 * n, Retried: 5 * n, Lost: 3 * n,
-			})
+			m := history.QueueMinute{Queue: q.Name, Minute: f.minute}
+			m.Counts = history.Counts{
+				Submitted: 70 * n, Done: 50 * n, Dead: 2 * n, Cancelled: n, Retried: 5 * n,
+				Lost: 3 * n,
+			}
+			for range 57 * n {
+				m.Wait.Add(3000)
+				m.Run.Add(250_000)
+			}
+			list = append(list, m)
 		}
 	}
 	return list, f.err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -178,7 +179,7 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 }
 
 // Minutes says what happened in each queue minute by minute, from a minute on.
-func (d *Dispatcher) Minutes(ctx context.Context, from int64) ([]store.MinuteCounts, error) {
+func (d *Dispatcher) Minutes(ctx context.Context, from int64) ([]history.QueueMinute, error) {
 	list, err := d.store.Minutes(ctx, from)
 	d.note(err)
 	return list, err

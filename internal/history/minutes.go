@@ -1,13 +1,16 @@
 package history
 
-import (
-	"github.com/rotahq/rota/internal/store"
-)
+// QueueMinute is what happened in a queue in one minute since 1970.
+type QueueMinute struct {
+	Queue  string
+	Minute int64
+	Record
+}
 
 // Minutes puts together what happened in each queue, minute by minute from one on.
 type Minutes struct {
 	from int64
-	by   map[queueMinute]*store.MinuteCounts
+	by   map[queueMinute]*QueueMinute
 }
 
 type queueMinute struct {
@@ -17,7 +20,7 @@ type queueMinute struct {
 
 // NewMinutes begins with nothing.
 func NewMinutes(from int64) *Minutes {
-	return &Minutes{from: from, by: map[queueMinute]*store.MinuteCounts{}}
+	return &Minutes{from: from, by: map[queueMinute]*QueueMinute{}}
 }
 
 // Row takes in the row of a queue's minute.
@@ -39,24 +42,16 @@ func (m *Minutes) add(minute int64, queue string, r *Record) {
 		return
 	}
 	k := queueMinute{queue, minute}
-	c := m.by[k]
-	if c == nil {
-		c = &store.MinuteCounts{Queue: queue, Minute: minute}
-		m.by[k] = c
+	if m.by[k] == nil {
+		m.by[k] = &QueueMinute{Queue: queue, Minute: minute}
 	}
-	c.Submitted += r.Submitted
-	c.Done += r.Done
-	c.Dead += r.Dead
-	c.Cancelled += r.Cancelled
-	c.Retried += r.Retried
-	c.Lost += r.Lost
-	c.Runs += r.Run.Count() + r.Lost
+	m.by[k].Merge(r)
 }
 
 // List is what was taken in, in no order.
-func (m *Minutes) List() (list []store.MinuteCounts) {
-	for _, c := range m.by {
-		list = append(list, *c)
+func (m *Minutes) List() (list []QueueMinute) {
+	for _, q := range m.by {
+		list = append(list, *q)
 	}
 	return list
 }

@@ -29,6 +29,14 @@ func (c *Counts) fields() [9]*int64 {
 		&c.Dead, &c.Cancelled, &c.Lost}
 }
 
+// Add adds other counts.
+func (c *Counts) Add(other *Counts) {
+	mine, theirs := c.fields(), other.fields()
+	for i := range mine {
+		*mine[i] += *theirs[i]
+	}
+}
+
 // Record is what happened in some time.
 type Record struct {
 	Counts
@@ -42,10 +50,7 @@ type Record struct {
 
 // Merge adds what happened later, or beside it.
 func (r *Record) Merge(other *Record) {
-	mine, theirs := r.fields(), other.fields()
-	for i := range mine {
-		*mine[i] += *theirs[i]
-	}
+	r.Counts.Add(&other.Counts)
 	r.Wait.Merge(&other.Wait)
 	r.Run.Merge(&other.Run)
 	if other.Ready != 0 {
@@ -55,6 +60,9 @@ func (r *Record) Merge(other *Record) {
 		r.Running = other.Running
 	}
 }
+
+// Ended is how many hand-outs ended.
+func (r *Record) Ended() int64 { return r.Run.Count() + r.Lost }
 
 // Series is what a record is of: a queue, a stage of a queue (Queue and Stage), a worker, or the
 // store as a whole (nothing is given).

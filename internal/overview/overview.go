@@ -103,7 +103,7 @@ func (f *Facts) queues(o *view.Overview, s Scope) {
 			item.OldestReady = &age
 		}
 		if f.Sums != nil {
-			c := f.Sums.of(q.Queue)
+			c := f.Sums.Of(q.Queue)
 			item.Submitted, item.Done, item.Dead = c.Submitted, c.Done, c.Dead
 		}
 		o.Queues = append(o.Queues, item)

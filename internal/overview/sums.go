@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/view"
 )
@@ -23,10 +24,10 @@ type Sums struct {
 	now   int64 // the minute up to which it goes
 	// by queue: of minutes before next. Under "" is what happened in queues that are no more, which
 	// no scope names.
-	settled map[string]store.MinuteCounts
-	open    map[minute]store.MinuteCounts // from next on
-	dead    map[minute]int64              // of the last hour, where any died
-	byQueue map[string]store.MinuteCounts // by queue: settled and open together
+	settled map[string]*history.Record
+	open    map[minute]*history.Record // from next on
+	dead    map[minute]int64           // of the last hour, where any died
+	byQueue map[string]*history.Record // by queue: settled and open together
 }
 
 type minute struct {
@@ -45,7 +46,7 @@ func (t *Sums) From(now int64) int64 {
 // Add is the sums with what the store said of all minutes since From(now). Queues that are not
 // among those that there are give their sums to those that are no more. Sums that nobody asked
 // for during an hour begin anew.
-func (t *Sums) Add(now int64, read []store.MinuteCounts, queues []store.QueueCounts) *Sums {
+func (t *Sums) Add(now int64, read []history.QueueMinute, queues []store.QueueCounts) *Sums {
 	from := t.From(now)
 	if t == nil || from != t.next {
 		t = &Sums{since: from, next: from}
@@ -53,8 +54,8 @@ func (t *Sums) Add(now int64, read []store.MinuteCounts, queues []store.QueueCou
 	now = max(now, t.now)
 	next := &Sums{
 		since: t.since, next: max(t.next, now-unsettle), now: now,
-		settled: make(map[string]store.MinuteCounts, len(t.settled)),
-		open:    map[minute]store.MinuteCounts{}, dead: map[minute]int64{},
+		settled: make(map[string]*history.Record, len(t.settled)),
+		open:    map[minute]*history.Record{}, dead: map[minute]int64{},
 	}
 	there := make(map[string]bool, len(queues))
 	for i := range queues {
@@ -69,11 +70,11 @@ func (t *Sums) Add(now int64, read []store.MinuteCounts, queues []store.QueueCou
 	for queue, c := range t.settled {
 		next.settled[name(queue)] = plus(next.settled[name(queue)], c)
 	}
-	known := make(map[minute]store.MinuteCounts, len(t.open)+len(read))
+	known := make(map[minute]*history.Record, len(t.open)+len(read))
 	maps.Copy(known, t.open)
-	for _, c := range read {
-		m := minute{c.Queue, c.Minute}
-		known[m] = most(known[m], c)
+	for i := range read {
+		c := &read[i]
+		known[minute{c.Queue, c.Minute}] = &c.Record
 	}
 	for m, c := range known {
 		m.queue = name(m.queue)
@@ -99,38 +100,38 @@ func (t *Sums) Add(now int64, read []store.MinuteCounts, queues []store.QueueCou
 	return next
 }
 
-// plus adds up.
-func plus(a, b store.MinuteCounts) store.MinuteCounts {
-	return store.MinuteCounts{
-		Submitted: a.Submitted + b.Submitted, Done: a.Done + b.Done, Dead: a.Dead + b.Dead,
-		Cancelled: a.Cancelled + b.Cancelled, Runs: a.Runs + b.Runs,
-		Retried: a.Retried + b.Retried, Lost: a.Lost + b.Lost,
+// plus adds up; a may be nil. Neither is changed, ever: the answer may be one of them.
+func plus(a, b *history.Record) *history.Record {
+	if a == nil {
+		return b
 	}
+	both := new(history.Record)
+	both.Merge(a)
+	both.Merge(b)
+	return both
 }
 
-// most is the greater of two readings of a minute, count by count: what was told stays told.
-func most(a, b store.MinuteCounts) store.MinuteCounts {
-	return store.MinuteCounts{
-		Submitted: max(a.Submitted, b.Submitted), Done: max(a.Done, b.Done),
-		Dead: max(a.Dead, b.Dead), Cancelled: max(a.Cancelled, b.Cancelled),
-		Runs: max(a.Runs, b.Runs), Retried: max(a.Retried, b.Retried), Lost: max(a.Lost, b.Lost),
+// Of is what happened in a queue. It is only read.
+func (t *Sums) Of(queue string) *history.Record {
+	if r := t.byQueue[queue]; r != nil {
+		return r
 	}
+	return new(history.Record)
 }
-
-// of is what happened in a queue.
-func (t *Sums) of(queue string) store.MinuteCounts { return t.byQueue[queue] }
 
 // totals are the sums over queues.
 func (t *Sums) totals(in func(string) bool) view.Totals {
-	var c store.MinuteCounts
+	var c history.Counts
+	ended := int64(0)
 	for queue, one := range t.byQueue {
 		if in(queue) {
-			c = plus(c, one)
+			c.Add(&one.Counts)
+			ended += one.Ended()
 		}
 	}
 	return view.Totals{
 		Since:     view.Time{Time: time.Unix(t.since*60, 0).UTC()},
-		Submitted: c.Submitted, Started: c.Runs, Done: c.Done, Retried: c.Retried, Dead: c.Dead,
+		Submitted: c.Submitted, Started: ended, Done: c.Done, Retried: c.Retried, Dead: c.Dead,
 		Cancelled: c.Cancelled, Lost: c.Lost,
 	}
 }

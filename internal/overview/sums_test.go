@@ -4,14 +4,15 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/view"
 )
 
 // minutes are what a store says, of which sums read what they need.
-type minutes map[minute]store.MinuteCounts
+type minutes map[minute]history.QueueMinute
 
-func (ms minutes) from(at int64) (list []store.MinuteCounts) {
+func (ms minutes) from(at int64) (list []history.QueueMinute) {
 	for m, c := range ms {
 		if m.at >= at {
 			c.Queue, c.Minute = m.queue, m.at
@@ -66,21 +67,27 @@ func TestSumsCountEachThingOnce(t *testing.T) {
 	}
 }
 
+// of is a minute in which so much happened.
+func of(c history.Counts) history.QueueMinute {
+	return history.QueueMinute{Record: history.Record{Counts: c}}
+}
+
 func TestTotalsNeverShrink(t *testing.T) {
-	ms := minutes{{"a", 100}: {Submitted: 9, Done: 8, Dead: 4}, {"b", 100}: {Done: 1}}
+	ms := minutes{
+		{"a", 100}: of(history.Counts{Submitted: 9, Done: 8, Dead: 4}),
+		{"b", 100}: of(history.Counts{Done: 1}),
+	}
 	sums := (*Sums)(nil).Add(100, ms.from(0), counted("a", "b"))
-	// all of a's dead are replayed, and some from the day before
-	ms[minute{"a", 100}] = store.MinuteCounts{Submitted: 9, Done: 8, Dead: -2}
 	sums = sums.Add(100, ms.from(sums.From(100)), counted("a", "b"))
 	if got := sums.totals(everyQueue); got.Dead != 4 || sums.deadHour(everyQueue) != 4 {
-		t.Errorf("after replays: %+v, %d in the last hour", got, sums.deadHour(everyQueue))
+		t.Errorf("read twice: %+v, %d in the last hour", got, sums.deadHour(everyQueue))
 	}
 	// b is deleted, and what the store knew of it
 	delete(ms, minute{"b", 100})
 	for at := int64(101); at < 110; at++ {
 		sums = sums.Add(at, ms.from(sums.From(at)), counted("a"))
-		if got := sums.totals(everyQueue); got.Done != 9 || sums.of("b").Done != 0 {
-			t.Fatalf("after a deletion: %+v, of b %+v", got, sums.of("b"))
+		if got := sums.totals(everyQueue); got.Done != 9 || sums.Of("b").Done != 0 {
+			t.Fatalf("after a deletion: %+v, of b %+v", got, sums.Of("b"))
 		}
 	}
 	if got := sums.totals(func(q string) bool { return q == "a" }); got.Done != 8 {
@@ -89,7 +96,9 @@ func TestTotalsNeverShrink(t *testing.T) {
 }
 
 func TestSumsThatNobodyAskedForBeginAnew(t *testing.T) {
-	ms := minutes{{"a", 100}: {Done: 1}, {"a", 200}: {Done: 2}}
+	ms := minutes{
+		{"a", 100}: of(history.Counts{Done: 1}), {"a", 200}: of(history.Counts{Done: 2}),
+	}
 	sums := (*Sums)(nil).Add(100, ms.from(0), counted("a"))
 	first := sums.totals(everyQueue)
 	sums = sums.Add(240, ms.from(sums.From(240)), counted("a"))

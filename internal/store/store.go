@@ -509,16 +509,6 @@ type QueueCounts struct {
 	OldestReady int64       // due time of the oldest ready task; 0 = none
 }
 
-// MinuteCounts is what happened in a queue in one minute.
-type MinuteCounts struct {
-	Queue  string
-	Minute int64 // since 1970, by the store's clock
-	// a replay takes nothing back of Done, Dead or Cancelled
-	Submitted, Done, Dead, Cancelled int64
-	Runs                             int64 // hand-outs that ended
-	Retried, Lost                    int64 // of these: another attempt follows; the worker was lost
-}
-
 // Ahead says how many tasks come before another one.
 type Ahead struct {
 	Tasks int64

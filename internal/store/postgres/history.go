@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/history"
-	"github.com/rotahq/rota/internal/store"
 )
 
 const (
@@ -267,7 +266,7 @@ func (s *Store) History(ctx context.Context, q history.Question) ([]history.Peri
 }
 
 // Minutes says what happened minute by minute. See the contract, storetest.Views.
-func (s *Store) Minutes(ctx context.Context, from int64) ([]store.MinuteCounts, error) {
+func (s *Store) Minutes(ctx context.Context, from int64) ([]history.QueueMinute, error) {
 	m := history.NewMinutes(from)
 	err := s.glance(ctx, ask(minutesFrom, func(r row) error {
 		var at int64

@@ -9,7 +9,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/history"
-	"github.com/rotahq/rota/internal/store"
 )
 
 const (
@@ -213,7 +212,7 @@ func (s *Store) History(ctx context.Context, q history.Question) ([]history.Peri
 }
 
 // Minutes says what happened minute by minute. See the contract, storetest.Views.
-func (s *Store) Minutes(ctx context.Context, from int64) ([]store.MinuteCounts, error) {
+func (s *Store) Minutes(ctx context.Context, from int64) ([]history.QueueMinute, error) {
 	var m *history.Minutes
 	err := s.read(ctx, func(c *conn) error {
 		m = history.NewMinutes(from)

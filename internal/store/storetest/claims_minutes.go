@@ -2,24 +2,27 @@ package storetest
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
-// happened are the minutes of queues in which anything happened, sorted.
-func happened(list []store.MinuteCounts) (some []store.MinuteCounts) {
-	for _, c := range list {
-		if c != (store.MinuteCounts{Queue: c.Queue, Minute: c.Minute}) {
-			some = append(some, c)
+// toldMinutes says what happened in the minutes of queues, sorted.
+func toldMinutes(list []history.QueueMinute) (lines []string) {
+	for i := range list {
+		q := &list[i]
+		q.Ready, q.Running = 0, 0
+		if text := q.Record.String(); text != "" {
+			at := time.Unix(60*q.Minute, 0).UTC().Format("15:04")
+			lines = append(lines, fmt.Sprintf("%s %s: %s", at, q.Queue, text))
 		}
 	}
-	slices.SortFunc(some, func(a, b store.MinuteCounts) int {
-		return cmp.Or(cmp.Compare(a.Minute, b.Minute), cmp.Compare(a.Queue, b.Queue))
-	})
-	return some
+	slices.Sort(lines)
+	return lines
 }
 
 // minuteClaims is what holds for what happened minute by minute.
@@ -27,10 +30,10 @@ func minuteClaims() []claim {
 	return []claim{
 		{"MinutesTellWhatHappenedInThemWhateverWasDeletedSince", func(s *scene) {
 			first := s.clock.Micros() / time.Minute.Microseconds()
-			minutes := func(from int64) []store.MinuteCounts {
+			minutes := func(from int64) []string {
 				got, err := s.Minutes(s.ctx, from)
 				s.ok(err)
-				return happened(got)
+				return toldMinutes(got)
 			}
 			s.want("minutes of an empty store", len(minutes(0)), 0)
 			h := s.join("a")
@@ -48,10 +51,10 @@ func minuteClaims() []claim {
 				}
 				s.recorded(r)
 			}
-			want := []store.MinuteCounts{
-				{Queue: "q", Minute: first, Submitted: 5, Done: 1, Dead: 1, Runs: 4, Retried: 2,
-					Lost: 1},
-				{Queue: "r", Minute: first, Submitted: 1},
+			want := []string{
+				"12:00 q: submitted 5, started 4, done 1, retried 2, dead 1, lost 1, " +
+					"wait 4: 0s..0s, run 3: 0s..0s",
+				"12:00 r: submitted 1",
 			}
 			s.want("the first minute", minutes(first), want)
 			s.clock.Advance(2 * time.Minute)
@@ -71,7 +74,7 @@ func minuteClaims() []claim {
 			for i, a := range acted {
 				s.want("changed", []any{i, a.Changed}, []any{i, true})
 			}
-			want = append(want, store.MinuteCounts{Queue: "r", Minute: second, Cancelled: 1})
+			want = append(want, "12:02 r: cancelled 1")
 			s.want("both minutes", minutes(first), want)
 			_, err = s.Prune(s.ctx, 100) // minutes that are over may be kept elsewhere
 			s.ok(err)

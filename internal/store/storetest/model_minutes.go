@@ -5,11 +5,10 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/history"
-	"github.com/rotahq/rota/internal/store"
 )
 
 // Minutes implements [Views].
-func (m *Model) Minutes(ctx context.Context, from int64) (list []store.MinuteCounts, err error) {
+func (m *Model) Minutes(ctx context.Context, from int64) (list []history.QueueMinute, err error) {
 	if _, err := m.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -18,23 +17,19 @@ func (m *Model) Minutes(ctx context.Context, from int64) (list []store.MinuteCou
 		queue  string
 		minute int64
 	}
-	by := map[key]*history.Record{}
+	by := map[key]*history.QueueMinute{}
 	for _, h := range m.history {
 		k := key{h.series.Queue, h.at / time.Minute.Microseconds()}
 		if h.sample || k.minute < from {
 			continue
 		}
 		if by[k] == nil {
-			by[k] = new(history.Record)
+			by[k] = &history.QueueMinute{Queue: k.queue, Minute: k.minute}
 		}
-		h.count(by[k])
+		h.count(&by[k].Record)
 	}
-	for k, r := range by {
-		list = append(list, store.MinuteCounts{
-			Queue: k.queue, Minute: k.minute, Submitted: r.Submitted, Done: r.Done, Dead: r.Dead,
-			Cancelled: r.Cancelled, Retried: r.Retried, Lost: r.Lost,
-			Runs: r.Run.Count() + r.Lost,
-		})
+	for _, q := range by {
+		list = append(list, *q)
 	}
 	return list, nil
 }

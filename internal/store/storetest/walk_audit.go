@@ -191,5 +191,5 @@ func (w *walk) show(id task.ID, listed task.View) {
 // minute tells what happened in the minute that it is.
 func (w *walk) minute() {
 	got, err := w.Minutes(w.ctx, w.clock.Micros()/time.Minute.Microseconds())
-	w.note("minute -> %v %s", happened(got), w.told(err))
+	w.note("minute -> %q %s", toldMinutes(got), w.told(err))
 }
