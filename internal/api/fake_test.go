@@ -372,7 +372,7 @@ func (f *fake) Minutes(_ context.Context, from int64) (list []history.QueueMinut
 				Submitted: 70 * n, Done: 50 * n, Dead: 2 * n, Cancelled: n, Retried: 5 * n,
 				Lost: 3 * n,
 			}
-			for range 57 * n {
+			for range 57 * min(n, 3) {
 				m.Wait.Add(3000)
 				m.Run.Add(250_000)
 			}

@@ -1,9 +1,9 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,18 +53,13 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 			Help: "Lines that logs of tasks and jobs lack because there were too many.",
 		}, func() float64 { return float64(conf.Logs.Dropped()) }),
 	}
-	queues := observed("queues", func(ctx context.Context) ([]store.QueueCounts, error) {
-		return conf.Engine.Counts(ctx)
-	})
-	groups := observed("groups", conf.Groups.Groups)
+	seen := a.overviews
 	process := prometheus.NewRegistry()
 	m.own = conf.Metrics
 	gather, endGathering := shared(prometheus.Gatherers{conf.Metrics, process}.Gather)
 	m.pages = prometheus.GathererFunc(gather)
 	m.close = func() {
 		endGathering()
-		queues.value.Close()
-		groups.value.Close()
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "rota_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{
@@ -75,7 +70,9 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 	var wrong []error
 	for _, c := range []prometheus.Collector{
 		m.answered, m.took, m.under, m.logDropped, m.refused, info,
-		&queueCollector{collected: queues}, &groupCollector{groups},
+		&queueCollector{collected: collected[seenTasks]{"queues", seen.tasks.Value}},
+		&groupCollector{collected[seenCluster]{"groups", seen.cluster.Value}},
+		&scheduleCollector{collected[[]store.ScheduleStand]{"schedules", seen.schedules.Value}},
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_clock_offset_seconds",
 			Help: "How far this node's clock is ahead of the store's.",
@@ -119,21 +116,28 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 	return m, errors.Join(wrong...)
 }
 
-// callMetrics counts one call.
+// callMetrics counts one call. There are no series of one that nobody made.
 type callMetrics struct {
+	metrics  *metrics
+	pattern  string
+	first    sync.Once
 	answered *prometheus.CounterVec
 	took     prometheus.Observer
 	under    prometheus.Gauge
 }
 
 func (m *metrics) call(pattern string) *callMetrics {
-	return &callMetrics{
-		m.answered.MustCurryWith(prometheus.Labels{"call": pattern}),
-		m.took.WithLabelValues(pattern), m.under.WithLabelValues(pattern),
-	}
+	return &callMetrics{metrics: m, pattern: pattern}
 }
 
-func (c *callMetrics) begin() { c.under.Inc() }
+func (c *callMetrics) begin() {
+	c.first.Do(func() {
+		m := c.metrics
+		c.answered = m.answered.MustCurryWith(prometheus.Labels{"call": c.pattern})
+		c.took, c.under = m.took.WithLabelValues(c.pattern), m.under.WithLabelValues(c.pattern)
+	})
+	c.under.Inc()
+}
 
 func (c *callMetrics) done(status int, took time.Duration) {
 	c.under.Dec()
@@ -153,7 +157,7 @@ var (
 
 // queueCollector shows the queues' counts.
 type queueCollector struct {
-	*collected[[]store.QueueCounts]
+	collected[seenTasks]
 	shown queueSeries
 }
 
@@ -162,15 +166,18 @@ func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- queuesDesc
 	ch <- tasksDesc
 	ch <- oldestDesc
+	ch <- eventsDesc
+	ch <- waitDesc
+	ch <- runDesc
 }
 
 // Collect is part of prometheus.Collector.
 func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
-	counts, ok := c.now(ch, tasksDesc)
+	seen, ok := c.now(ch, tasksDesc)
 	if !ok {
 		return
 	}
-	counts, all := c.shown.choose(counts)
+	counts, all := c.shown.choose(seen.counts)
 	ch <- prometheus.MustNewConstMetric(queuesDesc, prometheus.GaugeValue, float64(all))
 	for _, q := range counts {
 		for state, n := range map[task.State]int64{
@@ -188,16 +195,16 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, age, q.Queue)
 	}
+	own, rest := c.shown.split(seen.sums)
+	for queue, r := range own {
+		collectHistory(ch, queue, r)
+	}
+	collectHistory(ch, others, rest)
 }
 
 // scrapePatience is how long a scrape waits for what the store must be asked for; then it shows
 // what was known before.
 const scrapePatience = 100 * time.Millisecond
-
-// observed makes what a collector shows: asked for at most once a second, however many scrape.
-func observed[T any](part string, ask func(context.Context) (T, error)) *collected[T] {
-	return &collected[T]{part, observe.New(observe.Config[T]{Ask: ask, Fresh: time.Second})}
-}
 
 // collected is what the store was asked for by a part of the page.
 type collected[T any] struct {
@@ -211,7 +218,7 @@ var ageDesc = prometheus.NewDesc("rota_metrics_age_seconds",
 
 // now is what is known, and shows how old that is. It waits for a silent store for a moment only.
 // When nothing is known, that part is missing from the page, not the page.
-func (c *collected[T]) now(
+func (c collected[T]) now(
 	ch chan<- prometheus.Metric, missing *prometheus.Desc,
 ) (value T, ok bool) {
 	known, _ := c.value.Get(scrapePatience)

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/observe"
+	"github.com/rotahq/rota/internal/overview"
 	"github.com/rotahq/rota/internal/store"
 )
 
@@ -47,6 +49,24 @@ func (s *queueSeries) choose(counts []store.QueueCounts) (show []store.QueueCoun
 		s.own[counts[i].Queue] = true
 	}
 	return counts, all
+}
+
+// split is what happened in the queues that were chosen last, and in all others together, also in
+// those that are no more.
+func (s *queueSeries) split(
+	sums *overview.Sums,
+) (own map[string]*history.Record, rest *history.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own, rest = map[string]*history.Record{}, new(history.Record)
+	for queue, r := range sums.Queues() {
+		if s.own[queue] {
+			own[queue] = r
+		} else {
+			rest.Merge(r)
+		}
+	}
+	return own, rest
 }
 
 func rank(yes bool) int {

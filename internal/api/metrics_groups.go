@@ -3,7 +3,6 @@ package api
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -19,26 +18,29 @@ var (
 		[]string{"group"}, nil)
 )
 
-// groupCollector shows how groups stand.
-type groupCollector struct{ *collected[[]store.GroupView] }
+// groupCollector shows how groups stand, and the cluster.
+type groupCollector struct{ collected[seenCluster] }
 
 // Describe is part of prometheus.Collector.
 func (c *groupCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{replicasDesc, spareDesc, sourceDesc} {
+	for _, d := range []*prometheus.Desc{
+		replicasDesc, spareDesc, sourceDesc, nodesDesc, claimsDesc, budgetDesc,
+	} {
 		ch <- d
 	}
 }
 
 // Collect is part of prometheus.Collector.
 func (c *groupCollector) Collect(ch chan<- prometheus.Metric) {
-	groups, ok := c.now(ch, replicasDesc)
+	seen, ok := c.now(ch, replicasDesc)
 	if !ok {
 		return
 	}
+	collectCluster(ch, &seen.cluster)
 	show := func(d *prometheus.Desc, n int, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
-	groups = boundedGroups(groups)
+	groups := boundedGroups(seen.groups)
 	for i := range groups {
 		g := &groups[i]
 		for state, n := range map[task.JobState]int{

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 )
 
@@ -31,6 +34,18 @@ func TestMetricsShowCallsQueuesAndGroups(t *testing.T) {
 		`rota_queue_tasks{queue="mail",state="waiting"} 10`,
 		`rota_queue_tasks{queue="scan",state="cancelled"} 25`,
 		`rota_queue_oldest_ready_seconds{queue="scan"} 0`,
+		`rota_tasks_total{event="submitted",queue="mail"} 70`,
+		`rota_tasks_total{event="started",queue="scan"} 120`,
+		`rota_tasks_total{event="lost",queue="mail"} 3`,
+		`rota_task_wait_seconds_bucket{queue="mail",le="0.0025"} 0`,
+		`rota_task_wait_seconds_bucket{queue="mail",le="0.005"} 57`,
+		`rota_task_wait_seconds_bucket{queue="mail",le="+Inf"} 57`,
+		`rota_task_run_seconds_count{queue="scan"} 114`,
+		`rota_cluster_nodes{state="working"} `,
+		`rota_cluster_claims{state="unowned"} `,
+		"rota_cluster_budget_nodes ",
+		`rota_schedules{state="late"} 2`,
+		`rota_schedules{state="active"} 6`,
 		`rota_group_replicas{group="tails",state="pending"} 1`,
 		`rota_group_replicas{group="tails",state="ending"} 0`,
 		`rota_group_spare_workers{group="crawl"} 0`,
@@ -50,6 +65,42 @@ func TestMetricsShowCallsQueuesAndGroups(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("/metrics lacks %s", want)
 		}
+	}
+	for _, none := range []string{
+		`call="GET /v1/nodes"`, // nobody made it
+		`queue="(others)"`, `queue=""`,
+	} {
+		if strings.Contains(text, none) {
+			t.Errorf("/metrics has %s", none)
+		}
+	}
+}
+
+// What happened in queues beyond the bound, and in those that are no more, is in the sum of all.
+func TestMetricsOfManyQueuesAddUp(t *testing.T) {
+	f := newFake()
+	for i := range maxSeries + 50 {
+		f.queues = append(f.queues, limits.DefaultQueue(fmt.Sprint("q", i)))
+	}
+	a := newAPI(t, f, nil)
+	_, text := ask(t, a, "GET /metrics", "")
+	total, others := 0.0, 0.0
+	for line := range strings.SplitSeq(text, "\n") {
+		name, value, _ := strings.Cut(line, "} ")
+		if !strings.HasPrefix(name, `rota_tasks_total{event="submitted"`) {
+			continue
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if total += n; strings.Contains(name, "(others)") {
+			others = n
+		}
+	}
+	queues := len(f.queues)
+	if want := 70 * float64(queues*(queues+1)/2); total != want || others == 0 {
+		t.Errorf("all series together have %v, want %v; others %v", total, want, others)
 	}
 }
 

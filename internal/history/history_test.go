@@ -41,6 +41,43 @@ func TestQuantilesAreWithinA32nd(t *testing.T) {
 	})
 }
 
+// Whatever the bounds are, each counts those that do not exceed it, to within a 32nd of it.
+func TestWithinCountsWhatDoesNotExceedABound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOf(rapid.Int64Range(0, 1e9)).Draw(t, "durations")
+		micros := rapid.SliceOf(rapid.Int64Range(0, 2e9)).Draw(t, "bounds")
+		slices.Sort(micros)
+		var bounds []time.Duration
+		for _, m := range micros {
+			bounds = append(bounds, time.Duration(m)*time.Microsecond)
+		}
+		var h Histogram
+		sum := int64(0)
+		for _, d := range list {
+			h.Add(d)
+			sum += d
+		}
+		got, within := h.Within(bounds)
+		if off := got.Microseconds() - sum; off > sum/32+1 || -off > sum/32+1 {
+			t.Fatalf("the sum of %v: %v", list, got)
+		}
+		for i, m := range micros {
+			least, most := int64(0), int64(0)
+			for _, d := range list {
+				if d+d/32+1 <= m {
+					least++
+				}
+				if d-d/32-1 <= m {
+					most++
+				}
+			}
+			if within[i] < least || within[i] > most {
+				t.Fatalf("%v within %v: %d, want %d to %d", list, bounds[i], within[i], least, most)
+			}
+		}
+	})
+}
+
 // within tells whether a number is another one to within a 32nd of that.
 func within(got, want int64) bool {
 	if want < 2*subBuckets {

@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"iter"
 	"maps"
 	"time"
 
@@ -118,6 +119,10 @@ func (t *Sums) Of(queue string) *history.Record {
 	}
 	return new(history.Record)
 }
+
+// Queues yields each queue in which anything happened, in no order, and "" for all that are no
+// more. The records are only read.
+func (t *Sums) Queues() iter.Seq2[string, *history.Record] { return maps.All(t.byQueue) }
 
 // totals are the sums over queues.
 func (t *Sums) totals(in func(string) bool) view.Totals {
