@@ -2,7 +2,7 @@
 GO ?= go
 TOOL = $(GO) tool -modfile=tools.mod
 
-.PHONY: check quick format vet lint test race chaos scenarios fuzz bench figures build
+.PHONY: check quick format vet lint test race chaos scenarios alerts fuzz bench figures build
 
 check: format vet lint test race
 
@@ -45,6 +45,10 @@ chaos:
 scenarios:
 	$(GO) vet -tags scenarios ./internal/scenarios
 	$(GO) test -tags scenarios -count 1 -timeout 10m -parallel 3 -run '$(RUN)' ./internal/scenarios
+
+# The alert rules for Prometheus, by its own promtool (on Debian: apt install prometheus)
+alerts:
+	cd examples/monitoring && promtool check rules alerts.yml && promtool test rules alerts_test.yml
 
 # Each fuzz target for a while: make fuzz TIME=1m
 TIME ?= 20s

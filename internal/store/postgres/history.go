@@ -9,8 +9,10 @@ import (
 )
 
 const (
-	// foldEvery is the time between folds: what came since then is added up anew with each answer.
-	foldEvery = 5 * time.Second
+	// foldEvery is the least time between folds. What came since then is added up anew with each
+	// answer: within a minute it may be manyChanges.
+	foldEvery   = 5 * time.Second
+	manyChanges = 1000
 	// foldRest is how many times as long as a fold took the next one waits at least.
 	foldRest = 30
 	// changesOnce is how many changes one transaction of the fold adds up, and foldOnce how many
@@ -100,6 +102,15 @@ func (s *Store) fold(ctx context.Context, now int64) error {
 		}
 	}
 	return nil
+}
+
+// manyChanges tells whether there is so much that is not added up yet that it should be.
+func (s *Store) manyChanges(ctx context.Context) (many bool, err error) {
+	err = s.glance(ctx, ask(`SELECT EXISTS (
+SELECT FROM rota.history_change LIMIT 1 OFFSET $1)`, func(r row) error {
+		return r.Scan(&many)
+	}, manyChanges))
+	return many, err
 }
 
 // sample notes how many tasks are ready and running.

@@ -91,14 +91,19 @@ func (s *Store) tidyBeside(ctx context.Context, now int64) {
 	}
 }
 
-// tidy adds up the history, and once a minute the statistics; then it also notes how many tasks
-// there are, and deletes what is old.
+// tidy adds up the history: once a minute, and every few seconds while much happens. Once a minute
+// it also adds up the statistics, notes how many tasks there are, and deletes what is old.
 func (s *Store) tidy(ctx context.Context, now int64) error {
 	p := &s.pruner
 	began := time.Now()
 	defer func() {
 		p.folded = now + max(foldEvery, foldRest*time.Since(began)).Microseconds()
 	}()
+	if now < p.tidied {
+		if many, err := s.manyChanges(ctx); err != nil || !many {
+			return err
+		}
+	}
 	if err := s.fold(ctx, now); err != nil {
 		return fmt.Errorf("add up the history: %w", err)
 	}

@@ -36,8 +36,10 @@ const (
 	// changesOnce is how many changes one transaction of the fold adds up, and foldOnce how many
 	// such transactions one call does.
 	changesOnce, foldOnce = 5000, 20
-	// foldEvery is the time between folds: what came since then is added up anew with each answer.
-	foldEvery = 5 * time.Second
+	// foldEvery is the least time between folds. What came since then is added up anew with each
+	// answer: within a minute it may be manyChanges.
+	foldEvery   = 5 * time.Second
+	manyChanges = 1000
 	// foldRest is how many times as long as a fold took the next one waits at least.
 	foldRest = 30
 	// historyPiece is how many rows of the history one transaction deletes.
@@ -75,6 +77,15 @@ func (s *Store) fold(ctx context.Context, now int64) error {
 		}
 	}
 	return nil
+}
+
+// manyChanges tells whether there is so much that is not added up yet that it should be.
+func (s *Store) manyChanges(ctx context.Context) (many bool, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		many, err = c.has(`SELECT 1 FROM history_change LIMIT 1 OFFSET ?`, manyChanges)
+		return err
+	})
+	return many, err
 }
 
 // sample notes how many tasks are ready and running.
@@ -158,16 +169,23 @@ func (s *Store) forgetHistory(ctx context.Context, now int64) error {
 	return nil
 }
 
-// tidyHistory is what Prune does for the history: every few seconds it adds up what came, and once
-// a minute it notes how many tasks there are and deletes what is old. It waits longer when that
-// takes long, so that it is busy a few percent of the time at most. What fails is tried again with
-// the next turn.
+// tidyHistory is what Prune does for the history: once a minute, and every few seconds while much
+// happens, it adds up what came; once a minute it notes how many tasks there are and deletes what
+// is old. It waits longer when that takes long, so that it is busy a few percent of the time at
+// most. What fails is tried again with the next turn.
 func (p *pruner) tidyHistory(ctx context.Context, s *Store, now int64) {
 	if now < p.folded {
 		return
 	}
 	began := time.Now()
-	err := s.fold(ctx, now)
+	many := true
+	var err error
+	if now < p.tidied {
+		many, err = s.manyChanges(ctx)
+	}
+	if err == nil && many {
+		err = s.fold(ctx, now)
+	}
 	if err == nil && now >= p.tidied {
 		p.tidied = now + time.Minute.Microseconds()
 		if err = s.sample(ctx, now); err == nil {
