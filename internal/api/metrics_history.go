@@ -22,8 +22,9 @@ var (
 )
 
 // durationBounds are the upper bounds of the histograms, in seconds.
-var durationBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60,
-	300, 1800, 7200}
+var durationBounds = []float64{
+	.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200,
+}
 
 // collectHistory shows what happened in a queue; nothing of which nothing happened.
 func collectHistory(ch chan<- prometheus.Metric, queue string, r *history.Record) {
