@@ -52,7 +52,7 @@ func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
 		{many, 120, 360, 0, "demo-1"},
 		{t.TempDir(), 0, 0, 0, ""},
 	} {
-		cmd := exec.Command(rota, "demo", "--workers", "2", "-o", "json", c.root)
+		cmd := exec.Command(rota, "demo", "--workers", "2", "--for", "0s", "-o", "json", c.root)
 		cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
@@ -69,8 +69,17 @@ func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
 			r.Blobs != c.blobs || r.Killed != c.killed || (r.Reruns > 0) != (c.killed != "") {
 			t.Errorf("demo of %s: %s\n%s", c.root, out, stderr.String())
 		}
+		if !strings.HasPrefix(stderr.String(), "The console is at http://127.0.0.1:") {
+			t.Errorf("it begins with %.100q", stderr.String())
+		}
+		if !r.EachOnce || r.Fired != r.DueTimes || r.PulsesDone != r.Fired {
+			t.Errorf("of the schedule: %s", out)
+		}
 		if c.killed == "" {
 			continue
+		}
+		if n := len(r.JobOn); n < 2 || r.JobOn[0] != c.killed || r.JobOn[n-1] == c.killed {
+			t.Errorf("the job ran on %v, and %s was killed", r.JobOn, c.killed)
 		}
 		said := killed.FindStringSubmatch(stderr.String())
 		want := []string{"1", fmt.Sprint(c.files / 3), fmt.Sprint(c.files)}

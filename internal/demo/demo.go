@@ -26,10 +26,15 @@ const maxWorkers = 64
 
 // Config is what the demo is told.
 type Config struct {
-	Folder  string       // or a single file; "" = the current folder
-	Workers int          // worker processes, 1 to 64
-	Keep    bool         // leave the store and the blob folder, and say where they are
-	Output  *term.Output // for the report, and for what happens on the way
+	Folder  string // or a single file; "" = the current folder
+	Workers int    // worker processes, 1 to 64
+	// Files is how many are taken at most; 0 = all there are.
+	Files int64
+	// For is how long the demo lasts at least: when the files are done earlier, the schedule and
+	// the job go on.
+	For    time.Duration
+	Keep   bool         // stay until ctx ends, and leave the store and the blob folder
+	Output *term.Output // for the report, and for what happens on the way
 }
 
 // rootOf is what to walk: a folder or a single file, with links on the way to it resolved.
@@ -60,18 +65,26 @@ type Report struct {
 	// those done at their first hand-out of each stage
 	RateTasks int64 `json:"rate_tasks"`
 	// from their first hand-out to their last outcome, before the kill and after it
-	RateTime   float64  `json:"rate_seconds"`
-	Seconds    float64  `json:"seconds"`          // in all, with the demo's own waits
-	Killed     string   `json:"killed,omitempty"` // the worker
-	KilledAt   int64    `json:"killed_at"`        // tasks done when it was killed
-	KilledOf   int64    `json:"killed_of"`        // files that were there when the demo began
-	Unreadable int64    `json:"unreadable"`
-	Changed    int64    `json:"changed"`
-	Skipped    int64    `json:"skipped"`
-	Wrong      int64    `json:"wrong"`
-	Accounted  bool     `json:"accounted"`
-	Store      string   `json:"store,omitempty"` // when it was kept
-	Notes      []string `json:"notes"`
+	RateTime   float64 `json:"rate_seconds"`
+	Seconds    float64 `json:"seconds"`          // in all, with the demo's own waits
+	Killed     string  `json:"killed,omitempty"` // the worker
+	KilledAt   int64   `json:"killed_at"`        // tasks done when it was killed
+	KilledOf   int64   `json:"killed_of"`        // files that were there when the demo began
+	Unreadable int64   `json:"unreadable"`
+	Changed    int64   `json:"changed"`
+	Skipped    int64   `json:"skipped"`
+	Wrong      int64   `json:"wrong"`
+	Accounted  bool    `json:"accounted"`
+	LeftOut    bool    `json:"left_out"` // there are more files than were taken
+
+	DueTimes   int64    `json:"due_times"` // of the schedule
+	Fired      int64    `json:"fired"`
+	EachOnce   bool     `json:"each_once"` // each due time has its row, and no other has one
+	PulsesDone int64    `json:"pulses_done"`
+	JobOn      []string `json:"job_on"` // the workers on which the job ran, one after the other
+
+	Store string   `json:"store,omitempty"` // when it was kept
+	Notes []string `json:"notes"`
 }
 
 // Run runs the demo in a folder of its own, and leaves neither processes nor, unless asked to,
@@ -94,18 +107,26 @@ func Run(ctx context.Context, conf Config) (err error) {
 		}
 	}()
 	d := &demonstration{
-		Output: conf.Output, workers: conf.Workers, keep: conf.Keep, root: root, folder: folder,
-		progress: conf.Output.Progress(),
+		Output: conf.Output, workers: conf.Workers, files: conf.Files, lasts: conf.For,
+		keep: conf.Keep, root: root, folder: folder, progress: conf.Output.Progress(),
 	}
+	defer d.stop()
 	report, err := d.play(ctx)
 	d.progress.Clear()
 	if err != nil {
 		return err
 	}
+	if !conf.Keep {
+		d.stop() // before what it printed is read as the end
+	}
 	if err := conf.Output.Show(report, func() string {
 		return text(conf.Output, report)
 	}); err != nil {
 		return err
+	}
+	if conf.Keep {
+		d.say("The console stays at %s/ and the workers at work, until Ctrl-C", d.url)
+		<-ctx.Done()
 	}
 	if !report.Accounted {
 		return fmt.Errorf("%d of %d files are not accounted for",
@@ -128,7 +149,16 @@ func text(o *term.Output, r Report) string {
 	t.Add("tasks/s", term.Number(r.Rate), fmt.Sprintf(
 		"%s tasks in %.3f s at work: first hand-out to last outcome, before the kill and after it",
 		term.Count(r.RateTasks), r.RateTime))
-	t.Add("seconds", fmt.Sprintf("%.1f", r.Seconds), "in all, with the waits around the kill")
+	once := "each once"
+	if !r.EachOnce {
+		once = "NOT each once: see rota schedule audit " + pulses
+	}
+	t.Add("due times of a schedule", term.Count(r.DueTimes), fmt.Sprintf(
+		"every %d s: %s fired, %s; %s done", every, term.Count(r.Fired), once,
+		term.Plural(int(r.PulsesDone), "task")))
+	t.Add("workers of a job", term.Count(len(r.JobOn)),
+		"one after the other: "+term.OneLine(strings.Join(r.JobOn, ", ")))
+	t.Add("seconds", fmt.Sprintf("%.1f", r.Seconds), "in all, with the demo's own waits")
 	var b strings.Builder
 	b.WriteString(t.String() + "\n")
 	for _, note := range r.Notes {
@@ -159,7 +189,7 @@ func lookFurther(rota, store string) string {
   %[1]s submit greet --context '"hello"' --wait
 `, rota)
 	}
-	return fmt.Sprintf(`To look further, serve the same store again, and ask it from another terminal:
+	return fmt.Sprintf(`Ask it from another terminal while it stays; later, serve the same store again:
 
   %[1]s serve --store %[2]s
   %[1]s queue ls
@@ -208,6 +238,8 @@ func quoted(word string) string {
 type demonstration struct {
 	*term.Output
 	workers  int
+	files    int64
+	lasts    time.Duration
 	keep     bool
 	root     string
 	folder   string
@@ -223,6 +255,7 @@ type demonstration struct {
 	hesitant time.Time // since when the first worker has been holding on to a task
 
 	doneAtKill int64
+	clockOn    []string // the workers on which the job ran
 }
 
 func (d *demonstration) store() string  { return filepath.Join(d.folder, "rota.db") }
@@ -230,7 +263,6 @@ func (d *demonstration) ledger() string { return filepath.Join(d.folder, "files.
 
 // play does everything between the temporary folder's beginning and its end.
 func (d *demonstration) play(ctx context.Context) (r Report, err error) {
-	defer d.stop()
 	if err := d.serve(ctx); err != nil {
 		return r, err
 	}
@@ -246,7 +278,6 @@ func (d *demonstration) play(ctx context.Context) (r Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	d.stop() // the workers' last counts are in
 	r = Report{
 		Folder: d.root, Files: t.files, Bytes: t.bytes, Tasks: w.submitted.Load(),
 		Done:   q.Counts.Done,
@@ -254,6 +285,10 @@ func (d *demonstration) play(ctx context.Context) (r Report, err error) {
 		RateTasks: t.steady, RateTime: t.atWork().Seconds(), Seconds: took.Seconds(),
 		Unreadable: t.unreadable.count, Changed: t.changed.count,
 		Skipped: w.special.count + w.closed.count, Wrong: t.wrong.count,
+	}
+	r.LeftOut = w.cut
+	if err := d.account(ctx, &r); err != nil {
+		return r, err
 	}
 	r.Rate = float64(r.RateTasks) / max(r.RateTime, 1e-3) // the server's times are in milliseconds
 	for _, c := range d.crew {
@@ -276,6 +311,11 @@ func (d *demonstration) play(ctx context.Context) (r Report, err error) {
 // notesOf lists what is not like the rest, the worst last.
 func notesOf(w *walker, t *totals) []string {
 	notes := []string{}
+	if w.cut {
+		notes = append(notes, fmt.Sprintf(
+			"There are more files: the first %s were taken, --files 0 takes all",
+			term.Count(w.seen)))
+	}
 	for _, part := range []struct {
 		list
 		what string

@@ -389,3 +389,23 @@ func TestDemoKillsAtAThird(t *testing.T) {
 		}
 	}
 }
+
+func TestWalkTakesNoMoreThanItIsTold(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		writeFile(t, filepath.Join(root, name), name)
+	}
+	own, err := os.Stat(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for most, want := range map[int64]int{0: 3, 1: 1, 2: 2, 3: 3, 4: 3} {
+		w := &walker{root: root, avoid: own, most: most}
+		if entries, _ := walked(t, w); len(entries) != want || w.cut != (want < 3) {
+			t.Errorf("at most %d: %d files, cut: %v", most, len(entries), w.cut)
+		}
+		if n, err := countRegular(t.Context(), root, own, most); err != nil || n != int64(want) {
+			t.Errorf("at most %d: counted %d, %v", most, n, err)
+		}
+	}
+}

@@ -44,10 +44,12 @@ func (d *demonstration) serve(ctx context.Context) (err error) {
 	if d.client, err = client.New(client.Config{Servers: []string{d.url}}); err != nil {
 		return err
 	}
+	d.say("The console is at %s/", d.url)
 	silence := silence
-	_, err = d.client.PutQueue(ctx, queue, client.QueueChange{Silence: &silence})
-	d.say("%s serves %s", d.url, d.store())
-	return err
+	if _, err = d.client.PutQueue(ctx, queue, client.QueueChange{Silence: &silence}); err != nil {
+		return err
+	}
+	return d.arrange(ctx)
 }
 
 // join starts one more worker.
@@ -92,22 +94,24 @@ func (d *demonstration) work(ctx context.Context) (w *walker, took time.Duration
 		return nil, 0, err
 	}
 	began := d.Now()
-	if d.expected, err = countRegular(ctx, d.root, own); err != nil {
+	if d.expected, err = countRegular(ctx, d.root, own, d.files); err != nil {
 		return nil, 0, err
 	}
 	w = &walker{
 		root: d.root, avoid: own, submit: d.client.Submit, ledger: json.NewEncoder(ledger),
-		first: untilKill(d.expected), resume: make(chan struct{}),
+		most: d.files, first: untilKill(d.expected), resume: make(chan struct{}),
 	}
 	walking, stop := context.WithCancel(ctx)
 	walked := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() { walked <- w.walk(walking) })
 	err = d.supervise(ctx, w, walked)
-	took = d.Now().Sub(began)
 	stop()
 	wg.Wait()
-	return w, took, err
+	if err == nil {
+		err = d.linger(ctx, began)
+	}
+	return w, d.Now().Sub(began), err
 }
 
 // untilKill is how many of the files are submitted before the kill: a third, which are done by
@@ -115,9 +119,9 @@ func (d *demonstration) work(ctx context.Context) (w *walker, took time.Duration
 func untilKill(files int64) int64 { return min(files, files/3+1) }
 
 // supervise looks ten times a second how things stand. The first worker begins alone and holds on
-// to its first task: so whenever it is killed, it takes a task away, however few there are. The
-// others join it once it does. The walk waits for the kill when it has submitted a third: however
-// fast the workers are, they can't do more before.
+// to its first task: so whenever it is killed, it takes a task away, however few there are, and the
+// job. The others join it once it has both. The walk waits for the kill when it has submitted a
+// third: however fast the workers are, they can't do more before.
 func (d *demonstration) supervise(ctx context.Context, w *walker, walked <-chan error) error {
 	if err := d.join(ctx, "--hesitate"); err != nil {
 		return err
@@ -154,6 +158,13 @@ func (d *demonstration) supervise(ctx context.Context, w *walker, walked <-chan 
 				"nothing was done for a minute: %d tasks were submitted, counted are %+v", total, n,
 			)
 		case d.killed == nil && d.crew[0].last().Hesitates:
+			runs, err := d.lookAtClock(ctx)
+			if err := d.blame(err); err != nil {
+				return err
+			}
+			if !runs && d.Now().Sub(since) < clockWithin && len(d.crew) == 1 {
+				continue
+			}
 			if err := d.gather(ctx); err != nil {
 				return err
 			}

@@ -35,9 +35,12 @@ type walker struct {
 	avoid  os.FileInfo // the demo's own folder, which changes as it is read
 	submit func(context.Context, ...task.Submission) ([]task.Receipt, error)
 	ledger *json.Encoder
+	most   int64         // it takes no more files; 0 = all there are
 	first  int64         // after that many files the walk waits, once; 0 = never
 	resume chan struct{} // closed to end that wait
 
+	seen      int64        // files that were visited
+	cut       bool         // there are more than most
 	holding   atomic.Bool  // it has submitted the first files, and waits or has waited
 	submitted atomic.Int64 // the rest belongs to walk
 	gathered  []entry
@@ -70,13 +73,12 @@ func (w *walker) walk(ctx context.Context) error {
 }
 
 // countRegular counts what a walk would submit now. It reads folders only, no files.
-func countRegular(ctx context.Context, root string, avoid os.FileInfo) (n int64, err error) {
-	w := &walker{root: root, avoid: avoid}
-	err = w.each(ctx, func(string, fs.DirEntry) error {
-		n++
-		return nil
-	})
-	return n, err
+func countRegular(
+	ctx context.Context, root string, avoid os.FileInfo, most int64,
+) (n int64, err error) {
+	w := &walker{root: root, avoid: avoid, most: most}
+	err = w.each(ctx, func(string, fs.DirEntry) error { return nil })
+	return w.seen, err
 }
 
 // each visits the regular files. An error of one folder is noted and passed by, any other ends the
@@ -98,6 +100,11 @@ func (w *walker) each(ctx context.Context, visit func(string, fs.DirEntry) error
 			w.special.add(fmt.Sprintf("%s: %s", term.OneLine(name), kindOf(e.Type())))
 			return nil
 		}
+		if w.most > 0 && w.seen == w.most {
+			w.cut = true
+			return fs.SkipAll
+		}
+		w.seen++
 		return visit(name, e)
 	})
 }

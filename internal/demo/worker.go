@@ -19,7 +19,7 @@ import (
 const (
 	queue   = "demo"
 	lanes   = 32              // files at a time in one worker
-	silence = 3 * time.Second // after which a silent worker's tasks are handed out again
+	silence = 4 * time.Second // after which a silent worker's tasks are handed out again
 )
 
 // told is a line that a worker of the demo prints.
@@ -53,6 +53,8 @@ func Work(ctx context.Context, conf WorkerConfig) error {
 		stageRead: h.stage(readStage), stageDigest: h.stage(digestStage),
 		stageVerify: h.stage(verifyStage),
 	})
+	w.Handle(pulses, pulse)
+	w.HandleJob(watch, tell)
 	ended := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { h.report(ended) })
