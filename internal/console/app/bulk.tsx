@@ -1,0 +1,58 @@
+// Acting on all tasks that a filter selects: counted first, then page by page, with progress and a way to stop.
+import { useRef, useState } from "preact/hooks";
+import { may, send } from "./api";
+import { number, t } from "./i18n";
+import { Dialog, Fault } from "./ui";
+
+export type BulkFilter = Record<string, string | boolean>;
+type Answer = { matched: number; changed: number; next?: string };
+
+export function Bulk({ verb, filter, words, done }: { verb: "retry" | "cancel"; filter: BulkFilter; words: string; done: () => void }) {
+  const [open, setOpen] = useState(false);
+  const [matched, setMatched] = useState(0);
+  const [changed, setChanged] = useState(0);
+  const [phase, setPhase] = useState<"counting" | "ask" | "acting" | "end">("counting");
+  const [error, setError] = useState<unknown>(null);
+  const stop = useRef(false);
+  if (!may("operate")) return null;
+  const label = verb === "retry" ? t("retryAll") : t("cancelAll");
+  const body = Object.keys(filter).length ? filter : { all: true };
+
+  // walk goes over all pages; each says how many it selected.
+  const walk = async (dry: boolean, each: (a: Answer) => void) => {
+    for (let cursor = ""; !stop.current;) {
+      const a = await send<Answer>("POST", "v1/tasks/" + verb, { filter: body, dry_run: dry, cursor });
+      each(a);
+      if (!a.next) return;
+      cursor = a.next;
+    }
+  };
+  const count = async () => {
+    stop.current = false;
+    setOpen(true); setPhase("counting"); setMatched(0); setChanged(0); setError(null);
+    try { await walk(true, (a) => setMatched((n) => n + a.matched)); if (!stop.current) setPhase("ask"); } catch (err) { setError(err); setPhase("end"); }
+  };
+  const act = async () => {
+    stop.current = false;
+    setPhase("acting");
+    try { await walk(false, (a) => setChanged((n) => n + a.changed)); } catch (err) { setError(err); }
+    setPhase("end");
+    done();
+  };
+  const close = () => { stop.current = true; setOpen(false); };
+  return (
+    <>
+      <button type="button" class={verb === "cancel" ? "bad" : ""} onClick={count}>{label}</button>
+      {open && <Dialog title={label} close={phase === "acting" ? undefined : close}>
+        <p><bdi class="u">{words || t("allTasks")}</bdi></p>
+        <p class="big" role="status">{phase === "counting" ? t("counting", { n: number(matched) }) : phase === "ask" ? t("willChange", { n: number(matched) }) : t("changedSoFar", { n: number(changed), m: number(matched) })}</p>
+        <progress max={Math.max(1, matched)} value={phase === "counting" ? undefined : phase === "ask" ? 0 : phase === "end" && !error ? Math.max(1, matched) : changed} aria-label={label} />
+        <Fault error={error} />
+        <div class="row end">
+          {phase === "acting" ? <button type="button" onClick={() => { stop.current = true; }}>{t("stop")}</button> : <button type="button" onClick={close}>{phase === "end" ? t("close") : t("cancelThis")}</button>}
+          {phase === "ask" && <button type="button" class={verb === "cancel" ? "bad" : "main"} disabled={matched === 0} onClick={act}>{label}</button>}
+        </div>
+      </Dialog>}
+    </>
+  );
+}

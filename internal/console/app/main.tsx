@@ -1,0 +1,43 @@
+import { render } from "preact";
+import { readAccess } from "./api";
+import { follow } from "./live";
+import { route } from "./route";
+import { Shell } from "./shell";
+import { AboutScreen } from "./about";
+import { EventsScreen } from "./events";
+import { GroupScreen } from "./group";
+import { GroupsScreen } from "./groups";
+import { NodesScreen } from "./nodes";
+import { NotifiersScreen } from "./notifiers";
+import { OverviewScreen } from "./overview";
+import { QueueScreen } from "./queue";
+import { QueuesScreen } from "./queues";
+import { ScheduleScreen } from "./schedule";
+import { SchedulesScreen } from "./schedules";
+import { TaskScreen } from "./task";
+import { TasksScreen } from "./tasks";
+import { WorkersScreen } from "./workers";
+import { t } from "./i18n";
+import { Empty, Title } from "./ui";
+
+function Screen() {
+  const [name = "", id] = route.value.path;
+  const one = id !== undefined;
+  switch (name) {
+    case "": return <OverviewScreen />;
+    case "tasks": return one ? <TaskScreen key={id} id={id} /> : <TasksScreen />;
+    case "queues": return one ? <QueueScreen key={id} name={id} /> : <QueuesScreen />;
+    case "workers": return <WorkersScreen />;
+    case "jobs": return one ? <GroupScreen key={id} name={id} /> : <GroupsScreen />;
+    case "nodes": return <NodesScreen />;
+    case "schedules": return one ? <ScheduleScreen key={id} name={id} /> : <SchedulesScreen />;
+    case "events": return <EventsScreen />;
+    case "notifiers": return <NotifiersScreen />;
+    case "about": return <AboutScreen />;
+  }
+  return <><Title>{t("noScreen")}</Title><Empty><a href="#/">{t("overview")}</a></Empty></>;
+}
+
+void readAccess();
+follow();
+render(<Shell><Screen /></Shell>, document.getElementById("app")!);

@@ -1,0 +1,224 @@
+// One task: where it stands and why, what became of each hand-out, what it carries, what its worker wrote.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { call, may, part, send, events } from "./api";
+import { known, number, t } from "./i18n";
+import { differences, indented, rawField } from "./json";
+import { useLoad } from "./load";
+import { go, to } from "./route";
+import { Submit } from "./submit";
+import { Table } from "./table";
+import type { TaskItem } from "./tasks";
+import { T } from "./text";
+import { Age, Dur, When, clock, duration, now } from "./time";
+import { Act, Bar, Copy, Fault, Facts, Mark, N, Panel, Title } from "./ui";
+
+export type Step = { seq: number; outcome: string; stage: string; worker: string; started: string | null; finished: string | null; error: string };
+type Whole = TaskItem & { steps: Step[]; contextText: string; resultText: string };
+export type Reasons = { state: string; reasons: { kind: string; text: string; until?: string; change?: string }[]; starts?: string };
+
+async function readTask(path: string, signal: AbortSignal): Promise<Whole> {
+  const text = await call("GET", path, { signal });
+  return { ...(JSON.parse(text) as Whole), contextText: rawField(text, "context") ?? "null", resultText: rawField(text, "result") ?? "null" };
+}
+
+const final = (state: string) => ["done", "dead", "cancelled", "expired"].includes(state);
+
+export function TaskScreen({ id }: { id: string }) {
+  const [ended, setEnded] = useState(false);
+  const task = useLoad<Whole>("v1/tasks/" + part(id), ended ? 15_000 : 1500, readTask);
+  const x = task.data;
+  const [again, setAgain] = useState(false);
+  useEffect(() => { if (x) setEnded(final(x.state)); }, [x?.state]);
+  const crumbs: [string, string][] = [[t("tasks"), "#/tasks"], ...(x ? [[x.queue, to(["tasks"], { queue: x.queue })] as [string, string]] : [])];
+  if (!x) return <><Title crumbs={crumbs}>{t("task")} <span class="mono"><T s={id} /></span></Title><Fault error={task.error} again={task.again} /></>;
+  return (
+    <>
+      <Title crumbs={crumbs} side={<Actions x={x} after={task.again} another={() => setAgain(true)} />}>
+        <span class="mono"><T s={x.id} /></span> <Mark state={x.state} />
+      </Title>
+      {again && <Submit.Form close={() => setAgain(false)} begin={{ queue: x.queue, stage: firstStage(x), context: x.contextText === "null" ? "" : x.contextText, priority: x.priority, group_key: x.group_key }} />}
+      <Fault error={task.error} />
+      <div class="two">
+        <Panel title={t("about1")}>
+          <Facts of={[
+            [t("queue"), <a href={to(["queues", x.queue])}><T s={x.queue} /></a>],
+            [t("stage"), x.stage && <T s={x.stage} />],
+            [t("attempt"), <N n={x.attempt} />],
+            [t("worker"), x.worker && <a href={to(["workers"], { q: x.worker })}><T s={x.worker} /></a>],
+            [t("progress"), x.state === "running" && x.progress !== undefined ? <Bar part={x.progress} of={1} text={number(x.progress * 100, 0) + " %"} /> : null],
+            [t("note"), x.state === "running" && x.note ? <T s={x.note} /> : null],
+            [t("runsSince"), x.state === "running" && x.started ? <Age since={x.started} /> : null],
+            [t("due"), <When at={x.due} />], [t("created"), <When at={x.created} />],
+            [t("priority"), x.priority !== "0s" ? <Dur d={x.priority} /> : null],
+            [t("key"), x.key && <T s={x.key} />], [t("groupKey"), x.group_key && <T s={x.group_key} />],
+          ]} />
+        </Panel>
+        {!final(x.state) ? <Explain path={"v1/tasks/" + part(id) + "/explain"} /> : <Ended x={x} />}
+      </div>
+      <Timeline x={x} />
+      <Carried x={x} />
+      <Log path={"v1/tasks/" + part(id) + "/logs"} />
+    </>
+  );
+}
+
+const firstStage = (x: Whole) => x.steps[0]?.stage ?? x.stage;
+
+function Actions({ x, after, another }: { x: Whole; after: () => void; another: () => void }) {
+  const path = "v1/tasks/" + part(x.id);
+  return (
+    <>
+      {x.state === "waiting" && <Act label={t("runNow")} does={() => send("POST", path + "/run")} after={after} />}
+      {final(x.state) && <Act label={t("retry")} does={() => send("POST", path + "/retry")} after={after} ask={x.state === "done" ? t("retryDone") : undefined} />}
+      {!final(x.state) && <Act label={t("cancel")} kind="bad" need="submit" does={() => send("POST", path + "/cancel")} after={after} ask={x.state === "running" ? t("cancelRunning") : t("cancelTask")} />}
+      {may("submit") && <button type="button" onClick={another}>{t("another")}</button>}
+      {x.state !== "running" && <Act label={t("remove")} kind="bad" does={() => send("DELETE", path)} after={() => go(["tasks"], { queue: x.queue })} ask={t("removeTask")} />}
+    </>
+  );
+}
+
+function Ended({ x }: { x: Whole }) {
+  const last = x.steps.at(-1);
+  return (
+    <Panel title={t("howItEnded")}>
+      <Facts of={[[t("state"), <Mark state={x.state} />], [t("finished"), last && <When at={last.finished} />], [t("steps"), <N n={x.steps.length} />]]} />
+      {last?.error && <pre class="error" tabIndex={0}><T s={last.error} lines /></pre>}
+    </Panel>
+  );
+}
+
+// Explain says what holds something back, and what would change it.
+export function Explain({ path }: { path: string }) {
+  const why = useLoad<Reasons>(path, 3000);
+  return (
+    <Panel title={t("why")} side={why.data && <Mark state={why.data.state} />}>
+      <Fault error={why.error} />
+      {why.data && (why.data.reasons.length === 0 ? <p class="pad quiet">{t("nothingHolds")}</p> : <ul class="reasons">{why.data.reasons.map((r) => (
+        <li key={r.kind + r.text}><strong>{known("reason", r.kind)}</strong> <T s={r.text} />{r.until && <> · {t("until")} <When at={r.until} /></>}
+          {r.change && <div class="change">{t("change")} {/^rota |^curl /.test(r.change) ? <><code><T s={r.change} /></code> <Copy text={r.change} /></> : <T s={r.change} />}</div>}</li>
+      ))}</ul>)}
+      {why.data?.starts && <p class="pad">{t("startsAbout")} <When at={why.data.starts} /></p>}
+    </Panel>
+  );
+}
+
+// Timeline draws each hand-out between its begin and its end, and says the same in a table.
+function Timeline({ x }: { x: Whole }) {
+  const begin = Date.parse(x.created ?? x.due ?? "");
+  const running = x.state === "running" && x.started ? Date.parse(x.started) : null;
+  const last = x.steps.reduce((n, s) => Math.max(n, Date.parse(s.finished ?? s.started ?? "") || 0), begin);
+  const end = final(x.state) ? last : Math.max(now.value, last);
+  const length = Math.max(1, end - begin);
+  const at = (ms: number) => Math.min(1000, Math.max(0, ((ms - begin) / length) * 1000));
+  const rows = [...x.steps, ...(running ? [{ seq: (x.steps.at(-1)?.seq ?? -1) + 1, outcome: "running", stage: x.stage, worker: x.worker, started: x.started!, finished: null, error: "" }] : [])];
+  return (
+    <Panel title={t("steps")} side={<span class="quiet">{x.steps.length >= 1000 ? t("newest1000") : duration(length)}</span>}>
+      {rows.length === 0 ? <p class="pad quiet">{t("noSteps")}</p> : <>
+        <svg class="timeline" viewBox="0 0 1000 14" preserveAspectRatio="none" role="img" aria-label={t("steps")}>
+          <rect class="track" width="1000" height="14" />
+          {rows.slice(-200).map((s) => {
+            const a = at(Date.parse(s.started ?? s.finished ?? "")), b = at(s.finished ? Date.parse(s.finished) : end);
+            return <rect key={s.seq} class={"o-" + s.outcome} x={a} width={Math.max(3, b - a)} height="14"><title>{`${s.seq} ${s.outcome}`}</title></rect>;
+          })}
+        </svg>
+        <div class="timeline-ends quiet"><span>{clock(begin)}</span><span>{clock(end)}</span></div>
+        <Table caption={t("steps")} rows={rows} id={(s) => String(s.seq)} columns={[
+          { key: "seq", head: "#", num: true, cell: (s) => number(s.seq) },
+          { key: "outcome", head: t("outcome"), cell: (s) => <Mark state={s.outcome} /> },
+          { key: "stage", head: t("stage"), cell: (s) => (s.stage ? <T s={s.stage} /> : <span class="quiet">–</span>) },
+          { key: "worker", head: t("worker"), cell: (s) => (s.worker ? <a href={to(["workers"], { q: s.worker })}><T s={s.worker} /></a> : <span class="quiet">–</span>) },
+          { key: "started", head: t("started"), cell: (s) => <When at={s.started} /> },
+          { key: "took", head: t("took"), num: true, cell: (s) => (s.started && s.finished ? duration(Date.parse(s.finished) - Date.parse(s.started)) : s.started ? <Age since={s.started} /> : <span class="quiet">–</span>) },
+          { key: "error", head: t("error"), grow: true, cell: (s) => (s.error ? <span class="mono clip3"><T s={s.error} /></span> : "") },
+        ]} />
+      </>}
+    </Panel>
+  );
+}
+
+export function Json({ text }: { text: string }) {
+  const pretty = useMemo(() => indented(text), [text]);
+  const cut = pretty.length > 200_000;
+  return <pre class="json" tabIndex={0}><T s={cut ? pretty.slice(0, 200_000) : pretty} lines />{cut && "\n… " + t("cutAt", { n: number(text.length) })}</pre>;
+}
+
+// Carried shows the contexts that were seen, one for each stage that this screen saw, and the result. The node keeps
+// the present context only: what came before is known from when the screen was open.
+function Carried({ x }: { x: Whole }) {
+  const seen = useRef<{ stage: string; text: string }[]>([]);
+  if (seen.current.at(-1)?.text !== x.contextText || seen.current.at(-1)?.stage !== x.stage) seen.current = [...seen.current, { stage: x.stage, text: x.contextText }];
+  const choices: { key: string; name: string; text: string }[] = seen.current.map((s, i) => ({ key: "c" + i, name: t("context") + (s.stage ? " · " + s.stage : ""), text: s.text }));
+  if (x.resultText !== "null") choices.push({ key: "r", name: t("result"), text: x.resultText });
+  const [open, setOpen] = useState("");
+  const [against, setAgainst] = useState("");
+  const shown = choices.find((c) => c.key === open) ?? choices.at(-1)!;
+  const other = choices.find((c) => c.key === against && c !== shown);
+  return (
+    <Panel title={t("carried")} side={<>
+      <div class="choice" role="group" aria-label={t("carried")}>{choices.map((c) => <button type="button" key={c.key} aria-pressed={c === shown} onClick={() => setOpen(c.key)}><T s={c.name} /></button>)}</div>
+      {choices.length > 1 && <select aria-label={t("compareWith")} value={other ? against : ""} onChange={(e) => setAgainst(e.currentTarget.value)}>
+        <option value="">{t("compareWith")}</option>{choices.filter((c) => c !== shown).map((c) => <option key={c.key} value={c.key}>{c.name}</option>)}
+      </select>}
+      <Copy text={shown.text} />
+    </>}>
+      {other ? <Difference a={other.text} b={shown.text} /> : shown.text === "null" ? <p class="pad quiet">{t("noContext")}</p> : <Json text={shown.text} />}
+    </Panel>
+  );
+}
+
+function Difference({ a, b }: { a: string; b: string }) {
+  const lines = useMemo(() => differences(indented(a), indented(b)), [a, b]);
+  const words: Record<string, string> = { "-": t("taken"), "+": t("added") };
+  return <pre class="json diff" tabIndex={0}>{lines.map((l, i) => <span key={i} class={l.kind === "+" ? "plus" : l.kind === "-" ? "minus" : ""}>{l.kind !== " " && <span class="sr">{words[l.kind]}</span>}{l.kind} <T s={l.text} />{"\n"}</span>)}</pre>;
+}
+
+type Line = { time: string | null; stream: string; text: string };
+const keptLines = 5000;
+
+// Log follows what a worker writes. Lines that are read already are not asked for again.
+export function Log({ path, side }: { path: string; side?: preact.ComponentChildren }) {
+  const [lines, setLines] = useState<Line[]>([]);
+  const [state, setState] = useState<"reading" | "open" | "end" | "broken">("reading");
+  const [error, setError] = useState<unknown>(null);
+  const [stick, setStick] = useState(true);
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const cut = new AbortController();
+    let cursor = "", fresh: Line[] = [], timer = 0;
+    setLines([]); setState("reading"); setError(null);
+    const show = () => { timer = 0; const more = fresh; fresh = []; setLines((l) => [...l, ...more].slice(-keptLines)); };
+    const read = async () => {
+      for (let tries = 0; !cut.signal.aborted && tries < 5; tries++) {
+        try {
+          await events(path + "?follow=true" + (cursor ? "&cursor=" + part(cursor) : ""), cut.signal, (_, data, id) => {
+            cursor = id || cursor;
+            tries = 0;
+            setState("open");
+            const v = JSON.parse(data) as Line | Line[];
+            fresh.push(...(Array.isArray(v) ? v : [v]));
+            timer ||= window.setTimeout(show, 100);
+          });
+          setState("end");
+          return;
+        } catch (err) {
+          if (cut.signal.aborted) return;
+          setError(err);
+          setState("broken");
+          await new Promise((done) => setTimeout(done, 1500));
+        }
+      }
+    };
+    void read();
+    return () => { cut.abort(); clearTimeout(timer); };
+  }, [path]);
+  useEffect(() => { if (stick && box.current) box.current.scrollTop = box.current.scrollHeight; }, [lines, stick]);
+  return (
+    <Panel title={t("log")} side={<>{side}<span class="quiet" role="status">{state === "open" ? t("logFollows") : state === "end" ? t("logEnds") : ""}</span>
+      <label class="check"><input type="checkbox" checked={stick} onChange={(e) => setStick(e.currentTarget.checked)} /> {t("stick")}</label></>}>
+      {state === "broken" && <Fault error={error} />}
+      {lines.length === 0 ? <p class="pad quiet">{state === "end" ? t("noLog") : t("logWaits")}</p> : <div class="log" ref={box} tabIndex={0} role="log" aria-label={t("log")}>{lines.map((l, i) => (
+        <div key={i} class={l.stream === "stderr" ? "err" : ""}><time class="quiet">{l.time ? clock(Date.parse(l.time)) : ""}</time>{l.stream === "stderr" && <span class="stream">err</span>}<span><T s={l.text} /></span></div>
+      ))}</div>}
+    </Panel>
+  );
+}
