@@ -45,9 +45,12 @@ const (
 // rights says what each call needs. A call that is not named here cannot be registered.
 var rights = map[string]right{
 	"/": toKnock, "GET /{$}": toKnock, "GET /docs": toKnock, "GET /page/{file}": toKnock,
+	"GET /console/{file}": toKnock,
 	"GET /healthz": toKnock,
 	"GET /readyz":  toKnock, // the body's details need toRead, those of /healthz toPrepare
 	"GET /metrics": toRead, "GET /openapi.json": toRead,
+
+	"GET /v1/access": toPrepare,
 
 	"GET /v1/overview":        toRead,
 	"GET /v1/overview/stream": toRead,

@@ -74,6 +74,8 @@ func TestRolesMayWhatTheContractSays(t *testing.T) {
 		{"GET /", "", all},
 		{"GET /docs", "", all},
 		{"GET /page/page.js", "", all},
+		{"GET /console/console.js", "", all},
+		{"GET /v1/access", "", preparing},
 		{"GET /healthz", "", all},
 		{"GET /nowhere", "", all},
 		{"GET /readyz", "", all},

@@ -291,6 +291,7 @@ func New(conf Config) (*API, error) {
 	a.registerEvents()
 	a.registerNotifiers()
 	a.registerNode()
+	a.registerAccess()
 	a.registerPages()
 	a.plain("/", a.unmatched)
 	if a.document, err = a.writeDocument(); err != nil {

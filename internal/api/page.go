@@ -3,6 +3,8 @@ package api
 import (
 	"embed"
 	"net/http"
+
+	"github.com/rotahq/rota/internal/console"
 )
 
 // pages are ours alone: nothing in them comes from elsewhere, so they also work where there is no
@@ -11,24 +13,33 @@ import (
 //go:embed page
 var pages embed.FS
 
-// policy lets the pages load what this node serves, and nothing else.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
 // pageTypes are the kinds of files there are.
 var pageTypes = map[string]string{
-	"index.html": "text/html; charset=utf-8", "docs.html": "text/html; charset=utf-8",
-	"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8",
-	"index.js": "text/javascript; charset=utf-8", "docs.js": "text/javascript; charset=utf-8",
+	"docs.html": "text/html; charset=utf-8", "page.css": "text/css; charset=utf-8",
+	"page.js": "text/javascript; charset=utf-8", "docs.js": "text/javascript; charset=utf-8",
 }
 
-// The pages need no token: they hold nothing, and ask for one when a call is refused.
+// The pages need no token: they hold nothing, and ask for one when a call is refused. Their
+// addresses are relative, so that they also work behind a proxy that puts a prefix before them.
 func (a *API) registerPages() {
-	a.plain("GET /{$}", func(w *answer, r *http.Request) error { return page(w, "index.html") })
+	a.plain("GET /{$}", func(w *answer, r *http.Request) error {
+		return consoleFile(w, r, "index.html")
+	})
+	a.plain("GET /console/{file}", func(w *answer, r *http.Request) error {
+		return consoleFile(w, r, r.PathValue("file"))
+	})
 	a.plain("GET /docs", func(w *answer, r *http.Request) error { return page(w, "docs.html") })
 	a.plain("GET /page/{file}", func(w *answer, r *http.Request) error {
 		return page(w, r.PathValue("file"))
 	})
+}
+
+func consoleFile(w *answer, r *http.Request, name string) error {
+	found, err := console.Serve(w, r, name)
+	if err == nil && !found {
+		return refuse(http.StatusNotFound, "there is no page %.80q", name)
+	}
+	return err
 }
 
 func page(w *answer, name string) error {
@@ -40,12 +51,7 @@ func page(w *answer, name string) error {
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", kind)
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-cache")
+	console.Headers(w.Header(), kind)
 	w.Write(content)
 	return nil
 }

@@ -4,15 +4,17 @@ import (
 	"context"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
+// Addresses in pages are relative to them, so that pages also work behind a prefix.
 func TestPagesComeWithTheirFilesAndNothingElse(t *testing.T) {
 	a := newAPI(t, newFake(), nil)
-	linked := regexp.MustCompile(`(?:src|href|from)\s*=?\s*"(/[^"]*)"`)
+	linked := regexp.MustCompile(`(?:src|href|from)\s*=?\s*"([^"#]+)"`)
 	seen := map[string]bool{}
 	queue := []string{"/", "/docs"}
 	for len(queue) > 0 {
@@ -26,30 +28,39 @@ func TestPagesComeWithTheirFilesAndNothingElse(t *testing.T) {
 		if response.StatusCode != 200 {
 			t.Errorf("%s: %d", path, response.StatusCode)
 		}
-		if path != "/" && path != "/docs" && !strings.HasPrefix(path, "/page/") {
-			continue
+		if path == "/openapi.json" || strings.HasPrefix(path, "/console/") {
+			continue // the console's own tests look at its files
 		}
 		if csp := response.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp,
 			"default-src 'none'") || response.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: policy %q", path, csp)
 		}
-		if strings.Contains(text, "//") &&
-			regexp.MustCompile(`https?://|["'(]//`).MatchString(text) {
+		if regexp.MustCompile(`https?://|["'(]//`).MatchString(text) {
 			t.Errorf("%s names an outside address", path)
 		}
 		for _, m := range linked.FindAllStringSubmatch(text, -1) {
-			queue = append(queue, m[1])
+			if strings.HasPrefix(m[1], "/") {
+				t.Errorf("%s names %s, which is another page behind a prefix", path, m[1])
+			}
+			queue = append(queue, (&url.URL{Path: path}).JoinPath("..", m[1]).Path)
+		}
+	}
+	for _, name := range []string{"/console/console.js", "/console/console.css"} {
+		if !seen[name] {
+			t.Errorf("the console does not use %s", name)
 		}
 	}
 	err := fs.WalkDir(pages, "page", func(name string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && name != "page/index.html" && name != "page/docs.html" &&
-			!seen["/"+name] {
+		if err == nil && !e.IsDir() && name != "page/docs.html" && !seen["/"+name] {
 			t.Errorf("%s is embedded, and no page uses it", name)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if response, _ := ask(t, a, "GET /console/sums.txt", ""); response.StatusCode != 404 {
+		t.Errorf("a file that is none of the console's: %d", response.StatusCode)
 	}
 }
 

@@ -147,6 +147,7 @@ const (
 // reaches says what each call is about. A call that is not named here cannot be registered.
 var reaches = map[string]reach{
 	"/": ofNothing, "GET /{$}": ofNothing, "GET /docs": ofNothing, "GET /page/{file}": ofNothing,
+	"GET /console/{file}": ofNothing, "GET /v1/access": ofNothing,
 	"GET /healthz": ofNothing,
 	"GET /readyz":  ofNothing, "GET /metrics": ofAll, "GET /openapi.json": ofNothing,
 

@@ -204,6 +204,7 @@ func (a serveCommands) showNode(ctx context.Context, node *rota.Node, c *rota.Co
 	s.Line("node", term.Bold(url)+" "+term.Faint(c.Version))
 	s.Line("store", withoutSecrets(c.Store))
 	s.Line("durability", durability+": "+durabilities[durability])
+	s.Line("console", browsable(url)+"/")
 	s.Line("docs", browsable(url)+"/docs")
 	if _, err := lipgloss.Fprint(a.Out, s.String()); err != nil {
 		return errors.Join(err, node.Close())

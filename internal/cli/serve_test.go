@@ -62,7 +62,7 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 		t.Errorf("exit code %d after an interrupt, want 0; log %s", got, log)
 	}
 	if text := <-rest; !strings.Contains(text, "store      "+store) ||
-		!strings.Contains(text, "/docs") {
+		!strings.Contains(text, "/docs") || !strings.Contains(text, "console    http://127.0.0.1:") {
 		t.Errorf("the other lines are %q", text)
 	}
 }

@@ -1,11 +1,13 @@
 // Renders the node's own OpenAPI document.
-import { element, hasToken, read } from "/page/page.js";
+import { element, hasToken, read } from "./page.js";
 
 const main = document.getElementById("calls");
 const contents = document.getElementById("contents");
+// base is where the calls begin, whatever prefix a proxy put before them.
+const base = new URL(".", location.href).href.slice(0, -1);
 const methods = ["get", "put", "post", "delete"];
 
-const spec = await read("/openapi.json").catch((err) => {
+const spec = await read("openapi.json").catch((err) => {
   main.replaceChildren(element("p", { class: "bad" }, err.message));
   throw err;
 });
@@ -59,7 +61,7 @@ function example(path, method, op, body) {
   const words = ["curl"];
   if (method !== (body ? "post" : "get")) words.push("-X " + method.toUpperCase());
   if (hasToken()) words.push('-H "Authorization: Bearer $ROTA_TOKEN"');
-  words.push(quoted(location.origin + target + (query ? "?" + query : "")));
+  words.push(quoted(base + target + (query ? "?" + query : "")));
   if (body) words.push("\\\n  -d " + quoted(JSON.stringify(body.example)));
   return element("pre", {}, element("code", {}, words.join(" ")));
 }

@@ -1,4 +1,4 @@
-// What both pages share: calls with an access token, which is asked for once and kept for this tab only.
+// What pages share: calls with an access token, which is asked for once and kept for this tab only.
 
 const place = "rota-token";
 
