@@ -2,7 +2,7 @@
 GO ?= go
 TOOL = $(GO) tool -modfile=tools.mod
 
-.PHONY: check quick format vet lint test race chaos scenarios alerts fuzz bench figures build
+.PHONY: check quick format vet lint test race chaos scenarios alerts fuzz bench figures browser screens build
 
 check: format vet lint test race
 
@@ -17,8 +17,10 @@ format:
 vet:
 	$(GO) vet ./...
 
+# esbuild, which the bundle of the console is made with, is a tool as staticcheck is: it is built once.
 lint:
 	$(TOOL) staticcheck ./...
+	ROTA_BUNDLE=must $(GO) test -count 1 -run Bundle ./internal/console
 
 # Real databases on a busy machine may take longer than Go's ten minutes for a package.
 test:
@@ -70,6 +72,15 @@ STORE ?=
 DOCS ?= $(CURDIR)/docs
 figures:
 	cd bench && $(GO) run . figures -runs $(RUNS) -seconds $(SECONDS) -only '$(ONLY)' -store '$(STORE)' -docs '$(DOCS)'
+
+# The console in Debian's chromium, which the script installs, with npm's playwright-core and axe-core: make browser TASKS=0,10,1000000
+TASKS ?= 0,10
+browser:
+	internal/console/browser/run --tasks '$(TASKS)'
+
+# Pictures of every screen in both themes, docs/screens/*.png; the node works for two minutes first.
+screens:
+	internal/console/browser/run --screens '$(CURDIR)/docs/screens'
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o rota ./cmd/rota

@@ -1,0 +1,275 @@
+// Actions do what they say: each is done on the screen, and looked at by the API.
+import assert from "node:assert/strict";
+import { go, open, settled } from "./browser.mjs";
+
+const press = (page, name, within = "main") => page.locator(within).getByRole("button", { name, exact: true }).first().click();
+const confirm = (page, name, title = name) => page.locator(`dialog[open][aria-label="${title}"]`).getByRole("button", { name, exact: true }).click();
+const eventually = async (what, f) => {
+  let last;
+  for (let i = 0; i < 60; i++) {
+    try { if (await f()) return; } catch (e) { last = e; }
+    await new Promise((done) => setTimeout(done, 100));
+  }
+  assert.fail(what + (last ? ": " + last.message : ""));
+};
+const shows = (page, text) => eventually("the screen shows " + text, async () => (await page.locator("body").innerText()).includes(text));
+
+export const actions = {
+  async "a task is submitted, cancelled, retried and submitted once more"(page, node) {
+    await go(page, "/tasks");
+    await press(page, "Submit a task");
+    const form = page.locator("dialog[open]");
+    await form.getByLabel("Queue", { exact: true }).fill("by-console");
+    await form.getByLabel("Context", { exact: true }).fill('{"n": 1e400, "big": 12345678901234567890, "n": 2}');
+    await form.getByRole("button", { name: "Submit", exact: true }).click();
+    await page.waitForURL(/#\/tasks\/\w+/);
+    const id = page.url().split("/").at(-1);
+    await shows(page, "12345678901234567890");
+    await shows(page, "1e400");
+    await press(page, "Cancel");
+    await confirm(page, "Cancel");
+    await eventually("cancelled", async () => (await node.call("GET", "/v1/tasks/" + id)).state === "cancelled");
+    await press(page, "Retry");
+    await eventually("ready again", async () => (await node.call("GET", "/v1/tasks/" + id)).state === "ready");
+    await press(page, "Submit another like this");
+    await page.locator("dialog[open]").getByRole("button", { name: "Submit", exact: true }).click();
+    await eventually("another task", async () => (await node.call("GET", "/v1/tasks?queue=by-console")).items.length === 2);
+    const raw = await (await fetch(node.url + "/v1/tasks/" + (await node.call("GET", "/v1/tasks?queue=by-console")).items[0].id)).text();
+    assert.ok(raw.includes('"n": 1e400, "big": 12345678901234567890, "n": 2'), "the context went byte for byte: " + raw.slice(0, 300));
+    await press(page, "Delete");
+    await confirm(page, "Delete");
+    await eventually("deleted", async () => (await node.call("GET", "/v1/tasks?queue=by-console")).items.length === 1);
+    await page.waitForURL(/#\/tasks\?/);
+  },
+  async "a waiting task runs now"(page, node) {
+    const { tasks: [{ id }] } = await node.call("POST", "/v1/tasks", { tasks: [{ queue: "later", delay: "3h" }] });
+    await go(page, "/tasks/" + id);
+    await shows(page, "Not due yet.");
+    await press(page, "Run now");
+    await eventually("ready", async () => (await node.call("GET", "/v1/tasks/" + id)).state === "ready");
+    await shows(page, "Nobody serves this queue.");
+  },
+  async "all that match are counted first, then cancelled, then retried"(page, node) {
+    await node.call("POST", "/v1/tasks", { tasks: Array.from({ length: 2500 }, () => ({ queue: "heap" })).slice(0, 1000) });
+    await node.call("POST", "/v1/tasks", { tasks: Array.from({ length: 400 }, () => ({ queue: "heap" })) });
+    await go(page, "/tasks?queue=heap");
+    await press(page, "Cancel all that match");
+    await shows(page, "1,400 tasks match");
+    assert.equal((await node.call("GET", "/v1/queues/heap")).counts.ready, 1400, "counting changes nothing");
+    await confirm(page, "Cancel all that match");
+    await shows(page, "1,400 of 1,400 changed");
+    assert.equal((await node.call("GET", "/v1/queues/heap")).counts.cancelled, 1400);
+    await confirm(page, "Close", "Cancel all that match");
+    await go(page, "/tasks?queue=heap&state=cancelled");
+    await press(page, "Retry all that match");
+    await shows(page, "1,400 tasks match");
+    await confirm(page, "Retry all that match");
+    await shows(page, "1,400 of 1,400 changed");
+    await confirm(page, "Close", "Retry all that match");
+    assert.equal((await node.call("GET", "/v1/queues/heap")).counts.ready, 1400);
+  },
+  async "the filter stands in the URL, and one that is unknown is named"(page) {
+    await go(page, "/tasks");
+    await page.keyboard.press("/");
+    await page.keyboard.type('queue:heap stage:"a b"');
+    await page.keyboard.press("Enter");
+    await eventually("the URL has it", async () => /queue=heap&stage=a\+b/.test(page.url()));
+    await page.locator("#filter").fill("nonsense:1");
+    await shows(page, "There is no filter nonsense");
+    await page.locator("#filter").fill("queue:heap state:ready");
+    await page.keyboard.press("Enter");
+    await eventually("100 rows", async () => (await page.locator("main table.list").last().locator("tbody tr").count()) === 100);
+    await press(page, "More");
+    await eventually("200 rows", async () => (await page.locator("main table.list").last().locator("tbody tr").count()) === 200);
+  },
+  async "errors are grouped by likeness"(page) {
+    await go(page, "/tasks?queue=mail");
+    await press(page, "Group errors");
+    await shows(page, "connect to smtp-…");
+    await shows(page, "over the loaded pages");
+    await page.getByRole("region", { name: "Errors grouped by likeness" }).locator("tbody a").first().click();
+    await eventually("only those are shown", async () => /error=/.test(page.url()) && (await page.getByRole("alert").count()) === 0);
+  },
+  async "a queue pauses, goes on, and changes only what was changed"(page, node) {
+    await go(page, "/queues/heap");
+    await press(page, "Pause");
+    await confirm(page, "Pause");
+    await eventually("paused", async () => (await node.call("GET", "/v1/queues/heap")).paused);
+    await shows(page, "Paused.");
+    await press(page, "Resume");
+    await eventually("resumed", async () => !(await node.call("GET", "/v1/queues/heap")).paused);
+    await press(page, "Change");
+    await node.call("PUT", "/v1/queues/heap", { owner: "somebody else" });
+    await page.getByLabel("Longest attempt", { exact: true }).fill("7m");
+    await page.getByLabel("Attempts per stage", { exact: true }).fill("9");
+    await press(page, "Save");
+    await eventually("saved", async () => (await node.call("GET", "/v1/queues/heap")).max_attempts === 9);
+    const q = await node.call("GET", "/v1/queues/heap");
+    assert.deepEqual([q.timeout, q.owner], ["7m0s", "somebody else"]);
+    await press(page, "Change");
+    await page.getByLabel("Longest attempt", { exact: true }).fill("soon");
+    await press(page, "Save");
+    await shows(page, "duration");
+  },
+  async "a worker drains and takes work again"(page, node) {
+    await go(page, "/workers?open=mailer-1");
+    await press(page, "Drain", "dialog[open]");
+    await confirm(page, "Drain");
+    await eventually("draining", async () => (await node.call("GET", "/v1/workers/mailer-1")).draining);
+    await shows(page, "Draining:");
+    await press(page, "Undrain", "dialog[open]");
+    await eventually("undrained", async () => !(await node.call("GET", "/v1/workers/mailer-1")).draining);
+    await page.keyboard.press("Escape");
+    await eventually("closed", async () => (await page.locator("dialog[open]").count()) === 0);
+  },
+  async "what if says what would become of a group, and changes nothing"(page, node) {
+    const before = JSON.stringify((await node.call("GET", "/v1/groups/feeds/assignments?limit=1000")).items.map((p) => [p.job, p.replica, p.worker]));
+    await go(page, "/jobs/feeds");
+    await press(page, "What if …");
+    await page.locator("#whatif select").first().selectOption("remove");
+    await page.getByLabel("Workers to add").fill("3");
+    await press(page, "Reckon");
+    await shows(page, "would start");
+    const after = JSON.stringify((await node.call("GET", "/v1/groups/feeds/assignments?limit=1000")).items.map((p) => [p.job, p.replica, p.worker]));
+    assert.equal(after, before);
+    await page.locator("main").getByRole("button", { name: "feed-01" }).first().click();
+    await shows(page, "Why feed-01 is where it is");
+    await page.keyboard.press("Escape");
+    await press(page, "Pause");
+    await confirm(page, "Pause");
+    await eventually("paused", async () => (await node.call("GET", "/v1/groups/feeds")).paused);
+    await press(page, "Resume");
+    await eventually("resumed", async () => !(await node.call("GET", "/v1/groups/feeds")).paused);
+  },
+  async "a schedule runs, pauses, is audited and backfilled"(page, node) {
+    await go(page, "/schedules/cleanup");
+    const fires = async () => (await node.call("GET", "/v1/schedules/cleanup/fires?limit=1000")).items.length;
+    const n = await fires();
+    await press(page, "Run now");
+    await eventually("one more fire", async () => (await fires()) > n);
+    await press(page, "Pause");
+    await confirm(page, "Pause");
+    await eventually("paused", async () => (await node.call("GET", "/v1/schedules/cleanup")).paused);
+    await press(page, "Resume");
+    await eventually("resumed", async () => !(await node.call("GET", "/v1/schedules/cleanup")).paused);
+    await press(page, "Audit");
+    await shows(page, "due times");
+    await press(page, "Backfill");
+    const form = page.locator("dialog[open]");
+    const local = (ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+    await form.getByLabel("From", { exact: true }).fill(local(Date.now() - 36e5));
+    const m = await fires();
+    await form.getByRole("button", { name: "Count first" }).click();
+    await shows(page, "tasks would be submitted");
+    assert.equal(await fires(), m, "counting submits nothing");
+    await form.getByRole("button", { name: "Backfill", exact: true }).click();
+    await eventually("backfilled", async () => (await fires()) > m);
+  },
+  async "a refusal is shown with its text"(page) {
+    await go(page, "/nodes");
+    await press(page, "Drain");
+    await shows(page, "No other node works.");
+    await confirm(page, "Drain");
+    await shows(page, "Refused.");
+    await page.getByRole("status").getByRole("button", { name: "Close" }).click();
+    await go(page, "/tasks/0000000000000zz");
+    await page.getByRole("alert").first().waitFor();
+  },
+  async "a notifier is tested"(page) {
+    await go(page, "/notifiers");
+    await press(page, "Send a test");
+    await shows(page, "Not delivered");
+  },
+  async "keys lead everywhere, and back"(page) {
+    await go(page, "/");
+    for (const [key, title] of [["t", "Tasks"], ["q", "Queues"], ["w", "Workers"], ["j", "Jobs"], ["n", "Nodes"], ["s", "Schedules"], ["e", "Events"], ["m", "Notifiers"], ["a", "About"], ["o", "Overview"]]) {
+      await page.keyboard.press("g");
+      await page.keyboard.press(key);
+      await eventually(title, async () => (await page.locator("main h1").innerText()) === title);
+    }
+    await page.keyboard.press("?");
+    await shows(page, "leave a field");
+    await page.keyboard.press("Escape");
+    await eventually("closed", async () => (await page.locator("dialog[open]").count()) === 0);
+  },
+  async "what happens is shown without a reload, and not while it pauses"(page, node) {
+    await go(page, "/");
+    const ready = () => page.locator(".tile", { hasText: "due later" }).locator(".tile-value").innerText();
+    const n = Number((await ready()).replaceAll(",", ""));
+    await node.call("POST", "/v1/tasks", { tasks: [{ queue: "heap" }, { queue: "heap" }] });
+    await eventually("two more", async () => Number((await ready()).replaceAll(",", "")) === n + 2);
+    await page.keyboard.press("p");
+    await shows(page, "Paused");
+    await node.call("POST", "/v1/tasks", { tasks: [{ queue: "heap" }] });
+    await page.waitForTimeout(2500);
+    assert.equal(Number((await ready()).replaceAll(",", "")), n + 2);
+    await page.keyboard.press("p");
+    await eventually("one more", async () => Number((await ready()).replaceAll(",", "")) === n + 3);
+  },
+  async "a plot has a table twin"(page) {
+    await go(page, "/");
+    await page.locator(".plot").first().getByRole("button", { name: "Table" }).click();
+    await eventually("rows", async () => (await page.locator(".twin-table tbody tr").count()) > 50);
+    await page.locator(".plot").first().getByRole("button", { name: "Plot" }).click();
+  },
+  async "language and theme are kept"(page) {
+    await page.getByRole("button", { name: "中文" }).click();
+    await shows(page, "概览");
+    await page.getByRole("button", { name: "自动" }).click();
+    await page.getByRole("button", { name: "浅色" }).click();
+    await page.reload();
+    await settled(page);
+    await shows(page, "深色");
+    assert.equal(await page.evaluate(() => document.documentElement.dataset.theme + document.documentElement.lang), "darkzh-CN");
+    await page.getByRole("button", { name: "English" }).click();
+    await page.getByRole("button", { name: "Dark" }).click();
+  },
+};
+
+// shared: all tabs of a browser have one stream, and go on when the tab that has it closes.
+export async function shared(browser, node) {
+  const first = await open(browser, node);
+  await settled(first);
+  const second = await open(browser, node, { context: first.context() });
+  const third = await open(browser, node, { context: first.context() });
+  await settled(third);
+  const streams = (page) => page.calls.filter((c) => c.includes("/v1/overview/stream")).length;
+  assert.equal(streams(first) + streams(second) + streams(third), 1, "one stream for three tabs");
+  await first.close();
+  await eventually("another tab leads", async () => streams(second) + streams(third) === 1);
+  await node.call("POST", "/v1/tasks", { tasks: [{ queue: "shared" }] });
+  await shows(third, "shared");
+  await shows(second, "shared");
+  await second.context().close();
+  return [...first.faults, ...second.faults, ...third.faults];
+}
+
+// access: a token is asked for, kept for the tab only unless told, and shows only what it may do.
+export async function access(browser, node) {
+  const page = await open(browser, node);
+  await shows(page, "This node wants an access token.");
+  const give = async (token, stay) => {
+    await page.getByLabel("Access token").fill(token);
+    if (stay) await page.getByLabel("keep it in this browser").check();
+    await page.getByRole("button", { name: "Continue" }).click();
+  };
+  await give("wrong-token-wrong");
+  await shows(page, "does not know that token");
+  await give("eye-token-eye-token");
+  await settled(page);
+  await go(page, "/about");
+  await shows(page, "viewer");
+  await go(page, "/queues/mail");
+  for (const name of ["Pause", "Submit a task", "Delete", "Change"]) assert.equal(await page.locator("main").getByRole("button", { name, exact: true }).count(), 0, name + " is not there for a viewer");
+  assert.equal(await page.evaluate(() => localStorage.getItem("rota-token") ?? "" + sessionStorage.getItem("rota-token")), "eye-token-eye-token");
+  assert.equal(await page.evaluate(() => localStorage.getItem("rota-token")), null, "it is not kept for longer than the tab");
+  await page.getByRole("button", { name: "Forget token" }).click();
+  await give("ops-token-ops-token", true);
+  await eventually("an operator may pause", async () => (await page.locator("main").getByRole("button", { name: "Pause", exact: true }).count()) === 1);
+  assert.equal(await page.locator("main").getByRole("button", { name: "Delete", exact: true }).count(), 0, "an operator may not delete a queue");
+  assert.equal(await page.evaluate(() => localStorage.getItem("rota-token")), "ops-token-ops-token");
+  const faults = page.faults;
+  await page.context().close();
+  return faults;
+}
+export { eventually, shows };

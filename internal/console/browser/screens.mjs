@@ -1,0 +1,9 @@
+// Every screen, by its place behind #. ids are those of ten; without them a screen shows what is not there.
+export function screens(ids) {
+  return [
+    ["overview", "/"], ["tasks", "/tasks"], ["tasks-dead", "/tasks?state=dead"], ["task", "/tasks/" + (ids?.dead ?? "0")], ["task-running", "/tasks/" + (ids?.running ?? "0")],
+    ["queues", "/queues"], ["queue", "/queues/mail"], ["workers", "/workers"], ["worker", "/workers?open=mailer-1"],
+    ["jobs", "/jobs"], ["group", "/jobs/feeds"], ["nodes", "/nodes"], ["schedules", "/schedules"], ["schedule", "/schedules/nightly"],
+    ["events", "/events"], ["notifiers", "/notifiers"], ["about", "/about"],
+  ];
+}
