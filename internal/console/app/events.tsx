@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { events as stream, get, query, tokens } from "./api";
+import { base, events as stream, get, query, tokens } from "./api";
 import { number, t } from "./i18n";
 import type { Page } from "./load";
 import { paused } from "./prefs";
@@ -80,12 +80,12 @@ export function EventsScreen() {
       <Title sub={state === "live" ? t("shownNewest", { n: number(rows.length) }) : t("reading")}>{t("events")}</Title>
       <Filter label={t("filterEvents")} />
       <div class="row wrap">
-        <form onSubmit={(e) => { e.preventDefault(); setQuery({ kind: typed.trim() }); }} class="row"><input aria-label={t("kind")} placeholder="task.*,node.offline" value={typed} onInput={(e) => setTyped(e.currentTarget.value)} onBlur={() => setQuery({ kind: typed.trim() })} /></form>
-        {["task.*", "queue.*", "worker.*", "node.*", "group.*", "schedule.*"].map((k) => <button type="button" key={k} aria-pressed={kind === k} onClick={() => setQuery({ kind: kind === k ? null : k })}>{k}</button>)}
+        <form onSubmit={(e) => { e.preventDefault(); setQuery({ kind: typed.trim() }); }} class="row"><input aria-label={t("kind")} placeholder="node.*,group.short" value={typed} onInput={(e) => setTyped(e.currentTarget.value)} onBlur={() => setQuery({ kind: typed.trim() })} /></form>
+        {["node.*", "worker.*", "queue.*", "group.*", "schedule.*", "audit.*"].map((k) => <button type="button" key={k} aria-pressed={kind === k} onClick={() => setQuery({ kind: kind === k ? null : k })}>{k}</button>)}
         <div class="choice" role="group" aria-label={t("span")}>{Object.keys(spans).map((s) => <button type="button" key={s} aria-pressed={s === chosen} onClick={() => setQuery({ span: s === "24h" ? null : s })}>{s}</button>)}</div>
       </div>
       <Fault error={error} />
-      {rows.length === 0 ? state === "live" && <Empty command="rota events -f">{t("noEvents")}</Empty> : <Table caption={t("events")} rows={rows.slice(0, 1000)} id={(e) => String(e.seq)} columns={[
+      {rows.length === 0 ? state === "live" && <Empty command={`rota events -f --server ${base.replace(/\/$/, "")}`}>{t("noEvents")}</Empty> : <Table caption={t("events")} rows={rows.slice(0, 1000)} id={(e) => String(e.seq)} columns={[
         { key: "time", head: t("time"), cell: (e) => <When at={e.time} /> },
         { key: "kind", head: t("kind"), cell: (e) => <a class="mono" href={to(["events"], { kind: e.kind, span: chosen })}><T s={e.kind} /></a> },
         { key: "subject", head: t("subject"), cell: (e) => { const p = subjectPlace(e); return p ? <a href={p}><T s={e.subject} /></a> : <T s={e.subject} />; } },

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
-import { call, get, part, query, send, may } from "./api";
+import { call, part, query, send, may } from "./api";
 import { number, t } from "./i18n";
-import { useLoad, usePages, type Page } from "./load";
+import { readAll, useLoad, usePages, type Page } from "./load";
 import type { Budget, Group } from "./groups";
 import { Picture, type Placed } from "./picture";
 import { go, route, setQuery, to } from "./route";
@@ -12,21 +12,6 @@ import { Dur, When } from "./time";
 import { Act, Bar, Dialog, Facts, Fault, Mark, N, Panel, Title } from "./ui";
 import { WhatIf } from "./whatif";
 import { Labels, type Worker } from "./workers";
-
-const kept = 5;
-
-// readAll reads the first pages of a list; more says that there is more than that.
-async function readAll<A>(path: string, signal: AbortSignal): Promise<{ items: A[]; more: boolean }> {
-  const items: A[] = [];
-  let cursor = "";
-  for (let n = 0; n < kept; n++) {
-    const page = await get<Page<A>>(path + (cursor ? "&cursor=" + part(cursor) : ""), { signal });
-    items.push(...page.items);
-    cursor = page.next;
-    if (!cursor) return { items, more: false };
-  }
-  return { items, more: true };
-}
 
 export function GroupScreen({ name }: { name: string }) {
   const path = "v1/groups/" + part(name);

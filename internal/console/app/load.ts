@@ -15,6 +15,7 @@ export function useLoad<A>(path: string | null, every = 0, reader: (path: string
     const cut = new AbortController();
     let timer = 0;
     const round = async () => {
+      const began = performance.now();
       try {
         const data = await reader(path, cut.signal);
         if (!cut.signal.aborted) setState({ path, data, error: null, busy: false });
@@ -22,7 +23,8 @@ export function useLoad<A>(path: string | null, every = 0, reader: (path: string
         if (cut.signal.aborted) return;
         setState((s) => ({ path, data: s.path === path ? s.data : null, error, busy: false }));
       }
-      if (every && !cut.signal.aborted) timer = window.setTimeout(look, every);
+      // What takes long is read less often: a screen keeps a node busy for a twentieth of the time at most.
+      if (every && !cut.signal.aborted) timer = window.setTimeout(look, Math.max(every, 19 * (performance.now() - began)));
     };
     const look = () => {
       if (paused.peek() || document.hidden || asking.peek() !== null) timer = window.setTimeout(look, 500);
@@ -39,8 +41,9 @@ export function useLoad<A>(path: string | null, every = 0, reader: (path: string
 export type Page<A> = { items: A[]; next: string };
 export type Pages<A> = Loaded<A[]> & { more: (() => void) | null; pages: number; reading: boolean };
 
-// usePages reads a list page by page. While only its first page is shown it is read again and again.
-export function usePages<A>(path: string | null, every = 0, idle = 20): Pages<A> {
+// usePages reads a list page by page, and its first page again and again. A page may be empty while there is a next one,
+// where a search was cut short: so many are read at once.
+export function usePages<A>(path: string | null, every = 0, idle = 5): Pages<A> {
   const first = useLoad<Page<A>>(path, every, (p, signal) => filled<A>(p, "", signal, idle));
   const [rest, setRest] = useState<{ path: string | null; pages: Page<A>[]; first: Page<A> | null; error: unknown }>({ path, pages: [], first: null, error: null });
   const [reading, setReading] = useState(false);
@@ -65,6 +68,19 @@ export function usePages<A>(path: string | null, every = 0, idle = 20): Pages<A>
     again: () => { setRest({ path, pages: [], first: null, error: null }); first.again(); },
     more: next ? more : null,
   };
+}
+
+// readAll reads the first pages of a list; more says that there is more than that.
+export async function readAll<A>(path: string, signal: AbortSignal, pages = 5): Promise<{ items: A[]; more: boolean }> {
+  const items: A[] = [];
+  let cursor = "";
+  for (let n = 0; n < pages; n++) {
+    const page = await get<Page<A>>(path + (cursor ? "&cursor=" + encodeURIComponent(cursor) : ""), { signal });
+    items.push(...page.items);
+    cursor = page.next;
+    if (!cursor) return { items, more: false };
+  }
+  return { items, more: true };
 }
 
 // filled reads on over pages that are empty only because a search was cut short.

@@ -1,10 +1,9 @@
 // Overview first: what waits for longest, what runs, what died, and whether the machine park holds.
 import { useMemo, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
-import { get, base } from "./api";
 import { number, t } from "./i18n";
 import { link, overview, rate, rates, trouble, type Overview } from "./live";
-import { useLoad, type Page } from "./load";
+import { readAll, useLoad } from "./load";
 import { perSecond } from "./plot";
 import { to } from "./route";
 import { Band, SpanChoice, Throughput, spans, span, useStats } from "./stats";
@@ -12,7 +11,7 @@ import { Table } from "./table";
 import { T, plain } from "./text";
 import { duration, millis, now } from "./time";
 import { Empty, Fault, Mark, N, Panel, Spark, Title, type Tone } from "./ui";
-import { Problem } from "./api";
+import { Problem, base } from "./api";
 import type { EventItem } from "./events";
 import type { QueueLine } from "./live";
 
@@ -107,13 +106,17 @@ export function Rate({ n }: { n: number | null }) {
 
 export const firstTask = () => `rota submit hello --server ${base.replace(/\/$/, "")} --context '{"name":"world"}'`;
 
+// The events that are marked on the throughput, the newest of them.
+const markKinds = "node.*,worker.dead,workers.silent,queue.unserved,budget.*,store.full,audit.queue.pause,audit.queue.resume";
+const markLimit = 100;
+
 export function OverviewScreen() {
   const o = overview.value;
   const stats = useStats({});
   const [length] = spans[span()];
-  const marks = useLoad<Page<EventItem>>("v1/events?limit=100&kind=" + encodeURIComponent("node.*,worker.dead,queue.unserved,queue.paused,queue.resumed,budget.*") + "#" + span(), 30_000,
-    (p, signal) => get<Page<EventItem>>(p.split("#")[0] + "&since=" + encodeURIComponent(new Date(now.peek() - length).toISOString()), { signal }));
-  const list = useMemo(() => (marks.data?.items ?? []).map((e) => ({ at: Date.parse(e.time) / 1000, text: e.kind + " " + e.subject + ": " + e.text })), [marks.data]);
+  const marks = useLoad("v1/events?limit=1000&kind=" + encodeURIComponent(markKinds) + "#" + span(), 30_000,
+    (p, signal) => readAll<EventItem>(p.split("#")[0] + "&since=" + encodeURIComponent(new Date(now.peek() - length).toISOString()), signal));
+  const list = useMemo(() => (marks.data?.items ?? []).slice(-markLimit).map((e) => ({ at: Date.parse(e.time) / 1000, text: e.kind + " " + e.subject + ": " + e.text })), [marks.data]);
   if (!o) {
     return <><Title>{t("overview")}</Title>{link.value === "missing" ? <Fault error={new Problem(403, trouble.value || t("noOverview"))} />
       : link.value === "broken" ? <Fault error={new Problem(0, "")} /> : <div class="tiles still" aria-busy="true">{Array.from({ length: 9 }, (_, i) => <div class={i ? "tile" : "tile twice"} key={i} />)}</div>}</>;

@@ -102,7 +102,7 @@ export function TasksScreen() {
   const stuck = route.value.query.get("stuck") === "true";
   const [grouped, setGrouped] = useState(false);
   const [adding, setAdding] = useState(false);
-  const list = usePages<TaskItem>("v1/tasks" + query({ ...of, stuck, limit: 100 }), 3000);
+  const list = usePages<TaskItem>("v1/tasks" + query({ ...of, stuck, limit: 100 }), 3000, 1);
   const empty = fields.every((f) => !of[f]) && !stuck;
   const filter = Object.fromEntries(Object.entries(of).filter(([, v]) => v));
   const words = written(of);
@@ -125,9 +125,10 @@ export function TasksScreen() {
         <span class="quiet">{t("shownNewest", { n: number(list.data.length) })}{list.more ? " · " + t("thereAreMore") : ""}</span>
         <button type="button" aria-pressed={grouped} onClick={() => setGrouped(!grouped)}>{t("groupErrors")}</button>
       </div>}
+      {list.data?.length === 0 && list.more && <p class="quiet">{t("searchOn")}</p>}
       {list.data === null ? !list.error && <div class="still" aria-busy="true" /> : list.data.length === 0 && !list.more
         ? <Empty command={empty ? firstTask() : undefined}>{empty ? t("noTasks") : <>{t("noMatch")} <a href="#/tasks">{t("allTasks")}</a></>}</Empty>
-        : grouped ? <Errors tasks={list.data} of={filter} /> : <Table caption={t("tasks")} columns={columns()} rows={list.data} id={(x) => x.id} />}
+        : list.data.length === 0 ? null : grouped ? <Errors tasks={list.data} of={filter} /> : <Table caption={t("tasks")} columns={columns()} rows={list.data} id={(x) => x.id} />}
       {list.more && <div class="more"><button type="button" disabled={list.reading} onClick={list.more}>{list.reading ? t("reading") : t("more")}</button></div>}
     </>
   );

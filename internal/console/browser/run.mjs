@@ -2,12 +2,13 @@
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
+import { dirname } from "node:path";
 import { parseArgs } from "node:util";
 import { access, actions, eventually, shared } from "./actions.mjs";
 import { faulty, go, launch, open, overflowing, settled } from "./browser.mjs";
 import { flow, million, ten } from "./fill.mjs";
 import { free, hostile } from "./hostile.mjs";
-import { Node, Worker } from "./node.mjs";
+import { Node, Worker, binary } from "./node.mjs";
 import { screens } from "./screens.mjs";
 import { units } from "./units.mjs";
 
@@ -61,12 +62,25 @@ async function empty(browser) {
   const node = await Node.start();
   try {
     await looks(browser, node, "0 tasks");
-    await check("0 tasks: empty screens say what to do next", async () => {
+    await check("0 tasks: empty screens say what to do next, and that works", async () => {
       const page = await open(browser, node);
+      const commands = new Set();
       for (const place of ["/", "/tasks", "/queues", "/workers", "/jobs", "/schedules", "/notifiers"]) {
         await go(page, place);
         await eventually(place + " has a command", async () => (await page.locator(".command code").first().innerText()).startsWith("rota "));
+        commands.add(await page.locator(".command code").first().innerText());
       }
+      await go(page, "/tasks");
+      writeFileSync(node.folder + "/url", "http://127.0.0.1:9/hook\n");
+      for (const text of commands) {
+        // A worker goes on until it is told to stop: it is given two seconds.
+        const ran = spawnSync("timeout", ["-s", "INT", "2", "sh", "-c", "exec " + text], { cwd: node.folder, encoding: "utf8", env: { ...process.env, PATH: dirname(binary) + ":" + process.env.PATH } });
+        if (ran.status !== 0 && ran.status !== 124) return [text + ": " + ran.stderr];
+      }
+      await eventually("the task was done", async () => (await node.call("GET", "/v1/queues/hello")).counts.done > 0);
+      await go(page, "/queues");
+      await eventually("the queue is shown", async () => (await page.locator("main").innerText()).includes("hello"));
+      await go(page, "/events?kind=nothing.*");
       await page.locator(".command button").first().click();
       await eventually("copied", async () => (await page.evaluate(() => navigator.clipboard.readText())).startsWith("rota "));
       const faults = page.faults;

@@ -319,6 +319,7 @@ export const en = {
   save: "Save",
   saved: "Saved",
   schedulesLate: "Schedules late",
+  searchOn: "Nothing matches in what was searched so far; there is more to search.",
   scope: "Reaches",
   score: "Score",
   scoreParts: "What it is made of",

@@ -321,6 +321,7 @@ export const zh: Record<keyof typeof en, string> = {
   save: "保存",
   saved: "已保存",
   schedulesLate: "延迟的计划",
+  searchOn: "已搜索部分没有匹配;还可继续搜索。",
   scope: "范围",
   score: "得分",
   scoreParts: "构成",
