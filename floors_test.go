@@ -31,7 +31,7 @@ var floors = map[string]int{
 	"pool": 1, "tick": 1, "lease": 1, "internal/proclock": 1, "internal/observe": 1,
 	"internal/logshare": 1, "internal/outbox": 1, "internal/pass": 1, "internal/inprocess": 1,
 	"internal/command": 1, "internal/console": 1,
-	"internal/term":    1, "internal/child": 1, "internal/measure": 1, "internal/pause": 1,
+	"internal/term": 1, "internal/child": 1, "internal/measure": 1, "internal/pause": 1,
 	"internal/dispatch": 2, "internal/scheduler": 2, "internal/supervise": 2, "internal/firing": 2,
 	"internal/api": 2, "internal/store/sqlite": 2, "internal/store/postgres": 2,
 	"internal/store/blob": 2, "internal/notify": 2, "internal/peers": 2,

@@ -46,9 +46,9 @@ const (
 var rights = map[string]right{
 	"/": toKnock, "GET /{$}": toKnock, "GET /docs": toKnock, "GET /page/{file}": toKnock,
 	"GET /console/{file}": toKnock,
-	"GET /healthz": toKnock,
-	"GET /readyz":  toKnock, // the body's details need toRead, those of /healthz toPrepare
-	"GET /metrics": toRead, "GET /openapi.json": toRead,
+	"GET /healthz":        toKnock,
+	"GET /readyz":         toKnock, // the body's details need toRead, those of /healthz toPrepare
+	"GET /metrics":        toRead, "GET /openapi.json": toRead,
 
 	"GET /v1/access": toPrepare,
 
