@@ -50,7 +50,7 @@ scenarios:
 
 # The alert rules for Prometheus, by its own promtool (on Debian: apt install prometheus)
 alerts:
-	cd examples/monitoring && promtool check rules alerts.yml && promtool test rules alerts_test.yml
+	cd docs/monitoring && promtool check rules alerts.yml && promtool test rules alerts_test.yml
 
 # Each fuzz target for a while: make fuzz TIME=1m
 TIME ?= 20s

@@ -41,7 +41,7 @@ func TestMetricsAreDescribedAndThoseThatAreUsedAreThere(t *testing.T) {
 			t.Errorf("docs/metrics.md does not describe %s", name)
 		}
 	}
-	used := metricsIn(t, "examples/monitoring/*", regexp.MustCompile(`\b(rota_[a-z_]+)`))
+	used := metricsIn(t, "docs/monitoring/*", regexp.MustCompile(`\b(rota_[a-z_]+)`))
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(described)),
 		slices.Collect(maps.Keys(used))) {
 		if !there[name] {
@@ -55,7 +55,7 @@ func TestMetricsAreDescribedAndThoseThatAreUsedAreThere(t *testing.T) {
 
 // Grafana imports the board: every panel asks something of the source that is chosen.
 func TestTheBoardIsOne(t *testing.T) {
-	text, err := os.ReadFile("examples/monitoring/grafana.json")
+	text, err := os.ReadFile("docs/monitoring/grafana.json")
 	if err != nil {
 		t.Fatal(err)
 	}

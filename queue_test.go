@@ -153,6 +153,9 @@ func quiet(t *testing.T) *Node {
 			Outcome: task.Finish(nil)}}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := n.store.Prune(t.Context(), 1); err != nil { // adds up the history for a minute
+		t.Fatal(err)
+	}
 	return n
 }
 

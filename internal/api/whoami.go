@@ -5,24 +5,9 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/view"
 )
-
-// accessOut says who calls, and what that one may do.
-type accessOut struct {
-	Name      string    `json:"name" doc:"the token's"`
-	Role      string    `json:"role" enum:"admin,operator,submitter,worker,viewer"`
-	Anonymous bool      `json:"anonymous" doc:"this node has no access tokens: whoever reaches it may do everything"`
-	May       []string  `json:"may" nullable:"false" doc:"the rights of the role: prepare (read queues and nodes), read, submit (and cancel single tasks), work, operate, destroy (delete queues and groups, change notifiers)"`
-	Scope     *scopeOut `json:"scope,omitempty" doc:"what the token reaches; left out = everything"`
-}
-
-// scopeOut is what a token reaches, as its line in the token file says it.
-type scopeOut struct {
-	Queues   []string `json:"queues" nullable:"false" doc:"names, or beginnings of names with a * behind them"`
-	Groups   []string `json:"groups" nullable:"false"`
-	Labels   []string `json:"labels" nullable:"false" doc:"NAME:VALUE, that a worker may declare"`
-	Capacity float64  `json:"capacity" doc:"that a worker may declare; 0 = any"`
-}
 
 // rightNames are the rights in words, for who shows only what its caller may do.
 var rightNames = []struct {
@@ -38,13 +23,13 @@ func (a *API) registerAccess() {
 		OperationID: "get-access", Method: http.MethodGet, Path: "/v1/access",
 		Tags:    []string{"Node"},
 		Summary: "Read who this token is, and what it may do",
-	}, func(_ context.Context, in *struct{ Caller }) (*struct{ Body accessOut }, error) {
-		return &struct{ Body accessOut }{accessOf(in.who)}, nil
+	}, func(_ context.Context, in *struct{ Caller }) (*struct{ Body view.Access }, error) {
+		return &struct{ Body view.Access }{accessOf(in.who)}, nil
 	})
 }
 
-func accessOf(who principal) accessOut {
-	out := accessOut{
+func accessOf(who principal) view.Access {
+	out := view.Access{
 		Name: who.Name, Role: string(who.Role), Anonymous: who.Name == anonymous.Name &&
 			who.Role == anonymous.Role, May: []string{},
 	}
@@ -54,7 +39,7 @@ func accessOf(who principal) accessOut {
 		}
 	}
 	if s := who.scope; s != nil {
-		out.Scope = &scopeOut{
+		out.Scope = &view.AccessScope{
 			Queues: append([]string{}, s.queues...), Groups: append([]string{}, s.groups...),
 			Labels: []string{}, Capacity: s.capacity.Float(),
 		}
