@@ -72,6 +72,11 @@ func (a *API) history(
 	if err != nil {
 		return nil, err
 	}
+	const each = 400 // bytes of a period, about
+	if n := int64(each * len(periods)); n > smallAnswer &&
+		!a.keep(ctx, in.w, n, a.large.limit/4, patience) {
+		return nil, busy("too many large answers are under way")
+	}
 	var out struct {
 		Body struct {
 			Items []view.Period `json:"items" nullable:"false"`
