@@ -118,14 +118,16 @@ func (c *Changes) Cancelled(at int64, queue, stage string) {
 // Settled counts the outcome of a hand-out. ready is since when the task might run; 0 = not known.
 func (c *Changes) Settled(queue string, ready int64, s *store.Step) {
 	mine := Series{Queue: queue, Stage: s.Ran, Worker: s.Worker}
-	if s.Started != 0 {
-		r := c.of(min(s.Started, s.Finished), mine)
-		r.Started++
-		if ready != 0 {
-			r.Wait.Add(s.Started - ready)
-		}
+	began := min(s.Started, s.Finished)
+	if began == 0 { // its node died meanwhile: nobody knows when
+		began = s.Finished
 	}
-	r := c.of(s.Finished, mine)
+	r := c.of(began, mine)
+	r.Started++
+	if s.Started != 0 && ready != 0 {
+		r.Wait.Add(s.Started - ready)
+	}
+	r = c.of(s.Finished, mine)
 	if s.Started != 0 && s.Kind != task.KindLost && s.Kind != task.KindRelease {
 		r.Run.Add(s.Finished - s.Started)
 	}

@@ -29,6 +29,15 @@ func historyClaims() []claim {
 			s.wantHistory("all", history.Series{},
 				"11:59 started 2, wait 2: 0s..0s", "12:00 submitted 2, done 2, run 2: 1s..1s")
 		}},
+		{"HistoryCountsAHandOutWhoseBeginNobodyKnows", func(s *scene) {
+			h := s.join("a")
+			s.put(1)
+			s.clock.Advance(time.Second)
+			r := s.takeOne(h).report(s.clock, task.Finish(nil))
+			r.Step.Started = 0
+			s.recorded(r)
+			s.wantHistory("of the worker", history.Series{Worker: "w"}, "12:00 started 1, done 1")
+		}},
 		{"HistoryKeepsWhatIsDeletedAndReplayed", func(s *scene) {
 			h := s.join("a")
 			s.put(1)

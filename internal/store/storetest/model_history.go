@@ -28,7 +28,9 @@ func (m *Model) happenedStep(r *store.Report) {
 	s := r.Step
 	of := history.Series{Queue: r.Queue, Stage: s.Ran, Worker: s.Worker}
 	final := s.Base == store.Final
-	if s.Started != 0 {
+	if s.Started == 0 {
+		m.happened(s.Finished, of, func(h *history.Record) { h.Started++ })
+	} else {
 		m.happened(s.Started, of, func(h *history.Record) {
 			h.Started++
 			if r.Ready != 0 {
