@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/ptytest"
 	"github.com/rotahq/rota/task"
@@ -48,6 +50,10 @@ func TestTopShowsAClusterLiveAndOutlastsItsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	at = p.Await(at, "third")
+	// put aside; nobody is there who could let it go on, so it goes on at once
+	p.Press("\x1a")
+	at = p.Await(at, ansi.ResetModeAltScreenSaveCursor)
+	at = p.Await(at, ansi.SetModeAltScreenSaveCursor)
 	p.Press("p") // the oldest stands first
 	at = p.Await(at, "pause queue first? y/n")
 	p.Press("y")

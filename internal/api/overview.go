@@ -22,6 +22,8 @@ import (
 const (
 	overviewEvery = time.Second
 	overviewRest  = 20
+	// asking other nodes takes the time that the slowest of them takes, and nobody's work
+	overviewRestOfNodes = 2
 	// how long one that nothing is known of may take, and how long what is not answered keeps those
 	// waiting who could be told what was known before
 	overviewFirst    = 5 * time.Second
@@ -89,16 +91,16 @@ type overviewMade struct {
 
 func newOverviews(conf Config) *overviews {
 	v := &overviews{conf: conf}
-	v.tasks = seldom(v.askTasks)
-	v.schedules = seldom(v.askSchedules)
-	v.cluster = seldom(v.askCluster)
-	v.workers = seldom(v.askWorkers)
+	v.tasks = seldom(v.askTasks, overviewRest)
+	v.schedules = seldom(v.askSchedules, overviewRest)
+	v.cluster = seldom(v.askCluster, overviewRest)
+	v.workers = seldom(v.askWorkers, overviewRestOfNodes)
 	return v
 }
 
-func seldom[T any](ask func(context.Context) (T, error)) part[T] {
+func seldom[T any](ask func(context.Context) (T, error), rest int) part[T] {
 	return part[T]{
-		observe.New(observe.Config[T]{Ask: ask, Fresh: overviewEvery, Rest: overviewRest}), ask,
+		observe.New(observe.Config[T]{Ask: ask, Fresh: overviewEvery, Rest: rest}), ask,
 	}
 }
 

@@ -85,10 +85,12 @@ func (w *watching) run(ctx context.Context) error {
 
 // read is the list as text for a terminal of a width; 0 = for a pipe.
 func (w *watching) read(width int) (string, error) {
-	out, columns := w.Out, w.Columns
-	defer func() { w.Out, w.Columns = out, columns }()
+	out, errs, columns := w.Out, w.Err, w.Columns
+	defer func() { w.Out, w.Err, w.Columns = out, errs, columns }()
 	b := new(bytes.Buffer)
-	w.Out, w.Columns = b, width
+	if w.Out, w.Columns = b, width; width > 0 {
+		w.Err = io.Discard // hints and progress have no place on the screen
+	}
 	err := w.list()
 	return b.String(), err
 }
@@ -111,7 +113,7 @@ func (w *watching) draw(out io.Writer, width int, trouble error) error {
 	b.WriteString(ansi.CursorHomePosition)
 	for i, line := range lines {
 		if i > 0 {
-			b.WriteString("\r\n")
+			b.WriteByte('\n')
 		}
 		b.WriteString(ansi.Truncate(line, width, "…") + ansi.EraseLineRight)
 	}

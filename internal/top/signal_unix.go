@@ -6,12 +6,26 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func notifyResize(c chan<- os.Signal) { signal.Notify(c, syscall.SIGWINCH) }
 
-// suspend stops this process as ctrl+z does, until somebody lets it go on.
+// stopsWithin is how long a process that was told to stop may go on: the signal reaches it a
+// moment after it was sent. Without anybody who could let it go on it never stops.
+const stopsWithin = 300 * time.Millisecond
+
+// suspend stops this process as ctrl+z does, and returns when somebody has let it go on.
 func suspend() {
-	// to the group, as the terminal would: a shell waits for all of it; refused, nothing stops
-	syscall.Kill(0, syscall.SIGTSTP)
+	goesOn := make(chan os.Signal, 1)
+	signal.Notify(goesOn, syscall.SIGCONT)
+	defer signal.Stop(goesOn)
+	// to the group, as the terminal would: a shell waits for all of it
+	if syscall.Kill(0, syscall.SIGTSTP) != nil {
+		return
+	}
+	select {
+	case <-goesOn:
+	case <-time.After(stopsWithin):
+	}
 }
