@@ -46,10 +46,10 @@ func (m *Model) age() string {
 		return term.Red(term.OneLine(m.lost))
 	case silent > noNews:
 		return term.Red("no news for " + silent.String())
-	case m.Stand.Age > 0:
-		return term.Yellow("the store is silent: " + time.Duration(m.Stand.Age).String() + " old")
 	case len(m.Stand.Missing) > 0:
 		return term.Yellow("no answer of node " + term.OneLine(strings.Join(m.Stand.Missing, ", ")))
+	case m.Stand.Age > 0:
+		return term.Yellow("the store is slow: " + time.Duration(m.Stand.Age).String() + " old")
 	}
 	return term.Green("live")
 }
