@@ -38,6 +38,11 @@ var namesOf = map[string]func(context.Context, *client.Client) ([]string, error)
 	},
 }
 
+// flagsThatName are flags that take a name, and of what.
+var flagsThatName = map[string]string{
+	"queue": "queue", "final-queue": "queue", "group": "group", "after": "schedule",
+}
+
 // completeNames lets shells offer the names of queues, groups and schedules wherever a command
 // takes one. A server that does not answer at once offers none.
 func (a *App) completeNames(cmd *cobra.Command) {
@@ -50,12 +55,12 @@ func (a *App) completeNames(cmd *cobra.Command) {
 			strings.Contains(sub.Use, " ") {
 			sub.ValidArgsFunction = a.offer(kind, strings.Contains(sub.Use, "…"))
 		}
-		for flag := range namesOf {
+		for flag, kind := range flagsThatName {
 			if sub.Flags().Lookup(flag) == nil {
 				continue
 			}
 			// a command that offers something of its own there keeps that
-			_ = sub.RegisterFlagCompletionFunc(flag, a.offer(flag, true))
+			_ = sub.RegisterFlagCompletionFunc(flag, a.offer(kind, true))
 		}
 		a.completeNames(sub)
 	}

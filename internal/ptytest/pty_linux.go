@@ -1,4 +1,3 @@
-// Package ptytest has terminals for tests: what a program shows on one, and keys for it.
 package ptytest
 
 import (
