@@ -36,7 +36,9 @@ func (c *groupCollector) Collect(ch chan<- prometheus.Metric) {
 	if !ok {
 		return
 	}
-	collectCluster(ch, &seen.cluster)
+	if seen.cluster != nil {
+		collectCluster(ch, seen.cluster)
+	}
 	show := func(d *prometheus.Desc, n int, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -61,7 +62,7 @@ type seenTasks struct {
 }
 
 type seenCluster struct {
-	cluster store.Cluster
+	cluster *store.Cluster // nil = this node has just joined, and has not seen the others yet
 	groups  []store.GroupView
 }
 
@@ -166,9 +167,14 @@ func (v *overviews) askSchedules(ctx context.Context) ([]store.ScheduleStand, er
 }
 
 func (v *overviews) askCluster(ctx context.Context) (s seenCluster, err error) {
-	if s.cluster, err = v.conf.Cluster.Cluster(ctx); err == nil {
-		s.groups, err = v.conf.Groups.Groups(ctx)
+	cluster, err := v.conf.Cluster.Cluster(ctx)
+	switch {
+	case err == nil:
+		s.cluster = &cluster
+	case !errors.Is(err, store.ErrNotYet):
+		return s, err
 	}
+	s.groups, err = v.conf.Groups.Groups(ctx)
 	return s, err
 }
 
@@ -206,7 +212,7 @@ func (v *overviews) get(
 	o := overview.Of(&overview.Facts{
 		Now: tasks.Value.now, Queues: tasks.Value.counts, Paused: tasks.Value.paused,
 		Sums: tasks.Value.sums, Schedules: schedules.Value,
-		Groups: cluster.Value.groups, Cluster: &cluster.Value.cluster,
+		Groups: cluster.Value.groups, Cluster: cluster.Value.cluster,
 		Workers: workers.Value.list, Missing: workers.Value.missing,
 	}, in)
 	o.At, o.Node, o.Version = view.Time{Time: of.oldest()}, v.conf.Node, v.conf.Version

@@ -218,3 +218,19 @@ func TestOverviewStreamTellsAllAndThenWhatChanges(t *testing.T) {
 		}
 	})
 }
+
+// justJoined is a node that has not seen the others yet.
+type justJoined struct{ *fake }
+
+func (justJoined) Cluster(context.Context) (store.Cluster, error) {
+	return store.Cluster{}, store.ErrNotYet
+}
+
+func TestNodeThatHasJustJoinedTellsWhatItKnows(t *testing.T) {
+	f := overviewFake()
+	a := newAPI(t, f, func(c *Config) { c.Cluster = justJoined{f} })
+	defer a.Close()
+	if o := overviewOf(t, a); o.Ready != 32 || len(o.Nodes) != 0 || o.Budget != nil {
+		t.Errorf("%d ready, nodes %v, budget %v", o.Ready, o.Nodes, o.Budget)
+	}
+}
