@@ -14,9 +14,16 @@ let { token, always } = tokenKept();
 export const asking = signal<null | "none" | "wrong">(null);
 // access is who the reader is by the token; null = this node does not tell, undefined = it was not asked yet.
 export const access = signal<Access | null | undefined>(undefined);
-// tokens counts the tokens that were given, for streams that have to begin again.
+// tokens counts the changes of the token, for what has to begin again.
 export const tokens = signal(0);
 export const hasToken = () => token !== null;
+
+// tokenMark tells tabs with the same token from others; it is for this browser only, and no way back to the token.
+export function tokenMark(): string {
+  let h = 0x811c9dc5;
+  for (const c of token ?? "") h = Math.imul(h ^ c.charCodeAt(0), 0x01000193) >>> 0;
+  return token === null ? "" : h.toString(36);
+}
 
 let waiting: (() => void)[] = [];
 
@@ -37,6 +44,7 @@ export function forgetToken() {
   keepToken(null, false);
   access.value = undefined;
   asking.value = "none";
+  tokens.value++;
 }
 
 export class Problem extends Error {
@@ -59,7 +67,7 @@ export type Options = { body?: unknown; raw?: string; need?: Right; signal?: Abo
 
 export async function request(method: string, path: string, o: Options = {}): Promise<Response> {
   for (;;) {
-    if (asking.peek() !== null) await new Promise<void>((go) => waiting.push(go));
+    if (asking.peek() !== null) await new Promise<void>((go, stop) => { waiting.push(go); o.signal?.addEventListener("abort", () => stop(o.signal!.reason)); });
     const sent = token;
     const headers: Record<string, string> = {};
     if (sent !== null) headers.Authorization = "Bearer " + sent;
@@ -81,9 +89,13 @@ export async function call(method: string, path: string, o: Options = {}): Promi
   const answer = await request(method, path, o);
   const text = await answer.text();
   if (answer.ok) return text;
+  throw problemOf(answer.status, text, answer.statusText, o.need);
+}
+
+function problemOf(status: number, text: string, title: string, need?: Right): Problem {
   let p: { detail?: string; title?: string; errors?: [] } = {};
   try { p = JSON.parse(text); } catch { /* not ours: a proxy's */ }
-  throw new Problem(answer.status, p.detail || p.title || answer.statusText || String(answer.status), p.errors ?? [], o.need);
+  return new Problem(status, p.detail || p.title || title || String(status), p.errors ?? [], need);
 }
 
 export async function get<A>(path: string, o: Options = {}): Promise<A> {
@@ -119,7 +131,7 @@ export function query(fields: Record<string, string | number | boolean | undefin
 // events reads a stream of server-sent events until it ends or is cut off.
 export async function events(path: string, cut: AbortSignal, each: (event: string, data: string, id: string) => void) {
   const answer = await request("GET", path, { signal: cut });
-  if (!answer.ok || !answer.body) throw new Problem(answer.status, answer.statusText);
+  if (!answer.ok || !answer.body) throw problemOf(answer.status, await answer.text(), answer.statusText);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let left = "";
   for (;;) {

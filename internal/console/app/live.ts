@@ -2,7 +2,7 @@
 // broadcast channel carries what came. Where a page may have no locks (plain http from elsewhere) each tab has a
 // stream of its own.
 import { effect, signal } from "@preact/signals";
-import { asking, events, get, Problem, tokens, base } from "./api";
+import { asking, base, events, get, Problem, tokenMark, tokens } from "./api";
 import { merged } from "./merge";
 import { paused } from "./prefs";
 import { nodeTime } from "./time";
@@ -70,61 +70,87 @@ export function rates(of: (s: Sample) => number | undefined): number[] {
   return out;
 }
 
-const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("rota-overview " + base) : null;
-let whole: Overview | null = null;
-let leading = false;
+type Message = { kind: "ask" } | { kind: "told"; overview: Overview | null; link: Link };
 
-channel?.addEventListener("message", (e: MessageEvent) => {
-  const m = e.data as { kind: string; overview?: Overview; link?: Link };
-  if (m.kind === "ask" && leading && whole) channel.postMessage({ kind: "overview", overview: whole, link: link.peek() });
-  if (m.kind === "overview" && !leading) { link.value = m.link ?? "live"; if (m.overview) took(m.overview); }
+const pause = (ms: number, cut: AbortSignal) => new Promise<void>((done) => {
+  const timer = setTimeout(done, ms);
+  cut.addEventListener("abort", () => { clearTimeout(timer); done(); });
 });
 
-function tell() {
-  channel?.postMessage({ kind: "overview", overview: whole, link: link.peek() });
-}
+// Sharing is one token's share in the stream: tabs with another token see something else.
+class Sharing {
+  private whole: Overview | null = null;
+  private leads = false;
+  private readonly channel: BroadcastChannel | null = null;
+  private readonly name = "rota-overview " + base + " " + tokenMark();
 
-// one reads the stream until it breaks.
-async function one(cut: AbortSignal) {
-  await events("v1/overview/stream", cut, (event, data) => {
-    const value: unknown = JSON.parse(data);
-    if (event === "snapshot") whole = value as Overview;
-    else if (event === "patch" && whole) whole = merged(whole, value) as Overview;
-    else return;
-    link.value = "live";
-    took(whole);
-    tell();
-  });
-}
+  constructor(private readonly cut: AbortSignal) {
+    if (!navigator.locks || !("BroadcastChannel" in globalThis)) { void this.lead(); return; }
+    this.channel = new BroadcastChannel(this.name);
+    this.channel.addEventListener("message", (e: MessageEvent<Message>) => this.hear(e.data));
+    cut.addEventListener("abort", () => this.channel?.close());
+    this.channel.postMessage({ kind: "ask" } satisfies Message);
+    navigator.locks.request(this.name, { signal: cut }, () => this.lead()).catch(() => {});
+    void this.alone();
+  }
 
-async function lead() {
-  leading = true;
-  for (let wait = 500; ; wait = Math.min(wait * 2, 10_000)) {
-    const cut = new AbortController(), begun = tokens.peek();
-    const stop = tokens.subscribe((n) => { if (n !== begun) cut.abort(); });
-    try {
-      await one(cut.signal);
-      wait = 500;
-    } catch (err) {
-      trouble.value = err instanceof Problem ? err.detail : "";
-      const status = err instanceof Problem ? err.status : 0;
-      link.value = status === 404 || status === 403 ? "missing" : "broken";
-      if (status === 403) wait = 10_000;
-    } finally { stop(); }
-    if (link.peek() === "live") link.value = "broken";
-    tell();
-    await new Promise((done) => setTimeout(done, wait));
+  private hear(m: Message) {
+    if (m.kind === "ask" && this.leads) this.tell();
+    if (m.kind !== "told" || this.leads || this.cut.aborted) return;
+    link.value = m.link;
+    if (m.overview) took(m.overview);
+  }
+
+  private tell() {
+    this.channel?.postMessage({ kind: "told", overview: this.whole, link: link.peek() } satisfies Message);
+  }
+
+  // alone asks once where the tab that leads says nothing.
+  private async alone() {
+    await pause(800, this.cut);
+    if (this.leads || overview.peek() || this.cut.aborted) return;
+    try { const o = await get<Overview>("v1/overview", { signal: this.cut }); if (!overview.peek()) took(o); } catch { /* the one that leads says it */ }
+  }
+
+  private async lead() {
+    this.leads = true;
+    for (let wait = 500; !this.cut.aborted; wait = Math.min(wait * 2, 10_000)) {
+      try {
+        await events("v1/overview/stream", this.cut, (event, data) => {
+          const value: unknown = JSON.parse(data);
+          if (event === "snapshot") this.whole = value as Overview;
+          else if (event === "patch" && this.whole) this.whole = merged(this.whole, value) as Overview;
+          else return;
+          wait = 500;
+          link.value = "live";
+          took(this.whole);
+          this.tell();
+        });
+        link.value = "broken";
+      } catch (err) {
+        const status = err instanceof Problem ? err.status : 0;
+        trouble.value = err instanceof Problem ? err.detail : "";
+        link.value = status === 404 || status === 403 ? "missing" : "broken";
+      }
+      if (this.cut.aborted) break;
+      this.tell();
+      await pause(wait, this.cut);
+    }
+    this.channel?.close();
   }
 }
 
-export function follow() {
-  if (!navigator.locks || !channel) { void lead(); return; }
-  channel.postMessage({ kind: "ask" });
-  void navigator.locks.request("rota-overview " + base, lead);
-  // Until the leader speaks, or where it hangs, this tab asks for itself once.
-  setTimeout(() => {
-    if (!leading && overview.peek() === null && asking.peek() === null) {
-      get<Overview>("v1/overview").then((o) => { if (!overview.peek()) took(o); }).catch(() => {});
-    }
-  }, 800);
+// follow has a share in the stream for as long as there is one token and it is good.
+export async function follow() {
+  for (;;) {
+    await new Promise<void>((go) => { const off = effect(() => { if (asking.value === null) setTimeout(() => { off(); go(); }); }); });
+    const cut = new AbortController(), begun = tokens.peek();
+    link.value = "connecting";
+    new Sharing(cut.signal);
+    await new Promise<void>((end) => {
+      const off = effect(() => { if (tokens.value !== begun || asking.value !== null) setTimeout(() => { off(); cut.abort(); end(); }); });
+    });
+    overview.value = null;
+    history.value = [];
+  }
 }

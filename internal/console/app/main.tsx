@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { readAccess } from "./api";
+import { readAccess, tokens } from "./api";
 import { follow } from "./live";
 import { route } from "./route";
 import { Shell } from "./shell";
@@ -19,6 +19,9 @@ import { TasksScreen } from "./tasks";
 import { WorkersScreen } from "./workers";
 import { t } from "./i18n";
 import { Empty, Title } from "./ui";
+
+// Screens begin anew with another token: what the last one showed is gone.
+const App = () => <Shell><Screen key={tokens.value} /></Shell>;
 
 function Screen() {
   const [name = "", id] = route.value.path;
@@ -40,4 +43,4 @@ function Screen() {
 
 void readAccess();
 follow();
-render(<Shell><Screen /></Shell>, document.getElementById("app")!);
+render(<App />, document.getElementById("app")!);

@@ -41,16 +41,14 @@ export function NodesScreen() {
         { key: "act", head: t("actions"), cell: (n) => (["left", "offline"].includes(n.state) ? "" : <NodeActs n={n} others={all.filter((o) => o.state === "working" && o !== n).length} again={again} />) },
       ]} />)}
       <Fault error={cluster.error} />
-      {c && <div class="two">
-        <Panel title={t("cluster")} side={<Act label={c.rebalance === "auto" ? t("rebalanceManual") : t("rebalanceAuto")} does={() => send("PUT", "v1/cluster", { rebalance: c.rebalance === "auto" ? "manual" : "auto" })} after={cluster.again} ask={t("rebalanceChange")} />}>
+      {c && <Panel title={t("cluster")} side={<Act label={c.rebalance === "auto" ? t("rebalanceManual") : t("rebalanceAuto")} does={() => send("PUT", "v1/cluster", { rebalance: c.rebalance === "auto" ? "manual" : "auto" })} after={cluster.again} ask={t("rebalanceChange")} />}>
           <Facts of={[
             [t("keysCount"), <N n={c.K} to="#/nodes?owner=" />], [t("unowned"), <N n={c.unowned} tone="bad" />], [t("workingNodes"), <N n={c.S} />], [t("tolerance"), <N n={c.tolerance} />],
             [t("budgetNodes"), <N n={c.budget.nodes} />], [t("budgetWorkers"), typeof c.budget.workers === "number" ? <N n={c.budget.workers} /> : null], [t("weakest"), c.budget.weakest.length ? <T s={c.budget.weakest.join(", ")} /> : null],
             [t("rebalancing"), t(c.rebalance === "auto" ? "auto" : "manual")], [t("store"), c.store], [t("version"), <T s={c.version} />],
+            [t("chores"), c.chores.map((x) => <div key={x.name}>{x.name}: {x.node ? <T s={x.node} /> : t("noneNow")}</div>)],
           ]} />
-        </Panel>
-        <Panel title={t("chores")}>{c.chores.length ? <Facts of={c.chores.map((x) => [x.name, x.node ? <T s={x.node} /> : t("noneNow")])} /> : <p class="pad quiet">{t("noneNow")}</p>}</Panel>
-      </div>}
+        </Panel>}
       <Claims />
     </>
   );

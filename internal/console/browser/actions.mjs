@@ -91,6 +91,7 @@ export const actions = {
     await eventually("only those are shown", async () => /error=/.test(page.url()) && (await page.getByRole("alert").count()) === 0);
   },
   async "a queue pauses, goes on, and changes only what was changed"(page, node) {
+    await node.call("PUT", "/v1/queues/heap", {});
     await go(page, "/queues/heap");
     await press(page, "Pause");
     await confirm(page, "Pause");
@@ -263,7 +264,16 @@ export async function access(browser, node) {
   for (const name of ["Pause", "Submit a task", "Delete", "Change"]) assert.equal(await page.locator("main").getByRole("button", { name, exact: true }).count(), 0, name + " is not there for a viewer");
   assert.equal(await page.evaluate(() => localStorage.getItem("rota-token") ?? "" + sessionStorage.getItem("rota-token")), "eye-token-eye-token");
   assert.equal(await page.evaluate(() => localStorage.getItem("rota-token")), null, "it is not kept for longer than the tab");
+  // A tab with another token has a stream of its own: it may see something else.
+  const other = await open(browser, node, { context: page.context() });
+  await other.getByLabel("Access token").fill("root-token-root-token");
+  await other.getByRole("button", { name: "Continue" }).click();
+  await settled(other);
+  const streams = (p) => p.calls.filter((c) => c.includes("/v1/overview/stream")).length;
+  await eventually("a stream for each token", async () => streams(other) >= 1 && (await other.locator(".live-word").innerText()) === "Live");
+  await other.close();
   await page.getByRole("button", { name: "Forget token" }).click();
+  await eventually("nothing is shown any more", async () => (await page.locator(".node-name").innerText()) === "");
   await give("ops-token-ops-token", true);
   await eventually("an operator may pause", async () => (await page.locator("main").getByRole("button", { name: "Pause", exact: true }).count()) === 1);
   assert.equal(await page.locator("main").getByRole("button", { name: "Delete", exact: true }).count(), 0, "an operator may not delete a queue");
