@@ -176,8 +176,8 @@ type Views interface {
 	// of time: all periods of the question, also those in which nothing happened. It is told by
 	// what is committed, and counts each thing that happened in the period of its own time: a
 	// submission by the batch's Created, a hand-out by its step's Started (by Finished where that
-	// is not known), an outcome by Finished. What is deleted later stays counted, and a replay takes
-	// nothing back. Waits are known of reports that have Ready.
+	// is not known), an outcome by Finished. What is deleted later stays counted, and a replay
+	// takes nothing back. Waits are known of reports that have Ready.
 	//
 	// Ready and Running are as of the last minute in the period after which Prune was called. While
 	// there are no such tasks nothing may be noted. Prune forgets what is older than is kept, see
