@@ -20,3 +20,17 @@ func TestSparkShowsWhatThereIsHoweverLittle(t *testing.T) {
 		}
 	}
 }
+
+func TestBlocksRiseWithTheirShare(t *testing.T) {
+	for _, x := range []struct {
+		n, all float64
+		want   string
+	}{
+		{0, 8, "▁"}, {1e-9, 8, "▁"}, {1, 8, "▁"}, {1.1, 8, "▂"}, {4, 8, "▄"}, {8, 8, "█"},
+		{9, 8, "█"}, {3, 0, "▁"}, {-3, 8, "▁"},
+	} {
+		if got := Block(x.n, x.all); got != x.want {
+			t.Errorf("%v of %v: %q, want %q", x.n, x.all, got, x.want)
+		}
+	}
+}

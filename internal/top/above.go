@@ -251,9 +251,9 @@ func fleetCell(w *view.FleetWorker) string {
 	case task.WorkerSilent:
 		return term.Red("×")
 	case task.WorkerDraining:
-		return term.Yellow(string(block(float64(w.Running+w.Jobs), w.Capacity)))
+		return term.Yellow(term.Block(float64(w.Running+w.Jobs), w.Capacity))
 	}
-	return term.Green(string(block(float64(w.Running+w.Jobs), w.Capacity)))
+	return term.Green(term.Block(float64(w.Running+w.Jobs), w.Capacity))
 }
 
 // overviewHeads are those of the overview's list of queues.

@@ -3,6 +3,7 @@ package top
 import (
 	"time"
 
+	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/view"
 )
 
@@ -80,27 +81,7 @@ func queueRates(from, to sample, seconds float64, queue string) (in, out float64
 	return float64(b[0]-a[0]) / seconds, float64(b[1]-a[1]) / seconds, true
 }
 
-// blocks are eight heights.
-var blocks = []rune("▁▂▃▄▅▆▇█")
-
-// spark draws the newest values, as high as their share of the greatest.
+// spark draws the newest values.
 func spark(values []float64, width int) string {
-	values = values[max(len(values)-width, 0):]
-	top := 0.0
-	for _, v := range values {
-		top = max(top, v)
-	}
-	drawn := make([]rune, len(values))
-	for i, v := range values {
-		drawn[i] = block(v, top)
-	}
-	return string(drawn)
-}
-
-// block is a height for the share that v is of all.
-func block(v, all float64) rune {
-	if all <= 0 || v <= 0 {
-		return blocks[0]
-	}
-	return blocks[min(int(v/all*float64(len(blocks))), len(blocks)-1)]
+	return term.Spark(values[max(len(values)-width, 0):])
 }
