@@ -24,11 +24,13 @@ async function readTask(path: string, signal: AbortSignal): Promise<Whole> {
 const final = (state: string) => ["done", "dead", "cancelled", "expired"].includes(state);
 
 export function TaskScreen({ id }: { id: string }) {
-  const [ended, setEnded] = useState(false);
-  const task = useLoad<Whole>("v1/tasks/" + part(id), ended ? 15_000 : 1500, readTask);
+  const [every, setEvery] = useState(1500);
+  const task = useLoad<Whole>("v1/tasks/" + part(id), every, readTask);
   const x = task.data;
   const [again, setAgain] = useState(false);
-  useEffect(() => { if (x) setEnded(final(x.state)); }, [x?.state]);
+  // What is over seldom changes, and a large context is not read every moment.
+  const large = x !== null && x.contextText.length + x.resultText.length > 200_000;
+  useEffect(() => { if (x) setEvery(final(x.state) ? 15_000 : large ? 10_000 : 1500); }, [x?.state, large]);
   const crumbs: [string, string][] = [[t("tasks"), "#/tasks"], ...(x ? [[x.queue, to(["tasks"], { queue: x.queue })] as [string, string]] : [])];
   if (!x) return <><Title crumbs={crumbs}>{t("task")} <span class="mono"><T s={id} /></span></Title><Fault error={task.error} again={task.again} /></>;
   return (
@@ -146,7 +148,7 @@ export function Json({ text }: { text: string }) {
 // the present context only: what came before is known from when the screen was open.
 function Carried({ x }: { x: Whole }) {
   const seen = useRef<{ stage: string; text: string }[]>([]);
-  if (seen.current.at(-1)?.text !== x.contextText || seen.current.at(-1)?.stage !== x.stage) seen.current = [...seen.current, { stage: x.stage, text: x.contextText }];
+  if (seen.current.at(-1)?.text !== x.contextText || seen.current.at(-1)?.stage !== x.stage) seen.current = [...seen.current, { stage: x.stage, text: x.contextText }].slice(-20);
   const choices: { key: string; name: string; text: string }[] = seen.current.map((s, i) => ({ key: "c" + i, name: t("context") + (s.stage ? " · " + s.stage : ""), text: s.text }));
   if (x.resultText !== "null") choices.push({ key: "r", name: t("result"), text: x.resultText });
   const [open, setOpen] = useState("");

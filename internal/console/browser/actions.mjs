@@ -1,6 +1,7 @@
 // Actions do what they say: each is done on the screen, and looked at by the API.
 import assert from "node:assert/strict";
 import { go, open, settled } from "./browser.mjs";
+import { Worker } from "./node.mjs";
 
 const press = (page, name, within = "main") => page.locator(within).getByRole("button", { name, exact: true }).first().click();
 const confirm = (page, name, title = name) => page.locator(`dialog[open][aria-label="${title}"]`).getByRole("button", { name, exact: true }).click();
@@ -81,6 +82,32 @@ export const actions = {
     await eventually("100 rows", async () => (await page.locator("main table.list").last().locator("tbody tr").count()) === 100);
     await press(page, "More");
     await eventually("200 rows", async () => (await page.locator("main table.list").last().locator("tbody tr").count()) === 200);
+  },
+  async "the difference of two stages' contexts is shown"(page, node) {
+    const { tasks: [{ id }] } = await node.call("POST", "/v1/tasks", { tasks: [{ queue: "staged", stage: "a", context: { kept: true, n: 1 } }] });
+    await go(page, "/tasks/" + id);
+    await shows(page, '"n": 1');
+    const worker = new Worker(node, "stager", { queues: ["staged"] });
+    await worker.report(await worker.hold(1), "next", { stage: "b", context: { kept: true, n: 2 } });
+    await shows(page, '"n": 2');
+    await page.getByLabel("Compare with …").selectOption({ label: "Context · a" });
+    const lines = () => page.locator("pre.diff").innerText();
+    await eventually("both lines", async () => (await lines()).includes('"n": 1') && (await lines()).includes('"n": 2'));
+    assert.equal(await page.locator("pre.diff .minus").count() + await page.locator("pre.diff .plus").count(), 2, "only what differs is marked");
+  },
+  async "a span is chosen with the mouse"(page) {
+    await go(page, "/tasks");
+    const plot = page.locator("svg.brushes");
+    await plot.waitFor();
+    const box = await plot.boundingBox();
+    await page.mouse.move(box.x + box.width * 0.4, box.y + 40);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.7, box.y + 40, { steps: 5 });
+    await page.mouse.up();
+    await eventually("the URL has it", async () => /since=20.*until=20/.test(page.url()));
+    const [since, until] = ["since", "until"].map((k) => Date.parse(new URL(page.url().replace("#/tasks", "")).searchParams.get(k)));
+    const share = (until - since) / 36e5;
+    assert.ok(share > 0.25 && share < 0.4, "three tenths of an hour: " + share);
   },
   async "errors are grouped by likeness"(page) {
     await go(page, "/tasks?queue=mail");
