@@ -95,7 +95,7 @@ async function some(browser) {
   const node = await Node.start();
   try {
     const ids = await ten(node);
-    if (!flags.only) await looks(browser, node, "10 tasks", ids);
+    await looks(browser, node, "10 tasks", ids);
     await check("10 tasks: a log is followed", async () => {
       const page = await open(browser, node, { at: "/tasks/" + ids.running });
       await settled(page);
