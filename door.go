@@ -119,6 +119,7 @@ func (n *Node) newAPI(tokens api.Tokens) (*api.API, error) {
 		Ready:      n.ready,
 		StoreClock: n.storeClock, Reach: n.rounds.Reach, Tell: n.outbox.Add, Log: n.log,
 		Retention: n.store.Retention, Logs: n.logs,
+		Collectors: []prometheus.Collector{n.took},
 	})
 }
 

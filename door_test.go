@@ -109,6 +109,9 @@ func TestCollectorShowsTheNodesMetricsInAnotherRegistry(t *testing.T) {
 	if _, err := n.PutQueue(t.Context(), "q", client.QueueChange{}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := n.Submit(t.Context(), task.Submission{Queue: "q"}); err != nil {
+		t.Fatal(err)
+	}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), n.Collector())
@@ -120,7 +123,10 @@ func TestCollectorShowsTheNodesMetricsInAnotherRegistry(t *testing.T) {
 	for _, family := range list {
 		found[family.GetName()] = len(family.GetMetric())
 	}
-	for _, want := range []string{"rota_build_info", "rota_queue_tasks", "go_goroutines"} {
+	for _, want := range []string{
+		"rota_build_info", "rota_queue_tasks", "rota_store_seconds", "rota_tasks_total",
+		"go_goroutines",
+	} {
 		if found[want] == 0 {
 			t.Errorf("it shows no %s: %v", want, found)
 		}

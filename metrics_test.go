@@ -34,6 +34,7 @@ func metricsIn(t *testing.T, pattern string, name *regexp.Regexp) map[string]boo
 // The page, its description, the alert rules and the board are about the same metrics.
 func TestMetricsAreDescribedAndThoseThatAreUsedAreThere(t *testing.T) {
 	there := metricsIn(t, "internal/api/metrics*.go", regexp.MustCompile(`"(rota_[a-z_]+)"`))
+	maps.Copy(there, metricsIn(t, "storetime.go", regexp.MustCompile(`"(rota_[a-z_]+)"`)))
 	described := metricsIn(t, "docs/metrics.md", regexp.MustCompile("`(rota_[a-z_]+)[`{]"))
 	delete(there, "rota_build_info")
 	for name := range there {

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
@@ -101,6 +103,7 @@ type Node struct {
 	listen net.Listener
 	joined time.Time
 
+	took     *prometheus.HistogramVec  // by the store, for calls that tasks wait for
 	check    *observe.Value[string]    // what the store said of itself last
 	steps    clockSteps                // of the store's clock
 	answered atomic.Pointer[time.Time] // when it answered a beat last; nil = never
@@ -139,7 +142,7 @@ func open(ctx context.Context, conf Config, before backend) (*Node, error) {
 	}
 	n := &Node{
 		conf: conf, log: conf.Log, clock: tick.New(tick.Config{}),
-		logs: logshare.New(logshare.Config{}),
+		logs: logshare.New(logshare.Config{}), took: newStoreTimes(),
 	}
 	if err := n.open(ctx, before); err != nil {
 		return nil, errors.Join(err, n.abandon())
@@ -191,8 +194,9 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 		}
 	}
 	tasks := dispatch.Config{
-		Store: n.store, Holder: holder, Secret: n.store.Secret(), Clock: n.clock, Beat: n.conf.Beat,
-		OfferFor: n.conf.offerFor, Log: n.log, Working: n.rounds.Working,
+		Store: timedStore{n.store, n.took}, Holder: holder, Secret: n.store.Secret(),
+		Clock: n.clock, Beat: n.conf.Beat, OfferFor: n.conf.offerFor,
+		Log: n.log, Working: n.rounds.Working,
 	}
 	if !n.alone() {
 		tasks.Reach, tasks.Judges = n.rounds.Reach, n.rounds.Judges

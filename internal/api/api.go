@@ -82,6 +82,8 @@ type Config struct {
 	// Metrics is where the API registers its metrics, and what /metrics shows. Default: a registry
 	// of its own.
 	Metrics *prometheus.Registry
+	// Collectors are registered there, too. Default: none.
+	Collectors []prometheus.Collector
 	// Log is where faults of the server go. Default: nowhere. It never sees a token.
 	Log *slog.Logger
 	// Tell is told of each change that a caller made. It must not wait. Default: nobody is.

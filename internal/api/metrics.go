@@ -68,7 +68,7 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 	})
 	info.Set(1)
 	var wrong []error
-	for _, c := range []prometheus.Collector{
+	for _, c := range append([]prometheus.Collector{
 		m.answered, m.took, m.under, m.logDropped, m.refused, info,
 		&queueCollector{collected: collected[seenTasks]{"queues", seen.tasks.Value}},
 		&groupCollector{collected[seenCluster]{"groups", seen.cluster.Value}},
@@ -105,7 +105,7 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 			Name: "rota_retention_lag_seconds",
 			Help: "How long the tasks that this node deleted last were kept beyond their queue's retention; 0 when none were left to delete, or another node deletes.",
 		}, func() float64 { return conf.Retention().Lag.Seconds() }),
-	} {
+	}, conf.Collectors...) {
 		var there prometheus.AlreadyRegisteredError
 		if err := conf.Metrics.Register(c); err != nil && !errors.As(err, &there) {
 			wrong = append(wrong, err)
