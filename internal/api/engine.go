@@ -69,7 +69,7 @@ type Views interface {
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
 	// Minutes says what happened in each queue minute by minute, from a minute since 1970 on, by
 	// the store's clock, in no order.
-	Minutes(ctx context.Context, from int64) ([]history.QueueMinute, error)
+	Minutes(ctx context.Context, from, whole int64) ([]history.QueueMinute, error)
 }
 
 // Queues configures.

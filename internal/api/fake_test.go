@@ -358,7 +358,9 @@ func (f *fake) Counts(_ context.Context, queues ...string) ([]store.QueueCounts,
 }
 
 // Minutes tells of one minute, which is among those that are asked for first.
-func (f *fake) Minutes(_ context.Context, from int64) (list []history.QueueMinute, _ error) {
+func (f *fake) Minutes(
+	_ context.Context, from, whole int64,
+) (list []history.QueueMinute, _ error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.minute == 0 {
@@ -373,7 +375,7 @@ func (f *fake) Minutes(_ context.Context, from int64) (list []history.QueueMinut
 				Lost: 3 * n,
 			}
 			for range 57 * min(n, 3) {
-				m.Wait.Add(3000)
+				m.Waited.Add(3000)
 				m.Run.Add(250_000)
 			}
 			list = append(list, m)
@@ -436,6 +438,8 @@ func (f *fake) DeleteQueue(_ context.Context, name string, force bool) error {
 }
 
 func (f *fake) Workers(_ context.Context, here bool) ([]task.Worker, []string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if here {
 		return slices.Clone(f.workers), nil, f.err
 	}

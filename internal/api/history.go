@@ -68,14 +68,14 @@ func (a *API) history(
 			return nil, err
 		}
 	}
+	const each = 400 // bytes of a period, about
+	if n := each * (q.To - q.From) / q.Step.Microseconds(); n > smallAnswer &&
+		!a.keep(ctx, in.w, n, a.large.limit/4, patience) {
+		return nil, busy("too many large answers are under way")
+	}
 	periods, err := a.conf.History.History(ctx, q)
 	if err != nil {
 		return nil, err
-	}
-	const each = 400 // bytes of a period, about
-	if n := int64(each * len(periods)); n > smallAnswer &&
-		!a.keep(ctx, in.w, n, a.large.limit/4, patience) {
-		return nil, busy("too many large answers are under way")
 	}
 	var out struct {
 		Body struct {
@@ -112,7 +112,7 @@ func (in *historyIn) question(now time.Time) (history.Question, error) {
 	}{
 		{history.ErrSeries, "query.queue"}, {history.ErrRange, "query.from"},
 		{history.ErrStep, "query.step"}, {history.ErrPeriods, "query.step"},
-		{history.ErrMinutes, "query.step"},
+		{history.ErrMinutes, "query.step"}, {history.ErrKept, "query.from"},
 	} {
 		if errors.Is(err, x.cause) {
 			return q, wrong(x.location, "%s", err)

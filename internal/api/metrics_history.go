@@ -43,14 +43,14 @@ func collectHistory(ch chan<- prometheus.Metric, queue string, r *history.Record
 	for _, h := range []struct {
 		desc *prometheus.Desc
 		of   *history.Histogram
-	}{{waitDesc, &r.Wait}, {runDesc, &r.Run}} {
+	}{{waitDesc, &r.Waited}, {runDesc, &r.Run}} {
 		if n := h.of.Count(); n > 0 {
 			sum, within := h.of.Within(seconds(durationBounds))
 			buckets := make(map[float64]uint64, len(within))
 			for i, n := range within {
 				buckets[durationBounds[i]] = uint64(n)
 			}
-			ch <- prometheus.MustNewConstHistogram(h.desc, uint64(n), sum.Seconds(), buckets, queue)
+			ch <- prometheus.MustNewConstHistogram(h.desc, uint64(n), sum, buckets, queue)
 		}
 	}
 }

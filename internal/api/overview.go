@@ -148,7 +148,7 @@ func (v *overviews) askTasks(ctx context.Context) (s seenTasks, err error) {
 	v.counting.Lock()
 	defer v.counting.Unlock()
 	minute := now.Unix() / 60
-	minutes, err := v.conf.Engine.Minutes(ctx, v.sums.From(minute))
+	minutes, err := v.conf.Engine.Minutes(ctx, v.sums.From(minute), v.sums.Whole(minute))
 	if err != nil {
 		return s, err
 	}

@@ -63,7 +63,7 @@ Of --stage, submitted are the tasks that came into the stage, and done those tha
 			if stage != "" {
 				what = "stage " + term.OneLine(stage)
 			}
-			return a.standText(&q) + "\n" + historyText(what, periods, step, time.Local)
+			return a.standText(&q) + "\n" + historyText(what, periods, step, now.In(time.Local))
 		})
 	})
 }
@@ -171,13 +171,16 @@ func historyRows() []row {
 
 // historyText draws periods.
 func historyText(
-	what string, periods []view.Period, step time.Duration, zone *time.Location,
+	what string, periods []view.Period, step time.Duration, now time.Time,
 ) string {
 	var b strings.Builder
 	if len(periods) == 0 {
 		return ""
 	}
-	first, last := periods[0].At.In(zone), periods[len(periods)-1].At.Add(step).In(zone)
+	first, last := periods[0].At.In(now.Location()), periods[len(periods)-1].At.Add(step)
+	if last = last.In(now.Location()); last.After(now) { // the last column goes on
+		last = now
+	}
 	form := "15:04"
 	if last.Sub(first) >= 24*time.Hour {
 		form = "Jan 2 15:04"
@@ -187,11 +190,7 @@ func historyText(
 		text := fmt.Sprintf("%s %-*s  %12s  %10s", name, len(periods), drawn, total, most)
 		b.WriteString(strings.TrimRight(text, " ") + "\n")
 	}
-	span := first.Format(form) + " to " + last.Format(form)
-	if len(span) > len(periods) {
-		span = ""
-	}
-	line("", span, "in all, last", "most")
+	line("", "", "in all", "most")
 	some := false
 	for _, r := range historyRows() {
 		numbers := make([]float64, len(periods))
@@ -207,8 +206,12 @@ func historyText(
 			}
 		}
 		some = some || most > 0
+		all := r.write(total)
+		if r.gauge {
+			all = "last " + all
+		}
 		if most > 0 || !r.rare {
-			line(r.name, term.Spark(numbers), r.write(total), r.write(most))
+			line(r.name, term.Spark(numbers), all, r.write(most))
 		}
 	}
 	if !some {
@@ -220,9 +223,12 @@ func historyText(
 	return b.String()
 }
 
-// whole writes a duration of whole minutes without its zeros: 5m, 2h, 30h.
+// whole writes a duration of whole minutes without its zeros: 5m, 2h, 30h, 4d.
 func whole(d time.Duration) string {
-	if d%time.Hour == 0 {
+	switch {
+	case d%(24*time.Hour) == 0:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	case d%time.Hour == 0:
 		return fmt.Sprintf("%dh", d/time.Hour)
 	}
 	return strings.TrimSuffix(d.String(), "0s")

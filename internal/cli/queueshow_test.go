@@ -37,8 +37,8 @@ func TestHistoryIsDrawn(t *testing.T) {
 	for i := range periods {
 		periods[i].At = view.Time{Time: noon.Add(time.Duration(i) * 5 * time.Minute)}
 	}
-	if got, want := historyText("queue mail", periods, 5*time.Minute, time.UTC),
-		"Nothing was done in queue mail from 12:00 to 13:40.\n"; got != want {
+	if got, want := historyText("queue mail", periods, 5*time.Minute, noon.Add(98*time.Minute)),
+		"Nothing was done in queue mail from 12:00 to 13:38.\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	ready := []int64{1500, 12, 0}
@@ -48,16 +48,16 @@ func TestHistoryIsDrawn(t *testing.T) {
 		p.Ready = &ready[i]
 		p.Wait = &view.Percentiles{P95: view.Duration(1234567 * time.Duration(i+1))}
 	}
-	got := ansi.Strip(historyText("queue mail", periods, 5*time.Minute, time.UTC))
+	got := ansi.Strip(historyText("queue mail", periods, 5*time.Minute, noon.Add(98*time.Minute)))
 	want := `
-           12:00 to 13:40        in all, last        most
+                                       in all        most
 submitted     ▃▆█                       6,000       3,000
 started       ███                          24           8
 done          ███                          21           7
 dead            █                           1           1
-ready         █▁                            0       1,500
-wait p95      ▃▆█                       3.7ms       3.7ms
-a column is 5m, from 12:00 to 13:40
+ready         █▁                       last 0       1,500
+wait p95      ▃▆█                  last 3.7ms       3.7ms
+a column is 5m, from 12:00 to 13:38
 `
 	if got != strings.TrimPrefix(want, "\n") {
 		t.Errorf("got\n%s\nwant%s", got, want)

@@ -78,7 +78,11 @@ zone.`,
 				now := a.Now()
 				for _, s := range list {
 					zone := zoneOf(s.Zone)
-					t.Add(s.Name, scheduleState(&s), term.ShortIn(s.Next, now, zone),
+					next := term.ShortIn(s.Next, now, zone)
+					if s.Paused { // it is due when it goes on
+						next = "-"
+					}
+					t.Add(s.Name, scheduleState(&s), next,
 						term.ShortIn(s.Last, now, zone), endedText(s.LastOutcome),
 						term.OneLine(dueText(&s)), s.Zone, s.Queue, s.Owner)
 				}

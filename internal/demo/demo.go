@@ -189,7 +189,8 @@ func lookFurther(rota, store string) string {
   %[1]s submit greet --context '"hello"' --wait
 `, rota)
 	}
-	return fmt.Sprintf(`Ask it from another terminal while it stays; later, serve the same store again:
+	return fmt.Sprintf(`Ask it from another terminal, with --server and the console's address while it stays, or
+later, when the same store is served again:
 
   %[1]s serve --store %[2]s
   %[1]s queue ls

@@ -179,8 +179,10 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 }
 
 // Minutes says what happened in each queue minute by minute, from a minute on.
-func (d *Dispatcher) Minutes(ctx context.Context, from int64) ([]history.QueueMinute, error) {
-	list, err := d.store.Minutes(ctx, from)
+func (d *Dispatcher) Minutes(
+	ctx context.Context, from, whole int64,
+) ([]history.QueueMinute, error) {
+	list, err := d.store.Minutes(ctx, from, whole)
 	d.note(err)
 	return list, err
 }

@@ -11,6 +11,7 @@ type Question struct {
 	Series
 	From, To int64
 	Step     time.Duration
+	Now      int64 // when it was asked: nothing is known of later; 0 = not said
 }
 
 // MostPeriods is how many periods one answer has at most.
@@ -22,6 +23,7 @@ var (
 	ErrRange   = errors.New("from must be before to")
 	ErrPeriods = errors.New("that is more than 1,500 periods: ask for a longer step or a shorter time")
 	ErrMinutes = errors.New("minutes are not kept for so long: the step must be whole hours")
+	ErrKept    = errors.New("that is before what is kept: hours are, for 90 days")
 	ErrSeries  = errors.New("a worker's history is not told apart by queues and stages, and a stage is one of a queue")
 )
 
@@ -30,7 +32,7 @@ var (
 func NewQuestion(
 	s Series, from, to time.Time, step time.Duration, kept Kept, now time.Time,
 ) (Question, error) {
-	q := Question{Series: s, Step: step}
+	q := Question{Series: s, Step: step, Now: now.UnixMicro()}
 	if s.Worker != "" && s.Queue != "" || s.Stage != "" && s.Queue == "" {
 		return q, ErrSeries
 	}
@@ -49,6 +51,9 @@ func NewQuestion(
 	if q.Minutes() == Minute && now.Sub(from) > kept.Minutes+step {
 		return q, ErrMinutes
 	}
+	if now.Sub(from) > kept.Hours+step {
+		return q, ErrKept
+	}
 	return q, nil
 }
 
@@ -64,7 +69,11 @@ func (q *Question) Minutes() int {
 // Rows are the rows that the answer is made of: those with At from the first up to before the last.
 func (q *Question) Rows() (from, to int64) {
 	width := time.Minute.Microseconds() * int64(q.Minutes())
-	return q.From / width, q.To / width
+	from, to = q.From/width, q.To/width
+	if q.Now > 0 { // clocks differ
+		to = min(to, (q.Now+time.Hour.Microseconds())/width+1)
+	}
+	return from, max(from, to)
 }
 
 // Period is what happened in a step from At on, in microseconds since 1970.

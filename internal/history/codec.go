@@ -56,7 +56,18 @@ func (r *Record) encode(b []byte) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(r.Ready))
 	b = binary.AppendUvarint(b, uint64(r.Running))
-	return r.Run.encode(r.Wait.encode(b))
+	return r.Waited.encode(r.Run.encode(r.Wait.encode(b)))
+}
+
+// Onto is what body, which Encode wrote, and the record are together; the record itself stays as
+// it is. Of a body that makes no sense it is the record alone, with an error that says why.
+func (r *Record) Onto(body []byte) (*Record, error) {
+	all, err := Decode(body)
+	if err != nil {
+		return r, err
+	}
+	all.Merge(r)
+	return all, nil
 }
 
 // errCut is what is wrong with a body that ends too soon, or says what can't be.
@@ -124,6 +135,7 @@ func (r *reader) record(into *Record) {
 	into.Running = int64(r.uint())
 	r.histogram(&into.Wait)
 	r.histogram(&into.Run)
+	r.histogram(&into.Waited)
 }
 
 func (r *reader) histogram(h *Histogram) {

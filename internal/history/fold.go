@@ -106,6 +106,22 @@ func (f *Fold) merge(at int64, s Series, r *Record) {
 	}
 }
 
+// How long to rest between folds.
+const (
+	foldEvery = 5 * time.Second // at least
+	foldRest  = 30              // times as long as a fold took
+	foldLast  = time.Minute     // at most
+)
+
+// Rest is how long to rest after a fold that took so long: most of the time, so that others are not
+// in its way; but when it left something, only as long as it took.
+func Rest(took time.Duration, left bool) time.Duration {
+	if left {
+		return min(took, foldLast)
+	}
+	return min(max(foldEvery, foldRest*took), foldLast)
+}
+
 // Samples notes how many tasks of each queue are ready and running now, and how many of all. Of a
 // queue that has none it is noted once, after one in which it had some: a store in which nothing
 // happens writes nothing. had are the queues that had some the last time; it answers those that
@@ -153,48 +169,73 @@ func (f *Fold) Rows() iter.Seq2[Key, *Record] {
 	}
 }
 
-// Bounds on the rows of a minute, and of an hour: names come from callers, who may invent any
-// number of them. What has no room is in the sums of its queue and of the store all the same.
+// Bounds on the rows of a minute, and of an hour. Names of stages and workers come from callers,
+// who may invent any number of them, and leave no trace of them but here; those of queues do, too,
+// and have room of their own. What has no room is in the sums all the same: a stage in its queue's,
+// a queue and a worker in the store's.
 const (
-	MostRows   = 20_000 // of all series
+	MostQueues = 20_000 // rows of queues
+	MostOthers = 20_000 // rows of stages and workers
 	MostStages = 100    // of one queue
 )
 
-// Room keeps count of the rows of each time, and of those of the stages of each queue in it, from
-// when one of them has to be made. The zero value has counted nothing; it is good for one
-// transaction.
-type Room struct{ rows map[Key]int64 }
+// Kind tells apart what has room of its own.
+type Kind int
+
+// Kinds of rows that are counted.
+const (
+	OfQueues Kind = iota // of all queues as a whole
+	OfOthers             // of all stages and workers
+	OfStages             // of the stages of one queue
+)
+
+// Counted names rows of one time that are counted together; Queue is set where they are OfStages.
+type Counted struct {
+	Minutes int
+	At      int64
+	Kind    Kind
+	Queue   string
+}
+
+// Counts are with which rows a row shares its room; with none, the one of the store as a whole.
+func (k Key) Counts() []Counted {
+	switch {
+	case k.Series == (Series{}):
+		return nil
+	case k.Stage != "":
+		return []Counted{
+			{k.Minutes, k.At, OfOthers, ""}, {k.Minutes, k.At, OfStages, k.Queue},
+		}
+	case k.Worker != "":
+		return []Counted{{k.Minutes, k.At, OfOthers, ""}}
+	}
+	return []Counted{{k.Minutes, k.At, OfQueues, ""}}
+}
+
+// Room keeps count of rows, from when one of them has to be made. The zero value has counted
+// nothing; it is good for one transaction.
+type Room struct{ rows map[Counted]int64 }
 
 // Take tells whether a row fits that is not there yet, and counts it if it does. rows counts those
-// that are there: of a time, or with a queue those of its stages.
-func (r *Room) Take(
-	k Key, rows func(minutes int, at int64, queue string) (int64, error),
-) (bool, error) {
+// that are there.
+func (r *Room) Take(k Key, rows func(Counted) (int64, error)) (bool, error) {
 	if r.rows == nil {
-		r.rows = map[Key]int64{}
-	}
-	counted := []Key{{k.Minutes, k.At, Series{}}}
-	if k.Stage != "" {
-		counted = append(counted, Key{k.Minutes, k.At, Series{Queue: k.Queue}})
+		r.rows = map[Counted]int64{}
 	}
 	fits := true
-	for _, c := range counted {
+	for _, c := range k.Counts() {
 		n, known := r.rows[c]
 		if !known {
 			var err error
-			if n, err = rows(c.Minutes, c.At, c.Queue); err != nil {
+			if n, err = rows(c); err != nil {
 				return false, err
 			}
 			r.rows[c] = n
 		}
-		most := int64(MostRows)
-		if c.Queue != "" {
-			most = MostStages
-		}
-		fits = fits && n < most
+		fits = fits && n < [...]int64{MostQueues, MostOthers, MostStages}[c.Kind]
 	}
-	if fits = fits || k.Series == (Series{}); fits {
-		for _, c := range counted {
+	if fits {
+		for _, c := range k.Counts() {
 			r.rows[c]++
 		}
 	}

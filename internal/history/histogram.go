@@ -119,23 +119,23 @@ func (h *Histogram) Quantile(q float64) (d time.Duration, known bool) {
 	return 0, false
 }
 
-// Within is the sum of all durations, and how many do not exceed each of some bounds, which are
-// sorted; both to within a 32nd.
-func (h *Histogram) Within(bounds []time.Duration) (sum time.Duration, within []int64) {
+// Within is the sum of all durations in seconds, and how many do not exceed each of some bounds,
+// which are sorted; both to within a 32nd. (A time.Duration holds the sum of some million.)
+func (h *Histogram) Within(bounds []time.Duration) (seconds float64, within []int64) {
 	within = make([]int64, len(bounds))
-	micros, n, at := int64(0), int64(0), 0
+	n, at := int64(0), 0
 	for _, b := range h.bars {
 		d := middle(b.bucket)
 		for ; at < len(bounds) && d > bounds[at].Microseconds(); at++ {
 			within[at] = n
 		}
 		n += b.n
-		micros += d * b.n
+		seconds += float64(d) / 1e6 * float64(b.n)
 	}
 	for ; at < len(bounds); at++ {
 		within[at] = n
 	}
-	return time.Duration(micros) * time.Microsecond, within
+	return seconds, within
 }
 
 // encode appends the buckets and their counts.

@@ -58,7 +58,7 @@ func TestWithinCountsWhatDoesNotExceedABound(t *testing.T) {
 			sum += d
 		}
 		got, within := h.Within(bounds)
-		if off := got.Microseconds() - sum; off > sum/32+1 || -off > sum/32+1 {
+		if off := int64(got*1e6) - sum; off > sum/32+1 || -off > sum/32+1 {
 			t.Fatalf("the sum of %v: %v", list, got)
 		}
 		for i, m := range micros {
@@ -76,6 +76,18 @@ func TestWithinCountsWhatDoesNotExceedABound(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The sum of many long durations is more than a time.Duration holds.
+func TestSumsOfMillionsDoNotOverflow(t *testing.T) {
+	var h Histogram
+	h.Add(time.Hour.Microseconds())
+	for range 24 { // 16 million hours
+		h.Merge(&h)
+	}
+	if got, _ := h.Within(nil); got < 1<<24*3600*0.96 || got > 1<<24*3600*1.04 {
+		t.Errorf("%d hours are %v s", h.Count(), got)
+	}
 }
 
 // within tells whether a number is another one to within a 32nd of that.
@@ -209,6 +221,40 @@ func TestFoldKeepsWhatIsKept(t *testing.T) {
 	}
 }
 
+func TestFoldsRestLessWhenTheyAreBehind(t *testing.T) {
+	for _, x := range []struct {
+		took time.Duration
+		left bool
+		want time.Duration
+	}{
+		{time.Millisecond, false, foldEvery}, {time.Second, false, 30 * time.Second},
+		{time.Hour, false, foldLast}, {time.Second, true, time.Second}, {time.Hour, true, foldLast},
+	} {
+		if got := Rest(x.took, x.left); got != x.want {
+			t.Errorf("after %v, left %v: %v, want %v", x.took, x.left, got, x.want)
+		}
+	}
+}
+
+// A row that makes no sense is begun anew, with what is to be added to it.
+func TestABadRowIsBegunAnew(t *testing.T) {
+	var r Record
+	r.Done = 2
+	r.Run.Add(7)
+	for body, want := range map[string]string{
+		string(r.Encode()): "done 4, run 2: 7µs..7µs", "": "done 2, run 1: 7µs..7µs",
+		"\x02what a later version wrote": "done 2, run 1: 7µs..7µs",
+	} {
+		got, err := r.Onto([]byte(body))
+		if got.String() != want || (err == nil) != (body == string(r.Encode())) {
+			t.Errorf("onto %q: %v, %v", body, got, err)
+		}
+	}
+	if r.Done != 2 {
+		t.Errorf("the record itself is %v now", &r)
+	}
+}
+
 // A queue that has no tasks any more is noted once; a store without any is not.
 func TestSamplesNoteWhatThereIs(t *testing.T) {
 	queue := func(name string, ready, running int64) store.QueueCounts {
@@ -246,35 +292,36 @@ func TestSamplesNoteWhatThereIs(t *testing.T) {
 	}
 }
 
-// A minute has room for so many rows and for so many stages of a queue, and always for the store.
+// Stages and workers that callers invent leave room for queues, and there is always room for the
+// store as a whole.
 func TestRoomIsForSoManyRows(t *testing.T) {
-	stand := int64(0)
-	rows := func(_ int, _ int64, queue string) (int64, error) {
-		if queue != "" {
-			return MostStages - 1, nil
+	var stand map[Kind]int64
+	rows := func(c Counted) (int64, error) { return stand[c.Kind], nil }
+	queue := func(stage string) Series { return Series{Queue: "q", Stage: stage} }
+	worker := Series{Worker: "w"}
+	for _, x := range []struct {
+		what  string
+		stand map[Kind]int64
+		take  []Series
+		want  []bool
+	}{
+		{"one more stage fits", map[Kind]int64{OfStages: MostStages - 1},
+			[]Series{queue("s"), queue("t"), queue(""), worker}, []bool{true, false, true, true}},
+		{"workers have taken all", map[Kind]int64{OfOthers: MostOthers},
+			[]Series{worker, queue("s"), queue(""), {}}, []bool{false, false, true, true}},
+		{"one more queue fits", map[Kind]int64{OfQueues: MostQueues - 1},
+			[]Series{queue(""), {Queue: "p"}, worker, {}}, []bool{true, false, true, true}},
+	} {
+		var r Room
+		stand = x.stand
+		for i, s := range x.take {
+			if fits, err := r.Take(Key{Minute, 1, s}, rows); err != nil || fits != x.want[i] {
+				t.Errorf("%s: %+v fits: %v, %v", x.what, s, fits, err)
+			}
 		}
-		return stand, nil
-	}
-	var r Room
-	take := func(s Series) bool {
-		fits, err := r.Take(Key{Minute, 1, s}, rows)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fits
-	}
-	stage := func(name string) Series { return Series{Queue: "q", Stage: name} }
-	if !take(stage("one more")) || take(stage("too many")) || !take(Series{Queue: "q"}) ||
-		!take(Series{Worker: "w"}) {
-		t.Error("a queue has room for one more stage, and the minute for others")
-	}
-	r, stand = Room{}, MostRows-1
-	if !take(Series{Queue: "q"}) || take(Series{Worker: "w"}) || take(stage("s")) ||
-		!take(Series{}) {
-		t.Error("a full minute has room for nothing but the whole")
 	}
 	broken := errors.New("broken")
-	if _, err := (&Room{}).Take(Key{}, func(int, int64, string) (int64, error) {
+	if _, err := (&Room{}).Take(Key{Series: worker}, func(Counted) (int64, error) {
 		return 0, broken
 	}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
@@ -296,6 +343,8 @@ func TestQuestionsThatMakeNoSenseAreRefused(t *testing.T) {
 		{Series{}, 26 * time.Hour, 0, time.Minute, ErrPeriods, 0},
 		{Series{}, 25 * time.Hour, 0, 2 * time.Minute, ErrMinutes, 0},
 		{Series{}, 90 * 24 * time.Hour, 0, 2 * time.Hour, nil, 1080},
+		{Series{}, 91 * 24 * time.Hour, 0, 2 * time.Hour, ErrKept, 0},
+		{Series{}, 91 * 24 * time.Hour, 0, 24 * time.Hour, nil, 92},
 		{Series{}, time.Minute, time.Minute, time.Minute, ErrRange, 0},
 		{Series{}, time.Hour, 0, time.Second, ErrStep, 0},
 		{Series{}, time.Hour, 0, 0, ErrStep, 0},
@@ -307,6 +356,18 @@ func TestQuestionsThatMakeNoSenseAreRefused(t *testing.T) {
 		if !errors.Is(err, x.want) || err == nil && len(NewAnswer(q).Periods()) != x.periods {
 			t.Errorf("%+v: %v, %d periods", x, err, len(NewAnswer(q).Periods()))
 		}
+	}
+}
+
+// However far into what is to come a question goes, few rows are looked for.
+func TestRowsToComeAreNotLookedFor(t *testing.T) {
+	q, err := NewQuestion(Series{}, noon.Add(-time.Hour), noon.Add(1400*31*24*time.Hour),
+		31*24*time.Hour, Kept{}.Complete(), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from, to := q.Rows(); to-from > 31*24+3 || len(NewAnswer(q).Periods()) < 1400 {
+		t.Errorf("rows %d to %d, %d periods", from, to, len(NewAnswer(q).Periods()))
 	}
 }
 

@@ -7,10 +7,11 @@ type QueueMinute struct {
 	Record
 }
 
-// Minutes puts together what happened in each queue, minute by minute from one on.
+// Minutes puts together what happened in each queue, minute by minute from one on: the counts, and
+// from the minute whole on the durations, too, which take many times as much memory.
 type Minutes struct {
-	from int64
-	by   map[queueMinute]*QueueMinute
+	from, whole int64
+	by          map[queueMinute]*QueueMinute
 }
 
 type queueMinute struct {
@@ -19,8 +20,8 @@ type queueMinute struct {
 }
 
 // NewMinutes begins with nothing.
-func NewMinutes(from int64) *Minutes {
-	return &Minutes{from: from, by: map[queueMinute]*QueueMinute{}}
+func NewMinutes(from, whole int64) *Minutes {
+	return &Minutes{from: from, whole: whole, by: map[queueMinute]*QueueMinute{}}
 }
 
 // Row takes in the row of a queue's minute.
@@ -44,6 +45,10 @@ func (m *Minutes) add(minute int64, queue string, r *Record) {
 	k := queueMinute{queue, minute}
 	if m.by[k] == nil {
 		m.by[k] = &QueueMinute{Queue: queue, Minute: minute}
+	}
+	if minute < m.whole {
+		m.by[k].Counts.Add(&r.Counts)
+		return
 	}
 	m.by[k].Merge(r)
 }

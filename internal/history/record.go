@@ -40,8 +40,11 @@ func (c *Counts) Add(other *Counts) {
 // Record is what happened in some time.
 type Record struct {
 	Counts
-	Wait Histogram // from when a task might run to when it was handed out
-	Run  Histogram // from the hand-out to the outcome that its worker reported
+	Wait Histogram // from when a task might run to when it was handed out, which was in this time
+	Run  Histogram // from the hand-out to the outcome that its worker reported in this time
+	// Waited are the waits of the hand-outs whose outcome came in this time, for sums that only
+	// grow: Wait of a time that is over grows when a long attempt ends.
+	Waited Histogram
 
 	// Ready and Running are how many tasks there were when somebody last looked; each plus one, 0 =
 	// nobody looked.
@@ -53,6 +56,7 @@ func (r *Record) Merge(other *Record) {
 	r.Counts.Add(&other.Counts)
 	r.Wait.Merge(&other.Wait)
 	r.Run.Merge(&other.Run)
+	r.Waited.Merge(&other.Waited)
 	if other.Ready != 0 {
 		r.Ready = other.Ready
 	}
@@ -128,6 +132,9 @@ func (c *Changes) Settled(queue string, ready int64, s *store.Step) {
 		r.Wait.Add(s.Started - ready)
 	}
 	r = c.of(s.Finished, mine)
+	if s.Started != 0 && ready != 0 {
+		r.Waited.Add(s.Started - ready)
+	}
 	if s.Started != 0 && s.Kind != task.KindLost && s.Kind != task.KindRelease {
 		r.Run.Add(s.Finished - s.Started)
 	}
@@ -152,7 +159,7 @@ func (c *Changes) Settled(queue string, ready int64, s *store.Step) {
 	}
 }
 
-// String says what is not zero, for tests and logs.
+// String says what is not zero, for tests and logs; Waited only where it is not as Wait.
 func (r *Record) String() string {
 	var words []string
 	for i, n := range r.fields() {
@@ -160,14 +167,12 @@ func (r *Record) String() string {
 			words = append(words, fmt.Sprintf("%s %d", names[i], *n))
 		}
 	}
-	for _, h := range []struct {
-		name string
-		*Histogram
-	}{{"wait", &r.Wait}, {"run", &r.Run}} {
-		if n := h.Count(); n != 0 {
-			half, _ := h.Quantile(0.5)
-			all, _ := h.Quantile(1)
-			words = append(words, fmt.Sprintf("%s %d: %v..%v", h.name, n, short(half), short(all)))
+	wait, waited := r.Wait.short(), r.Waited.short()
+	for _, h := range [...]struct{ name, text string }{
+		{"wait", wait}, {"run", r.Run.short()}, {"waited", waited},
+	} {
+		if h.text != "" && (h.name != "waited" || waited != wait) {
+			words = append(words, h.name+" "+h.text)
 		}
 	}
 	if r.Ready+r.Running != 0 {
@@ -179,6 +184,16 @@ func (r *Record) String() string {
 // names are those of the fields, in their order.
 var names = [...]string{"submitted", "entered", "started", "done", "passed", "retried", "dead",
 	"cancelled", "lost"}
+
+// short is how many durations there are, the median and the longest; "" = none.
+func (h *Histogram) short() string {
+	half, some := h.Quantile(0.5)
+	if !some {
+		return ""
+	}
+	all, _ := h.Quantile(1)
+	return fmt.Sprintf("%d: %v..%v", h.Count(), short(half), short(all))
+}
 
 // short keeps two digits of a duration.
 func short(d time.Duration) time.Duration {

@@ -44,6 +44,15 @@ func (t *Sums) From(now int64) int64 {
 	return t.next
 }
 
+// Whole is the minute from which on Add wants waits and runs, too. Sums that begin have those of the
+// last minutes only: those of an hour of many queues take much memory.
+func (t *Sums) Whole(now int64) int64 {
+	if from := t.From(now); t != nil && from == t.next {
+		return from
+	}
+	return now - unsettle
+}
+
 // Add is the sums with what the store said of all minutes since From(now). Queues that are not
 // among those that there are give their sums to those that are no more. Sums that nobody asked
 // for during an hour begin anew.

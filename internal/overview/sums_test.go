@@ -6,6 +6,7 @@ import (
 
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
 )
 
@@ -92,6 +93,41 @@ func TestTotalsNeverShrink(t *testing.T) {
 	}
 	if got := sums.totals(func(q string) bool { return q == "a" }); got.Done != 8 {
 		t.Errorf("of a: %+v", got)
+	}
+}
+
+// An attempt of ten minutes has its wait in the sums, though it began in a minute that is read no
+// more.
+func TestSumsHaveTheWaitsOfLongAttempts(t *testing.T) {
+	const tasks = 60
+	ms := map[int64]history.QueueMinute{}
+	var sums *Sums
+	for at := int64(1000); at < 1000+tasks; at++ {
+		began := (at - 10) * 60e6
+		var c history.Changes
+		c.Settled("a", began-5e6, &store.Step{
+			Kind: task.KindDone, Base: store.Final, Started: began, Finished: at * 60e6,
+		})
+		told := history.NewMinutes(0, 0)
+		if err := told.Changes(c.Encode()); err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range told.List() {
+			m := ms[q.Minute]
+			m.Queue, m.Minute = "a", q.Minute
+			m.Merge(&q.Record)
+			ms[q.Minute] = m
+		}
+		var read []history.QueueMinute
+		for minute, m := range ms {
+			if minute >= sums.From(at) {
+				read = append(read, m)
+			}
+		}
+		sums = sums.Add(at, read, counted("a"))
+	}
+	if r := sums.Of("a"); r.Done != tasks || r.Waited.Count() != tasks || r.Run.Count() != tasks {
+		t.Errorf("%d tasks: %v", tasks, r)
 	}
 }
 

@@ -170,7 +170,8 @@ func (m *Model) houseNow() []string {
 		}
 	}
 	w := o.Workers
-	workers := besides(besides(term.Count(w.Active), w.Draining, "draining"), w.Silent, "silent")
+	workers := besides(besides(term.Count(w.Active+w.Draining+w.Silent), w.Draining, "draining"),
+		w.Silent, "silent")
 	parts := []string{
 		tile("nodes", besides(term.Count(working), gone, "gone"), if0(gone)),
 		tile("workers", workers, if0(w.Silent)),

@@ -3,18 +3,15 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"time"
+	"log/slog"
 
 	"github.com/rotahq/rota/internal/history"
 )
 
 const (
-	// foldEvery is the least time between folds. What came since then is added up anew with each
-	// answer: within a minute it may be manyChanges.
-	foldEvery   = 5 * time.Second
+	// manyChanges are added up within seconds, fewer within a minute: until then they are added up
+	// anew with each answer.
 	manyChanges = 1000
-	// foldRest is how many times as long as a fold took the next one waits at least.
-	foldRest = 30
 	// changesOnce is how many changes one transaction of the fold adds up, and foldOnce how many
 	// such transactions one call does.
 	changesOnce, foldOnce = 5000, 20
@@ -39,12 +36,16 @@ FROM unnest($1::int[], $2::bigint[], $3::text[], $4::text[], $5::text[])
 JOIN rota.history h ON h.minutes = k.minutes AND h.at = k.at AND h.worker = k.worker
   AND h.queue = k.queue AND h.stage = k.stage`
 
-	// countHistory counts the rows of times, and those of the stages of queues in them.
-	countHistory = `SELECT k.minutes, k.at, k.queue, CASE WHEN k.queue = '' THEN (
-    SELECT count(*) FROM rota.history h WHERE h.minutes = k.minutes AND h.at = k.at)
+	// countHistory counts rows of times: of queues, of stages and workers, or of the stages of a
+	// queue; see history.Kind.
+	countHistory = `SELECT k.minutes, k.at, k.kind, k.queue, CASE k.kind
+  WHEN 0 THEN (SELECT count(*) FROM rota.history h WHERE h.minutes = k.minutes AND h.at = k.at
+    AND h.worker = '' AND h.queue > '' AND h.stage = '')
+  WHEN 1 THEN (SELECT count(*) FROM rota.history h WHERE h.minutes = k.minutes AND h.at = k.at
+    AND (h.worker > '' OR h.stage > ''))
   ELSE (SELECT count(*) FROM rota.history h WHERE h.minutes = k.minutes AND h.at = k.at
     AND h.worker = '' AND h.queue = k.queue AND h.stage > '') END
-FROM (SELECT DISTINCT * FROM unnest($1::int[], $2::bigint[], $3::text[]) n (minutes, at, queue)) k`
+FROM unnest($1::int[], $2::bigint[], $3::int[], $4::text[]) k (minutes, at, kind, queue)`
 
 	putHistory = `INSERT INTO rota.history AS h (minutes, at, worker, queue, stage, body)
 SELECT * FROM unnest($1::int[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bytea[])
@@ -67,9 +68,9 @@ WHERE minutes = 1 AND at >= $1 AND worker = '' AND queue > '' AND stage = ''
 UNION ALL SELECT -1, '', body FROM rota.history_change`
 )
 
-// fold adds what transactions changed to the rows of the history. What is in the way of one of
-// them is said in the log, and that one is left out; nothing else depends on the history.
-func (s *Store) fold(ctx context.Context, now int64) error {
+// fold adds what transactions changed to the rows of the history, and says whether it left some.
+// What is in the way of one of them is said in the log, and that one is left out.
+func (s *Store) fold(ctx context.Context, now int64) (left bool, err error) {
 	for range foldOnce {
 		n := 0
 		err := s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -95,13 +96,13 @@ func (s *Store) fold(ctx context.Context, now int64) error {
 			if err != nil || n == 0 {
 				return err
 			}
-			return t.addToHistory(ctx, f)
+			return t.addToHistory(ctx, s.conf.Log, f)
 		})
 		if err != nil || n < changesOnce {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // manyChanges tells whether there is so much that is not added up yet that it should be.
@@ -124,15 +125,19 @@ func (s *Store) sample(ctx context.Context, now int64) error {
 	if !some {
 		return nil
 	}
-	s.pruner.sampled = have
-	return s.write(ctx, func(ctx context.Context, t *tx) error {
-		mine := false
+	mine := false
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		mine = false
 		err := t.run(ctx, ask(tryFold, func(r row) error { return r.Scan(&mine) }, int64(foldLock)))
 		if err != nil || !mine {
 			return err
 		}
-		return t.addToHistory(ctx, f)
+		return t.addToHistory(ctx, s.conf.Log, f)
 	})
+	if err == nil && mine {
+		s.pruner.sampled = have
+	}
+	return err
 }
 
 // historyColumns are keys of rows on their way to a statement.
@@ -156,20 +161,22 @@ func (c *historyColumns) args() []any {
 
 // addToHistory adds what was added up to the rows that are there, or makes them, if there is room,
 // and ends the transaction. Who calls it has the fold's lock.
-func (t *tx) addToHistory(ctx context.Context, f *history.Fold) error {
+func (t *tx) addToHistory(
+	ctx context.Context, log *slog.Logger, f *history.Fold,
+) error {
 	var all historyColumns
 	var keys []history.Key
 	for k := range f.Rows() {
 		all.add(k)
 		keys = append(keys, k)
 	}
-	stand := make(map[history.Key]*history.Record, len(keys))
+	stand := make(map[history.Key][]byte, len(keys))
 	err := t.run(ctx, ask(historyRows, func(r row) error {
 		var i int
 		var body []byte
 		err := r.Scan(&i, &body)
 		if err == nil {
-			stand[keys[i-1]], err = history.Decode(body)
+			stand[keys[i-1]] = body
 		}
 		return err
 	}, all.args()...))
@@ -184,9 +191,10 @@ func (t *tx) addToHistory(ctx context.Context, f *history.Fold) error {
 	var put historyColumns
 	var bodies [][]byte
 	for k, r := range f.Rows() {
-		if old := stand[k]; old != nil {
-			old.Merge(r)
-			r = old
+		if body := stand[k]; body != nil {
+			if r, err = r.Onto(body); err != nil {
+				log.Warn("a row of the history begins anew", "row", k, "error", err)
+			}
 		} else if fits, _ := room.Take(k, counts.of); !fits {
 			continue
 		}
@@ -196,46 +204,44 @@ func (t *tx) addToHistory(ctx context.Context, f *history.Fold) error {
 	return t.finish(ctx, tell(putHistory, append(put.args(), bodies)...))
 }
 
-// historyCounts are how many rows there are of a time, or of the stages of a queue in it.
-type historyCounts map[history.Key]int64
+// historyCounts are how many rows there are.
+type historyCounts map[history.Counted]int64
 
-func (c historyCounts) of(minutes int, at int64, queue string) (int64, error) {
-	return c[history.Key{Minutes: minutes, At: at, Series: history.Series{Queue: queue}}], nil
-}
+func (c historyCounts) of(k history.Counted) (int64, error) { return c[k], nil }
 
 // countHistory counts what is to be known of the rows that have to be made.
 func (t *tx) countHistory(
-	ctx context.Context, keys []history.Key, stand map[history.Key]*history.Record,
+	ctx context.Context, keys []history.Key, stand map[history.Key][]byte,
 ) (historyCounts, error) {
 	counts := historyCounts{}
-	var of historyColumns
-	note := func(k history.Key) {
-		if _, known := counts[k]; !known {
-			counts[k] = 0
-			of.add(k)
-		}
-	}
+	var minutes, kinds []int32
+	var ats []int64
+	var queues []string
 	for _, k := range keys {
 		if stand[k] != nil {
 			continue
 		}
-		note(history.Key{Minutes: k.Minutes, At: k.At})
-		if k.Stage != "" {
-			note(history.Key{
-				Minutes: k.Minutes, At: k.At, Series: history.Series{Queue: k.Queue},
-			})
+		for _, c := range k.Counts() {
+			if _, known := counts[c]; known {
+				continue
+			}
+			counts[c] = 0
+			minutes = append(minutes, int32(c.Minutes))
+			ats = append(ats, c.At)
+			kinds = append(kinds, int32(c.Kind))
+			queues = append(queues, c.Queue)
 		}
 	}
 	if len(counts) == 0 {
 		return counts, nil
 	}
 	return counts, t.run(ctx, ask(countHistory, func(r row) error {
-		var k history.Key
+		var c history.Counted
 		var n int64
-		err := r.Scan(&k.Minutes, &k.At, &k.Queue, &n)
-		counts[k] = n
+		err := r.Scan(&c.Minutes, &c.At, &c.Kind, &c.Queue, &n)
+		counts[c] = n
 		return err
-	}, of.minutes, of.at, of.queue))
+	}, minutes, ats, kinds, queues))
 }
 
 // forgetHistory deletes the rows that are kept no longer, some at a time.
@@ -277,8 +283,10 @@ func (s *Store) History(ctx context.Context, q history.Question) ([]history.Peri
 }
 
 // Minutes says what happened minute by minute. See the contract, storetest.Views.
-func (s *Store) Minutes(ctx context.Context, from int64) ([]history.QueueMinute, error) {
-	m := history.NewMinutes(from)
+func (s *Store) Minutes(
+	ctx context.Context, from, whole int64,
+) ([]history.QueueMinute, error) {
+	m := history.NewMinutes(from, whole)
 	err := s.glance(ctx, ask(minutesFrom, func(r row) error {
 		var at int64
 		var queue string

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -96,28 +97,20 @@ func (s *Store) tidyBeside(ctx context.Context, now int64) {
 func (s *Store) tidy(ctx context.Context, now int64) error {
 	p := &s.pruner
 	began := time.Now()
-	defer func() {
-		p.folded = now + max(foldEvery, foldRest*time.Since(began)).Microseconds()
-	}()
+	many, left := true, false
+	var err error
 	if now < p.tidied {
-		if many, err := s.manyChanges(ctx); err != nil || !many {
-			return err
-		}
+		many, err = s.manyChanges(ctx)
 	}
-	if err := s.fold(ctx, now); err != nil {
-		return fmt.Errorf("add up the history: %w", err)
+	if err == nil && many {
+		left, err = s.fold(ctx, now)
 	}
+	p.folded = now + history.Rest(time.Since(began), left).Microseconds()
 	if now < p.tidied {
-		return nil
+		return err
 	}
 	p.tidied = now + time.Minute.Microseconds()
-	if err := s.rollUp(ctx); err != nil {
-		return fmt.Errorf("add up: %w", err)
-	}
-	if err := s.sample(ctx, now); err != nil {
-		return fmt.Errorf("note how many tasks there are: %w", err)
-	}
-	return s.forgetHistory(ctx, now)
+	return errors.Join(err, s.rollUp(ctx), s.sample(ctx, now), s.forgetHistory(ctx, now))
 }
 
 // rollUp adds up the rows that came: afterwards each queue has one, so that counting reads few. It
@@ -134,7 +127,7 @@ func (s *Store) rollUp(ctx context.Context) error {
 				return t.finish(ctx, tell(addUp, p.queues, statPiece))
 			})
 			if err != nil {
-				return err
+				return fmt.Errorf("add up: %w", err)
 			}
 		}
 	}

@@ -243,7 +243,7 @@ func BenchmarkFold(b *testing.B) {
 			return err
 		})
 		if err == nil {
-			err = c.fold(b.Context(), c.clock())
+			_, err = c.fold(b.Context(), c.clock())
 		}
 		if err != nil {
 			b.Fatal(err)

@@ -3,7 +3,9 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -24,8 +26,11 @@ WHERE minutes = ? AND at = ? AND worker = ? AND queue = ? AND stage = ?`
 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET body = ?6`
 	minutesFrom = `SELECT at, queue, body FROM history
 WHERE minutes = 1 AND at >= ? AND worker = '' AND queue > '' AND stage = ''`
-	rowsOfTime = `SELECT count(*) FROM history WHERE minutes = ? AND at = ?`
-	stagesOf   = `SELECT count(*) FROM history
+	rowsOfQueues = `SELECT count(*) FROM history
+WHERE minutes = ? AND at = ? AND worker = '' AND queue > '' AND stage = ''`
+	rowsOfOthers = `SELECT count(*) FROM history
+WHERE minutes = ? AND at = ? AND (worker > '' OR stage > '')`
+	stagesOf = `SELECT count(*) FROM history
 WHERE minutes = ? AND at = ? AND worker = '' AND queue = ? AND stage > ''`
 	oldHistory  = `SELECT 1 FROM history WHERE minutes = ? AND at < ? LIMIT 1`
 	dropHistory = `DELETE FROM history WHERE (minutes, at, worker, queue, stage) IN (
@@ -36,19 +41,16 @@ const (
 	// changesOnce is how many changes one transaction of the fold adds up, and foldOnce how many
 	// such transactions one call does.
 	changesOnce, foldOnce = 5000, 20
-	// foldEvery is the least time between folds. What came since then is added up anew with each
-	// answer: within a minute it may be manyChanges.
-	foldEvery   = 5 * time.Second
+	// manyChanges are added up within seconds, fewer within a minute: until then they are added up
+	// anew with each answer.
 	manyChanges = 1000
-	// foldRest is how many times as long as a fold took the next one waits at least.
-	foldRest = 30
 	// historyPiece is how many rows of the history one transaction deletes.
 	historyPiece = 500
 )
 
-// fold adds what transactions changed to the rows of the history. What is in the way of one of
-// them is said in the log, and that one is left out; nothing else depends on the history.
-func (s *Store) fold(ctx context.Context, now int64) error {
+// fold adds what transactions changed to the rows of the history, and says whether it left some.
+// What is in the way of one of them is said in the log, and that one is left out.
+func (s *Store) fold(ctx context.Context, now int64) (left bool, err error) {
 	for range foldOnce {
 		f := history.NewFold(s.kept, now)
 		last, n := int64(0), 0
@@ -64,19 +66,19 @@ func (s *Store) fold(ctx context.Context, now int64) error {
 			}, changesOnce)
 		})
 		if err != nil || n == 0 {
-			return err
+			return false, err
 		}
 		err = s.write(ctx, func(t *tx) error {
 			if _, err := t.exec(dropChanges, last); err != nil {
 				return err
 			}
-			return t.addToHistory(f)
+			return t.addToHistory(s.log, f)
 		})
 		if err != nil || n < changesOnce {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // manyChanges tells whether there is so much that is not added up yet that it should be.
@@ -99,12 +101,15 @@ func (s *Store) sample(ctx context.Context, now int64) error {
 	if !some {
 		return nil
 	}
-	s.pruner.sampled = have
-	return s.write(ctx, func(t *tx) error { return t.addToHistory(f) })
+	err = s.write(ctx, func(t *tx) error { return t.addToHistory(s.log, f) })
+	if err == nil {
+		s.pruner.sampled = have
+	}
+	return err
 }
 
 // addToHistory adds what was added up to the rows that are there, or makes them, if there is room.
-func (t *tx) addToHistory(f *history.Fold) error {
+func (t *tx) addToHistory(log *slog.Logger, f *history.Fold) error {
 	room := history.Room{}
 	for k, r := range f.Rows() {
 		var body []byte
@@ -114,12 +119,9 @@ func (t *tx) addToHistory(f *history.Fold) error {
 			return err
 		}
 		if found {
-			all, err := history.Decode(body)
-			if err != nil {
-				return fmt.Errorf("history of %+v: %w", k, err)
+			if r, err = r.Onto(body); err != nil {
+				log.Warn("a row of the history begins anew", "row", k, "error", err)
 			}
-			all.Merge(r)
-			r = all
 		} else if fits, err := room.Take(k, t.rowsOfHistory); err != nil {
 			return err
 		} else if !fits {
@@ -132,11 +134,15 @@ func (t *tx) addToHistory(f *history.Fold) error {
 	return nil
 }
 
-// rowsOfHistory counts the rows of a time, or with a queue those of its stages.
-func (t *tx) rowsOfHistory(minutes int, at int64, queue string) (n int64, err error) {
-	query, args := rowsOfTime, []any{minutes, at}
-	if queue != "" {
-		query, args = stagesOf, append(args, queue)
+// rowsOfHistory counts rows that are there.
+func (t *tx) rowsOfHistory(c history.Counted) (n int64, err error) {
+	query := rowsOfQueues
+	args := []any{c.Minutes, c.At}
+	switch c.Kind {
+	case history.OfOthers:
+		query = rowsOfOthers
+	case history.OfStages:
+		query, args = stagesOf, append(args, c.Queue)
 	}
 	_, err = t.one(query, func(st *sqlite.Stmt) { n = st.ColumnInt64(0) }, args...)
 	return n, err
@@ -178,24 +184,23 @@ func (p *pruner) tidyHistory(ctx context.Context, s *Store, now int64) {
 		return
 	}
 	began := time.Now()
-	many := true
+	many, left := true, false
 	var err error
 	if now < p.tidied {
 		many, err = s.manyChanges(ctx)
 	}
 	if err == nil && many {
-		err = s.fold(ctx, now)
+		left, err = s.fold(ctx, now)
 	}
-	if err == nil && now >= p.tidied {
+	rest := history.Rest(time.Since(began), left)
+	if now >= p.tidied {
 		p.tidied = now + time.Minute.Microseconds()
-		if err = s.sample(ctx, now); err == nil {
-			err = s.forgetHistory(ctx, now)
-		}
+		err = errors.Join(err, s.sample(ctx, now), s.forgetHistory(ctx, now))
 	}
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("the history is not added up for now", "error", err)
 	}
-	p.folded = now + max(foldEvery, foldRest*time.Since(began)).Microseconds()
+	p.folded = now + rest.Microseconds()
 }
 
 // History says what a series did. See the contract, storetest.Views.
@@ -230,10 +235,12 @@ func (s *Store) History(ctx context.Context, q history.Question) ([]history.Peri
 }
 
 // Minutes says what happened minute by minute. See the contract, storetest.Views.
-func (s *Store) Minutes(ctx context.Context, from int64) ([]history.QueueMinute, error) {
+func (s *Store) Minutes(
+	ctx context.Context, from, whole int64,
+) ([]history.QueueMinute, error) {
 	var m *history.Minutes
 	err := s.read(ctx, func(c *conn) error {
-		m = history.NewMinutes(from)
+		m = history.NewMinutes(from, whole)
 		var bad error
 		err := c.each(minutesFrom, func(st *sqlite.Stmt) bool {
 			bad = m.Row(st.ColumnInt64(0), st.ColumnText(1), bytesOf(st, 2))

@@ -31,7 +31,7 @@ func minuteClaims() []claim {
 		{"MinutesTellWhatHappenedInThemWhateverWasDeletedSince", func(s *scene) {
 			first := s.clock.Micros() / time.Minute.Microseconds()
 			minutes := func(from int64) []string {
-				got, err := s.Minutes(s.ctx, from)
+				got, err := s.Minutes(s.ctx, from, 0)
 				s.ok(err)
 				return toldMinutes(got)
 			}
@@ -81,6 +81,12 @@ func minuteClaims() []claim {
 			s.want("both minutes later", minutes(0), want)
 			s.want("the second minute", minutes(first+1), want[2:])
 			s.want("the minutes to come", len(minutes(second+1)), 0)
+			got, err := s.Minutes(s.ctx, 0, first+1)
+			s.ok(err)
+			s.want("with durations from the second on", toldMinutes(got), []string{
+				"12:00 q: submitted 5, started 4, done 1, retried 2, dead 1, lost 1",
+				want[1], want[2],
+			})
 			s.clock.Advance(59 * time.Minute)
 			_, err = s.Prune(s.ctx, 100)
 			s.ok(err)

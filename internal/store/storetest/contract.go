@@ -165,8 +165,9 @@ type Views interface {
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
 	// Minutes says what happened in the queues, also in those that were deleted, minute by minute,
 	// from a minute on, in no order; a minute of a queue in which nothing happened may be left out.
-	// It reaches back as far as History does by the minute.
-	Minutes(ctx context.Context, from int64) ([]history.QueueMinute, error)
+	// It reaches back as far as History does by the minute. Of minutes before whole it tells only
+	// the counts.
+	Minutes(ctx context.Context, from, whole int64) ([]history.QueueMinute, error)
 	// Ahead counts the ready tasks that come before a task in its queue, by rank and, where ranks
 	// are equal, by id. It counts by what is committed, as Counts does, and examines at most limit
 	// spans that nobody ever held, limit tasks of the task's own span, and limit tasks of all

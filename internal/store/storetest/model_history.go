@@ -37,6 +37,9 @@ func (m *Model) happenedStep(r *store.Report) {
 				h.Wait.Add(s.Started - r.Ready)
 			}
 		})
+		if r.Ready != 0 {
+			m.happened(s.Finished, of, func(h *history.Record) { h.Waited.Add(s.Started - r.Ready) })
+		}
 		if s.Kind != task.KindLost && s.Kind != task.KindRelease {
 			m.happened(s.Finished, of, func(h *history.Record) {
 				h.Run.Add(s.Finished - s.Started)

@@ -8,7 +8,9 @@ import (
 )
 
 // Minutes implements [Views].
-func (m *Model) Minutes(ctx context.Context, from int64) (list []history.QueueMinute, err error) {
+func (m *Model) Minutes(
+	ctx context.Context, from, whole int64,
+) (list []history.QueueMinute, err error) {
 	if _, err := m.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -28,7 +30,10 @@ func (m *Model) Minutes(ctx context.Context, from int64) (list []history.QueueMi
 		}
 		h.count(&by[k].Record)
 	}
-	for _, q := range by {
+	for k, q := range by {
+		if k.minute < whole {
+			q.Record = history.Record{Counts: q.Counts}
+		}
 		list = append(list, *q)
 	}
 	return list, nil

@@ -190,6 +190,7 @@ func (w *walk) show(id task.ID, listed task.View) {
 
 // minute tells what happened in the minute that it is.
 func (w *walk) minute() {
-	got, err := w.Minutes(w.ctx, w.clock.Micros()/time.Minute.Microseconds())
+	now := w.clock.Micros() / time.Minute.Microseconds()
+	got, err := w.Minutes(w.ctx, now-2, now)
 	w.note("minute -> %q %s", toldMinutes(got), w.told(err))
 }

@@ -17,8 +17,7 @@ CREATE TABLE rota.history (
   PRIMARY KEY (minutes, at, worker, queue, stage)
 ) WITH (fillfactor = 70);
 
--- It had taken the place of the rows of stat by the minute, and nothing read it.
-DROP TABLE rota.stat_minute;
+-- stat_minute, which nothing read, stays for nodes of the version before, which go on while this one comes: they write it.
 
 -- finish also adds to the history. Who was allowed to call it still is.
 CREATE OR REPLACE FUNCTION rota.finish(
