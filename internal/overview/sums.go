@@ -44,8 +44,8 @@ func (t *Sums) From(now int64) int64 {
 	return t.next
 }
 
-// Whole is the minute from which on Add wants waits and runs, too. Sums that begin have those of the
-// last minutes only: those of an hour of many queues take much memory.
+// Whole is the minute from which on Add wants waits and runs, too. Sums that begin have those of
+// the last minutes only: those of an hour of many queues take much memory.
 func (t *Sums) Whole(now int64) int64 {
 	if from := t.From(now); t != nil && from == t.next {
 		return from

@@ -38,7 +38,9 @@ func (m *Model) happenedStep(r *store.Report) {
 			}
 		})
 		if r.Ready != 0 {
-			m.happened(s.Finished, of, func(h *history.Record) { h.Waited.Add(s.Started - r.Ready) })
+			m.happened(s.Finished, of, func(h *history.Record) {
+				h.Waited.Add(s.Started - r.Ready)
+			})
 		}
 		if s.Kind != task.KindLost && s.Kind != task.KindRelease {
 			m.happened(s.Finished, of, func(h *history.Record) {
