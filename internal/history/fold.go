@@ -122,6 +122,10 @@ func Rest(took time.Duration, left bool) time.Duration {
 	return min(max(foldEvery, foldRest*took), foldLast)
 }
 
+// Due tells whether it is time for what was to be done at a time at least, in microseconds. What is
+// to be done later than any rest lasts was put off before the clock was set back.
+func Due(now, at int64) bool { return now >= at || at-now > foldLast.Microseconds() }
+
 // Samples notes how many tasks of each queue are ready and running now, and how many of all. Of a
 // queue that has none it is noted once, after one in which it had some: a store in which nothing
 // happens writes nothing. had are the queues that had some the last time; it answers those that

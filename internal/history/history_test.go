@@ -236,6 +236,18 @@ func TestFoldsRestLessWhenTheyAreBehind(t *testing.T) {
 	}
 }
 
+func TestAClockThatIsSetBackPutsNothingOff(t *testing.T) {
+	now := noon.UnixMicro()
+	for ago, want := range map[time.Duration]bool{
+		0: true, time.Hour: true, -time.Second: false, -foldLast: false, -foldLast - 1000: true,
+		-24 * time.Hour: true,
+	} {
+		if got := Due(now, now-ago.Microseconds()); got != want {
+			t.Errorf("put off until %v ago: due %v", ago, got)
+		}
+	}
+}
+
 // A row that makes no sense is begun anew, with what is to be added to it.
 func TestABadRowIsBegunAnew(t *testing.T) {
 	var r Record

@@ -71,7 +71,7 @@ const statPiece = 5000
 // takes longer than ctx allows. A failure is logged; what is left is added up the next time.
 func (s *Store) tidyBeside(ctx context.Context, now int64) {
 	p := &s.pruner
-	if p.adding == nil && now >= p.folded {
+	if p.adding == nil && history.Due(now, p.folded) {
 		done := make(chan struct{})
 		p.adding = done
 		s.works.Go(func() {
@@ -97,16 +97,17 @@ func (s *Store) tidyBeside(ctx context.Context, now int64) {
 func (s *Store) tidy(ctx context.Context, now int64) error {
 	p := &s.pruner
 	began := time.Now()
+	minute := history.Due(now, p.tidied)
 	many, left := true, false
 	var err error
-	if now < p.tidied {
+	if !minute {
 		many, err = s.manyChanges(ctx)
 	}
 	if err == nil && many {
 		left, err = s.fold(ctx, now)
 	}
 	p.folded = now + history.Rest(time.Since(began), left).Microseconds()
-	if now < p.tidied {
+	if !minute {
 		return err
 	}
 	p.tidied = now + time.Minute.Microseconds()

@@ -180,20 +180,21 @@ func (s *Store) forgetHistory(ctx context.Context, now int64) error {
 // is old. It waits longer when that takes long, so that it is busy a few percent of the time at
 // most. What fails is tried again with the next turn.
 func (p *pruner) tidyHistory(ctx context.Context, s *Store, now int64) {
-	if now < p.folded {
+	if !history.Due(now, p.folded) {
 		return
 	}
+	minute := history.Due(now, p.tidied)
 	began := time.Now()
 	many, left := true, false
 	var err error
-	if now < p.tidied {
+	if !minute {
 		many, err = s.manyChanges(ctx)
 	}
 	if err == nil && many {
 		left, err = s.fold(ctx, now)
 	}
 	rest := history.Rest(time.Since(began), left)
-	if now >= p.tidied {
+	if minute {
 		p.tidied = now + time.Minute.Microseconds()
 		err = errors.Join(err, s.sample(ctx, now), s.forgetHistory(ctx, now))
 	}
