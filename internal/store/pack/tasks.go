@@ -1,0 +1,140 @@
+package pack
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/rotahq/rota/internal/store"
+)
+
+// BodyLimit is the size in bytes from which on the body of a pack takes no more tasks: the next
+// one begins another row of the same pack. Who reads one task reads no more than its row.
+const BodyLimit = 16 << 10
+
+// The body of a pack is a row of entries, ascending in N, each
+//
+//	flags    1 byte   which of the following it has
+//	stage    text     where it is another than that of the entry before; the first has one
+//	context  text
+//	key      text
+//	group    text     the group key
+//	attempts signed   at most so many; none = as many as its queue says
+//	timeout  signed   microseconds; none = that of its queue
+//
+// A text is its length and so many bytes; signed numbers are as in the body of a mark.
+const (
+	hasStage = 1 << iota
+	hasContext
+	hasKey
+	hasGroup
+	hasAttempts
+	hasTimeout
+)
+
+// AppendTasks adds those of the tasks to body that fit into one row, at least one: those of one
+// pack, until the body is full. It answers their bits and how many they are. tasks are ascending in
+// N.
+func AppendTasks(body []byte, tasks []store.Task) (_ []byte, has Bits, n int) {
+	lo, stage := Lo(tasks[0].N), ""
+	for n < len(tasks) && Lo(tasks[n].N) == lo && len(body) < BodyLimit {
+		t := &tasks[n]
+		body = appendTask(body, t, stage)
+		stage = t.Stage
+		has |= Bit(t.N)
+		n++
+	}
+	return body, has, n
+}
+
+func appendTask(body []byte, t *store.Task, stage string) []byte {
+	at := len(body)
+	var flags byte
+	body = append(body, 0)
+	text := func(flag byte, s string, none bool) {
+		if none {
+			return
+		}
+		flags |= flag
+		body = binary.AppendUvarint(body, uint64(len(s)))
+		body = append(body, s...)
+	}
+	number := func(flag byte, v int64) {
+		if v != 0 {
+			flags |= flag
+			body = binary.AppendVarint(body, v)
+		}
+	}
+	text(hasStage, t.Stage, t.Stage == stage)
+	if t.Context != nil {
+		flags |= hasContext
+		body = binary.AppendUvarint(body, uint64(len(t.Context)))
+		body = append(body, t.Context...)
+	}
+	text(hasKey, t.Key, t.Key == "")
+	text(hasGroup, t.GroupKey, t.GroupKey == "")
+	number(hasAttempts, int64(t.MaxAttempts))
+	number(hasTimeout, t.Timeout)
+	body[at] = flags
+	return body
+}
+
+// EachTask calls visit with the tasks in the body of a pack, ascending in N, until it answers
+// false. first is a number of the pack, has are the bits of the
+// tasks in it. What visit
+// gets is good until it returns; contexts are parts of body.
+func EachTask(body []byte, first int32, has Bits, visit func(*store.Task) bool) error {
+	r := newReader(body)
+	var t store.Task
+	for n := range has.Numbers(Lo(first)) {
+		t = store.Task{N: n, Stage: t.Stage}
+		flags := r.byte()
+		if flags&hasStage != 0 {
+			t.Stage = string(r.bytes(r.uvarint()))
+		}
+		if flags&hasContext != 0 {
+			t.Context = r.bytes(r.uvarint())
+		}
+		if flags&hasKey != 0 {
+			t.Key = string(r.bytes(r.uvarint()))
+		}
+		if flags&hasGroup != 0 {
+			t.GroupKey = string(r.bytes(r.uvarint()))
+		}
+		if flags&hasAttempts != 0 {
+			t.MaxAttempts = int32(r.varint())
+		}
+		if flags&hasTimeout != 0 {
+			t.Timeout = r.varint()
+		}
+		if flags >= hasTimeout<<1 {
+			r.fail(errors.New("an entry with unknown flags"))
+		}
+		if r.err != nil {
+			return fmt.Errorf("read a pack of %d bytes, task %d: %w", len(body), n, r.err)
+		}
+		if !visit(&t) {
+			return nil
+		}
+	}
+	if len(r.rest) > 0 {
+		return fmt.Errorf("read a pack of %d bytes: %d bytes are left over", len(body), len(r.rest))
+	}
+	return nil
+}
+
+// FindTask finds the task with a number in the body of its pack. Its context is a copy.
+func FindTask(body []byte, has Bits, n int32) (found store.Task, ok bool, err error) {
+	if !has.Has(n) {
+		return found, false, nil
+	}
+	err = EachTask(body, n, has, func(t *store.Task) bool {
+		if t.N == n {
+			found, ok = *t, true
+			found.Context = bytes.Clone(t.Context)
+		}
+		return !ok
+	})
+	return found, ok, err
+}
