@@ -9,7 +9,8 @@
 //
 //	batch    insert-only     what the tasks of one gathered submission share: queue, rank, due
 //	task     insert-only     (batch, n): stage, context, key
-//	step     insert-only     (batch, n, seq): the outcome of one hand-out, and what follows from it
+//	step     insert-only     (batch, n, seq): the outcome of one hand-out, and what follows from it;
+//	                         plain outcomes may stand together in a mark (package pack)
 //	span     mutable         a run lo..hi of one batch's tasks: holder, token
 //	running  insert/delete   hand-outs older than about a second
 //	lease    mutable         a right that ends by itself: name, holder, token, until, value

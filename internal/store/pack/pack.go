@@ -38,6 +38,9 @@ func (b Bits) Has(n int32) bool { return b&Bit(n) != 0 }
 // Len is how many numbers there are.
 func (b Bits) Len() int { return bits.OnesCount64(uint64(b)) }
 
+// Last is the greatest of the numbers in a pack that begins at lo; lo - 1 when there is none.
+func (b Bits) Last(lo int32) int32 { return lo + int32(bits.Len64(uint64(b))) - 1 }
+
 // Numbers are the numbers in a pack that begins at lo, ascending.
 func (b Bits) Numbers(lo int32) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
@@ -45,6 +48,21 @@ func (b Bits) Numbers(lo int32) iter.Seq[int32] {
 			if !yield(lo + int32(bits.TrailingZeros64(uint64(b)))) {
 				return
 			}
+		}
+	}
+}
+
+// Runs are the first and the last number of each run of numbers that follow one another, in a pack
+// that begins at lo.
+func (b Bits) Runs(lo int32) iter.Seq2[int32, int32] {
+	return func(yield func(from, to int32) bool) {
+		for b != 0 {
+			from := bits.TrailingZeros64(uint64(b))
+			n := bits.TrailingZeros64(^(uint64(b) >> from))
+			if !yield(lo+int32(from), lo+int32(from+n)-1) {
+				return
+			}
+			b &^= ^Bits(0) >> (Size - n) << from
 		}
 	}
 }

@@ -3,6 +3,7 @@ package pack_test
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -74,8 +75,28 @@ func TestBetweenIsWhatItSays(t *testing.T) {
 		}
 		bits := pack.Between(first, lo, hi)
 		if got := slices.Collect(bits.Numbers(first)); !slices.Equal(got, want) ||
-			bits.Len() != len(want) {
+			bits.Len() != len(want) || len(want) > 0 && bits.Last(first) != want[len(want)-1] ||
+			len(want) == 0 && bits.Last(first) != first-1 {
 			t.Fatalf("Between(%d, %d, %d): %v, want %v", first, lo, hi, got, want)
+		}
+	})
+}
+
+// Runs are the numbers, in as few pieces as can be.
+func TestRunsAreTheNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bits := pack.Bits(rapid.Uint64().Draw(t, "bits"))
+		var got pack.Bits
+		before := int32(62)
+		for from, to := range bits.Runs(64) {
+			if from <= before+1 || to < from {
+				t.Fatalf("run %d to %d after %d", from, to, before)
+			}
+			got |= pack.Between(64, from, to)
+			before = to
+		}
+		if got != bits {
+			t.Fatalf("runs of %b, want %b", got, bits)
 		}
 	})
 }
@@ -129,6 +150,15 @@ func TestTasksComeBackAsTheyWent(t *testing.T) {
 				found, ok, err := pack.FindTask(body, has, rest[i].N)
 				if diff := cmp.Diff(rest[i], found); diff != "" || !ok || err != nil {
 					t.Fatalf("find %d: %v %v\n%s", rest[i].N, ok, err, diff)
+				}
+			}
+			out := has & pack.Bits(rapid.Uint64().Draw(t, "out"))
+			thin, err := pack.Thin(body, rest[0].N, has, out)
+			for i := range rest[:n] {
+				found, ok, bad := pack.FindTask(thin, has&^out, rest[i].N)
+				if err = errors.Join(err, bad); ok && !cmp.Equal(rest[i], found) ||
+					ok == out.Has(rest[i].N) || err != nil {
+					t.Fatalf("find %d, without %b: %v %v", rest[i].N, out, ok, err)
 				}
 			}
 			rest = rest[n:]

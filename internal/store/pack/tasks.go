@@ -138,3 +138,17 @@ func FindTask(body []byte, has Bits, n int32) (found store.Task, ok bool, err er
 	})
 	return found, ok, err
 }
+
+// Thin answers the body of a pack without the tasks that are taken out.
+func Thin(body []byte, first int32, has, out Bits) ([]byte, error) {
+	thin := make([]byte, 0, len(body))
+	stage := ""
+	err := EachTask(body, first, has, func(t *store.Task) bool {
+		if !out.Has(t.N) {
+			thin = appendTask(thin, t, stage)
+			stage = t.Stage
+		}
+		return true
+	})
+	return thin, err
+}

@@ -78,12 +78,9 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 	return acted, err
 }
 
-const (
-	firstStage = `SELECT stage, -1 FROM task WHERE batch = ? AND n = ?`
-	// cameTo finds the step with which a task first came to a stage.
-	cameTo = `SELECT stage, context_seq FROM step WHERE batch = ? AND n = ? AND stage = ?
+// cameTo finds the step with which a task first came to a stage.
+const cameTo = `SELECT stage, context_seq FROM step WHERE batch = ? AND n = ? AND stage = ?
 ORDER BY seq LIMIT 1`
-)
 
 // begin finds where a replay lets a task begin; nil: the task never was there, or nothing is said.
 func (t *tx) begin(f *rules.Fact, a *store.Action) (*rules.Begin, error) {
@@ -95,7 +92,8 @@ func (t *tx) begin(f *rules.Fact, a *store.Action) (*rules.Begin, error) {
 	scan := func(st *sqlite.Stmt) {
 		b.Stage, b.ContextSeq = st.ColumnText(0), st.ColumnInt32(1)
 	}
-	found, err := t.one(firstStage, scan, a.ID.Batch, a.ID.N)
+	first, found, err := t.task(a.ID)
+	b = rules.Begin{Stage: first.Stage, ContextSeq: -1}
 	if err == nil && !r.Whole && b.Stage != *r.Stage {
 		found, err = t.one(cameTo, scan, a.ID.Batch, a.ID.N, *r.Stage)
 	}

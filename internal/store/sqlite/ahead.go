@@ -20,9 +20,6 @@ FROM (SELECT batch, hi, rank, due, token, size FROM span INDEXED BY span_ready
   WHERE holder IS NULL AND queue = ?1 AND rank <= ?3 ORDER BY rank, id LIMIT ?6)`
 
 	aheadHeld = `SELECT ` + spanColumns + ` FROM span WHERE holder IS NOT NULL AND queue = ?`
-
-	aheadIn = `SELECT ` + factColumns + ` ` + factTables + `
-WHERE t.batch = ? AND t.n BETWEEN ? AND ? LIMIT ?`
 )
 
 // Ahead counts the ready tasks that come before another one. See the contract, storetest.Views.
@@ -79,10 +76,10 @@ func (c *conn) aheadIn(
 	a *store.Ahead, f *rules.Fact, sp *store.Span, now int64, limit int,
 ) (left int, err error) {
 	var facts []rules.Fact
-	err = c.each(aheadIn, func(st *sqlite.Stmt) bool {
-		facts = append(facts, scanFact(st))
-		return true
-	}, sp.Batch, sp.Lo, sp.Hi, limit)
+	err = c.facts(sp.Batch, sp.Lo, sp.Hi, func(f *rules.Fact) bool {
+		facts = append(facts, *f)
+		return len(facts) < limit
+	})
 	if err != nil {
 		return 0, err
 	}

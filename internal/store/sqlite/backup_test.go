@@ -376,7 +376,7 @@ func TestBackupAfterEveryCrash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := db.number("SELECT count(*) FROM task"); err != nil || n < int64(c.acked) {
+		if n, err := db.number(countTasks); err != nil || n < int64(c.acked) {
 			t.Errorf("%s: the backup has %d tasks, %v, want %d", c.step, n, err, c.acked)
 		}
 		if err := db.Close(); err != nil {
@@ -398,7 +398,7 @@ func TestBackupAfterEveryCrash(t *testing.T) {
 func TestDamagedStoreGivesNoBackup(t *testing.T) {
 	path := filled(t)
 	b := read(t, path)
-	root := rootPage(t, path, "task")
+	root := rootPage(t, path, "pack")
 	for i := (root - 1) * 4096; i < root*4096; i++ {
 		b[i] = 0xa5
 	}

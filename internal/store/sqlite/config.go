@@ -28,6 +28,7 @@ type Config struct {
 	logPages int64             // the log is emptied when it has so many; 0 = 4,000, which are 16 MB
 	// the database may not grow past it; 0 = no limit. For tests: a full disk
 	maxPages int64
+	together int // plain outcomes of a pack that stand in its mark; 0 = markedTogether
 }
 
 // Blobs keeps large values. The store makes up the names, and never writes one twice.
@@ -72,6 +73,9 @@ func (c *Config) complete() error {
 	}
 	if c.Waiting == 0 {
 		c.Waiting = 1024
+	}
+	if c.together == 0 {
+		c.together = markedTogether
 	}
 	if c.logPages == 0 {
 		c.logPages = 4000

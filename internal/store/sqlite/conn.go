@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
@@ -12,7 +13,9 @@ import (
 // statement is prepared once and kept.
 type conn struct {
 	*sqlite.Conn
-	changed int // rows written since the transaction began
+	changed int      // rows written since the transaction began
+	spare   *reading // not in use
+	lent    []byte   // what borrow answered last
 }
 
 // bind starts a statement: prepared, reset, with its arguments.
@@ -123,6 +126,14 @@ func bindText(st *sqlite.Stmt, i int, s string) {
 		return
 	}
 	st.BindText(i, s)
+}
+
+// borrow copies a column that is not NULL to where the next call copies another one.
+func (c *conn) borrow(st *sqlite.Stmt, i int) []byte {
+	n := st.ColumnLen(i)
+	c.lent = slices.Grow(c.lent[:0], n)[:n]
+	st.ColumnBytes(i, c.lent)
+	return c.lent
 }
 
 // bytesOf copies a column, nil for NULL.

@@ -22,12 +22,6 @@ AND due <= ? AND token = 0 AND size > 0 ORDER BY due LIMIT 1`
 	spansHeld  = `SELECT ` + spanColumns + ` FROM span WHERE holder IS NOT NULL`
 	spansFreed = `SELECT ` + spanColumns +
 		` FROM span INDEXED BY span_freed WHERE holder IS NULL AND token > 0 AND queue = ?`
-
-	standingIn = `SELECT coalesce(s.base, 0), s.due, EXISTS (SELECT 1 FROM running r
-WHERE r.batch = t.batch AND r.n = t.n AND r.seq = coalesce(s.seq, -1) + 1)
-FROM task t LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n
-  AND s.seq = (SELECT max(m.seq) FROM step m WHERE m.batch = t.batch AND m.n = t.n)
-WHERE t.batch = ? AND t.n BETWEEN ? AND ?`
 )
 
 // sum adds up what a queue's statistics say.
@@ -118,11 +112,20 @@ func (c *conn) count(queue string, used []store.Span, now int64) (store.QueueCou
 // countSpan counts the tasks of a span that wait or run, and looks for the oldest of those that are
 // ready.
 func (c *conn) countSpan(q *store.QueueCounts, sp *store.Span, now int64) error {
-	return c.each(standingIn, func(st *sqlite.Stmt) bool {
-		due := max(sp.Due, st.ColumnInt64(1))
+	runs := map[int32]int32{} // the seqs of running rows, by number
+	if err := c.each(runningIn, func(st *sqlite.Stmt) bool {
+		u := scanRunning(st)
+		runs[u.ID.N] = max(runs[u.ID.N], u.Seq)
+		return true
+	}, sp.Batch, sp.Lo, sp.Hi); err != nil {
+		return err
+	}
+	return c.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
+		due := max(sp.Due, s.outcome.Due)
+		seq, runs := runs[s.N]
 		switch {
-		case st.ColumnInt32(0) != sp.Seq0:
-		case st.ColumnBool(2):
+		case s.Base != sp.Seq0:
+		case runs && seq == s.Seq+1:
 			q.Counts.Running++
 		case due > now:
 			q.Counts.Waiting++
@@ -130,5 +133,5 @@ func (c *conn) countSpan(q *store.QueueCounts, sp *store.Span, now int64) error 
 			q.OldestReady = due
 		}
 		return true
-	}, sp.Batch, sp.Lo, sp.Hi)
+	})
 }

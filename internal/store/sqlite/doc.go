@@ -1,4 +1,4 @@
-// Package sqlite keeps tasks in tables: batch, task and step are inserted once and only deleted;
+// Package sqlite keeps tasks in tables: batch, pack and step are inserted once and only deleted;
 // span is the one hot table that changes. It is a room of the house that decides nothing: each
 // method is one short transaction that checks its right again, as
 // internal/store/storetest/contract.go promises. This is the store on SQLite: one file, one
@@ -9,7 +9,8 @@
 //	   v                                  v                                 v
 //	batch (id: queue, rank, due)    span (id: batch, lo..hi, seq0,    step (batch, n, seq: outcome, what follows)
 //	   | 1..n                             holder, token)                 its key is the fence: one outcome per hand-out
-//	task (batch, n: stage, context) <-----| a run of tasks              running (batch, n, seq: token of an old hand-out)
+//	pack (batch, lo: 64 tasks) <----------| a run of tasks              mark (batch, lo: which of a pack are plainly done)
+//	keyed (key, batch, n)                                               running (batch, n, seq: token of an old hand-out)
 //	task_key (queue, key)                                               blob, log, log_size (batch, n, ...)
 //
 //	lease (name: holder, token, until)    queue (name: configuration)    stat (queue: counts)
@@ -32,9 +33,23 @@
 // without it; so operations are closures that may run twice and set their answers anew. A call may
 // be abandoned until it begins and not after. Transactions that changed nothing cost no fsync.
 //
-// What is inserted by the hundred goes through statements of 64, 8 and 1 rows, kept prepared
+// What is inserted by the hundred goes through statements of 256, 32, 4 and 1 rows, kept prepared
 // (insert.go). Settle reads each span and batch of its reports once, decides in Go, and lets the
 // primary key of step refuse what somebody else has recorded (settle.go).
+//
+// # Packs and marks
+//
+// A row for each task and one for each outcome would be the larger part of what a task costs. So
+// up to 64 tasks of a batch stand in one row, and plain outcomes (done, at the first hand-out,
+// without much of a result) that come together for one pack stand in its mark: package pack says
+// what the bytes are, pack.go and mark.go read and write them. All that is unusual has a step, as
+// if there were no marks: the outcome of a first hand-out stands in a mark, with its bit set, or as
+// a step, never in both. There is one writer, so it is enough to look: record looks at both.
+//
+// A task, with what became of it, is a member of its pack: members reads a run of them, fact one.
+// Lists ask SQL first, which can look into bodies by functions (functions.go). Retention takes
+// tasks out of packs, and deletes a pack and its mark with the last one (drop.go). Tasks of a file
+// that was made before version 16 move into packs when it is opened, in pieces (repack.go).
 //
 // # Counting
 //

@@ -34,6 +34,7 @@ func TestTablesOfTheFirstVersionAreBroughtUp(t *testing.T) {
 // down takes the tables of a file back to a version.
 func down(t *testing.T, path string, version int64) {
 	t.Helper()
+	unpack(t, path)
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)

@@ -2,46 +2,94 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
 const (
-	factColumns = `t.batch, t.n, b.queue, b.rank, b.due, b.created, coalesce(s.stage, t.stage), t.key, t.group_key, t.max_attempts, t.timeout,
-  coalesce(s.seq, -1), s.kind, s.attempt, coalesce(s.base, 0), coalesce(s.context_seq, -1), s.due, s.finished, s.error`
-	factTables = `FROM task t JOIN batch b ON b.id = t.batch LEFT JOIN step s ON s.batch = t.batch
-AND s.n = t.n
-  AND s.seq = (SELECT max(m.seq) FROM step m WHERE m.batch = t.batch AND m.n = t.n)`
-	findFact  = `SELECT ` + factColumns + ` ` + factTables + ` WHERE t.batch = ? AND t.n = ?`
-	findOwner = `SELECT ` + spanColumns +
+	findBatchRow = `SELECT queue, rank, due, created FROM batch WHERE id = ?`
+	findOwner    = `SELECT ` + spanColumns +
 		` FROM span WHERE batch = ? AND seq0 = ? AND lo <= ? ORDER BY lo DESC LIMIT 1`
 )
 
-func scanFact(st *sqlite.Stmt) rules.Fact {
+// batchRow is what the tasks of a batch share.
+type batchRow struct {
+	queue              string
+	rank, due, created int64
+}
+
+func (c *conn) batch(id int64) (b batchRow, found bool, err error) {
+	found, err = c.one(findBatchRow, func(st *sqlite.Stmt) {
+		b = batchRow{st.ColumnText(0), st.ColumnInt64(1), st.ColumnInt64(2), st.ColumnInt64(3)}
+	}, id)
+	return b, found, err
+}
+
+// factOf is what is known of a task of a batch, without its span and its running row.
+func (b *batchRow) factOf(batch int64, s *member) rules.Fact {
 	return rules.Fact{
-		ID: task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}, Queue: st.ColumnText(2),
-		Rank: st.ColumnInt64(3), Due: st.ColumnInt64(4),
-		Created: st.ColumnInt64(5), Stage: st.ColumnText(6), Key: st.ColumnText(7),
-		GroupKey: st.ColumnText(8), MaxAttempts: st.ColumnInt32(9),
-		Timeout: st.ColumnInt64(10), Seq: st.ColumnInt32(11), Kind: task.Kind(st.ColumnInt(12)),
-		Attempt: st.ColumnInt32(13),
-		Base:    st.ColumnInt32(14), ContextSeq: st.ColumnInt32(15), StepDue: st.ColumnInt64(16),
-		Finished: st.ColumnInt64(17), Error: st.ColumnText(18),
+		ID: task.ID{Batch: batch, N: s.N}, Queue: b.queue, Rank: b.rank, Due: b.due,
+		Created: b.created, Stage: s.stage(), Key: s.Key, GroupKey: s.GroupKey,
+		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout, Seq: s.Seq, Kind: s.Kind,
+		Attempt: s.Attempt, Base: s.Base, ContextSeq: s.ContextSeq, StepDue: s.outcome.Due,
+		Finished: s.Finished, Error: s.Error,
 	}
 }
 
+// findFact reads a task, its batch, its newest step, and its mark when it has no step.
+const findFact = `SELECT p.has, p.body, b.queue, b.rank, b.due, b.created,
+iif(s.seq IS NULL AND m.bits >> (?2 & 63) & 1, m.body, NULL), s.n IS NOT NULL, s.*
+FROM pack p JOIN batch b ON b.id = p.batch
+LEFT JOIN (SELECT ` + outcomeColumns + `, batch FROM step) s ON s.batch = p.batch AND s.n = ?2
+  AND s.seq = (SELECT max(x.seq) FROM step x WHERE x.batch = ?1 AND x.n = ?2)
+LEFT JOIN mark m ON m.batch = p.batch AND m.lo = ?2 & ~63
+WHERE p.batch = ?1 AND p.lo BETWEEN ?2 & ~63 AND ?2 ORDER BY p.lo DESC LIMIT 1`
+
 // fact reads one task.
 func (c *conn) fact(id task.ID) (f rules.Fact, found bool, err error) {
-	found, err = c.one(findFact, func(st *sqlite.Stmt) { f = scanFact(st) }, id.Batch, id.N)
-	if err == nil && found {
-		err = c.complete(&f)
+	var bad error
+	_, err = c.one(findFact, func(st *sqlite.Stmt) {
+		var m member
+		has := pack.Bits(st.ColumnInt64(0))
+		if m.Task, found, bad = pack.FindTask(c.borrow(st, 1), has, id.N); bad != nil || !found {
+			return
+		}
+		switch {
+		case st.ColumnBool(7):
+			m.outcome = scanOutcome(st, 8)
+		case st.ColumnIsNull(6):
+			m.outcome = none
+		default:
+			var d pack.Done
+			d, _, bad = pack.FindDone(c.borrow(st, 6), id.N)
+			m.outcome = markedOutcome(&d, m.Task.Stage)
+		}
+		b := batchRow{st.ColumnText(2), st.ColumnInt64(3), st.ColumnInt64(4), st.ColumnInt64(5)}
+		f = b.factOf(id.Batch, &m)
+	}, id.Batch, id.N)
+	if err != nil || bad != nil || !found {
+		return f, false, errors.Join(err, bad)
 	}
-	return f, found, err
+	return f, true, c.complete(&f)
+}
+
+// facts calls visit with tasks of a batch, as members does, without their spans and running rows.
+func (c *conn) facts(batch int64, lo, hi int32, visit func(*rules.Fact) bool) error {
+	b, found, err := c.batch(batch)
+	if err != nil || !found {
+		return err
+	}
+	return c.members(batch, lo, hi, whole, func(s *member) bool {
+		f := b.factOf(batch, s)
+		return visit(&f)
+	})
 }
 
 // complete reads the span that a task belongs to and its running row. Spans of one batch with equal
@@ -66,14 +114,12 @@ func (c *conn) complete(f *rules.Fact) error {
 	}, f.ID.Batch, f.ID.N, f.ID.N)
 }
 
-const contextAt = `SELECT context, coalesce(worker, '?') FROM step WHERE batch = ? AND n = ?
-AND seq = ?`
-const contextOf = `SELECT context FROM task WHERE batch = ? AND n = ?`
-
 // context reads the task's present context, and which worker wrote it; "" = it was submitted.
 func (c *conn) context(f *rules.Fact) (v store.Value, by string, err error) {
 	if f.ContextSeq < 0 {
-		_, err = c.one(contextOf, func(st *sqlite.Stmt) { v = bytesOf(st, 0) }, f.ID.Batch, f.ID.N)
+		var t store.Task
+		t, _, err = c.task(f.ID)
+		v = t.Context
 	} else {
 		_, err = c.one(contextAt, func(st *sqlite.Stmt) {
 			v, by = bytesOf(st, 0), st.ColumnText(1)

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/pressly/goose/v3"
@@ -216,7 +217,9 @@ func (n *counter) bringHome(ctx context.Context, path string) (err error) {
 	if err := n.settleLog(writer, reader); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := migrate(ctx, fileURI(path)+"?_pragma=wal_autocheckpoint(0)"); err != nil {
+	if err := migrate(
+		ctx, fileURI(path)+"?_pragma=wal_autocheckpoint(0)", n.lock.telling(),
+	); err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", path, err), reader.Close())
 	}
 	n.lock.step("migrated")
@@ -289,7 +292,7 @@ func create(ctx context.Context, path string) error {
 		return err
 	}
 	if err := migrate(
-		ctx, fileURI(temp)+"?_pragma=synchronous(OFF)&_pragma=journal_mode(MEMORY)",
+		ctx, fileURI(temp)+"?_pragma=synchronous(OFF)&_pragma=journal_mode(MEMORY)", nil,
 	); err != nil {
 		return err
 	}
@@ -350,9 +353,27 @@ func checkHeader(path string, f io.ReaderAt) error {
 	}
 }
 
+// telling logs how far long work has come, every few seconds.
+func (l *lock) telling() telling {
+	last := time.Now()
+	return func(what string, done, all int64) {
+		if now := time.Now(); now.Sub(last) >= toldEvery || done == all {
+			last = now
+			l.log.Info("migrate", "moved", done, "of", all, "what", what)
+		}
+	}
+}
+
+const toldEvery = 2 * time.Second
+
 // migrate brings the tables up to this version of the program. name is the database's, as the
-// driver takes it.
-func migrate(ctx context.Context, name string) error {
+// driver takes it. tell hears of what takes long.
+func migrate(ctx context.Context, name string, tell telling) error {
+	return migrateBy(ctx, name, repackPiece, tell)
+}
+
+// migrateBy moves so many tasks at once.
+func migrateBy(ctx context.Context, name string, piece int, tell telling) error {
 	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return err
@@ -362,7 +383,8 @@ func migrate(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files,
+		goose.WithGoMigrations(repacking(piece, tell)))
 	if err != nil {
 		return err
 	}

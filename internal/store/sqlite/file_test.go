@@ -140,7 +140,7 @@ func TestWrongFileIsNeverServed(t *testing.T) {
 func TestDamagedPageBreaksTheStore(t *testing.T) {
 	path := filled(t)
 	b := read(t, path)
-	root := rootPage(t, path, "task")
+	root := rootPage(t, path, "pack")
 	for i := (root - 1) * 4096; i < root*4096; i++ {
 		b[i] = 0xa5
 	}

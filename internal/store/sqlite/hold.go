@@ -36,6 +36,9 @@ func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 func (c *conn) settled(watch []store.Watch, answer *store.Synced) error {
 	for _, w := range watch {
 		hit, err := c.has(findStep, w.ID.Batch, w.ID.N, w.Seq)
+		if err == nil && !hit && w.Seq == 0 {
+			hit, err = c.isMarked(w.ID)
+		}
 		if err != nil {
 			return err
 		}
@@ -46,15 +49,17 @@ func (c *conn) settled(watch []store.Watch, answer *store.Synced) error {
 	return nil
 }
 
-// insertRunning is guarded: the span is still the holder's and covers the task, and no step stands
-// at the seq. Otherwise the hand-out is over already, and a row would make its token good again.
-const insertRunning = `INSERT INTO running (batch, n, seq, span, token, worker, incarnation,
+// insertRunning is guarded: the span is still the holder's and covers the task, and no outcome
+// stands at the seq. Otherwise the hand-out is over already, and a row would make its token good
+// again.
+var insertRunning = `INSERT INTO running (batch, n, seq, span, token, worker, incarnation,
 started, until)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
 WHERE EXISTS (SELECT 1 FROM span WHERE id = ?4 AND token = ?5 AND holder = ?10 AND htok = ?11
 AND batch = ?1 AND ?2 BETWEEN lo AND hi)
-  AND EXISTS (SELECT 1 FROM task WHERE batch = ?1 AND n = ?2)
+  AND ` + isTask("?1", "?2") + `
   AND NOT EXISTS (SELECT 1 FROM step WHERE batch = ?1 AND n = ?2 AND seq = ?3)
+  AND NOT (?3 = 0 AND ` + isMarked("?1", "?2") + `)
 ON CONFLICT DO NOTHING`
 
 // writeDown inserts the running rows of a holder's hand-outs.

@@ -86,69 +86,6 @@ func (in *inserter) insert(
 	return nil
 }
 
-var (
-	// taskLean is for a run of tasks in one stage that have a context and nothing else of their
-	// own.
-	taskLean = newInserter("task", []string{"batch", "stage"}, []string{"n", "context"})
-	taskFull = newInserter("task", []string{"batch"},
-		[]string{"n", "stage", "context", "key", "group_key", "max_attempts", "timeout"})
-)
-
-// lean tasks fit taskLean.
-func lean(t *store.Task, stage string) bool {
-	return t.Stage == stage && t.Key == "" && t.GroupKey == "" && t.MaxAttempts == 0 &&
-		t.Timeout == 0
-}
-
-// insertTasks inserts the tasks of one batch, ascending in N.
-func insertTasks(c *conn, batch int64, tasks []store.Task) error {
-	for len(tasks) > 0 {
-		stage, n := tasks[0].Stage, 0
-		for n < len(tasks) && lean(&tasks[n], stage) {
-			n++
-		}
-		var err error
-		if n > 0 {
-			err = insertLean(c, batch, stage, tasks[:n])
-		} else {
-			for n < len(tasks) && !lean(&tasks[n], tasks[n].Stage) {
-				n++
-			}
-			err = insertFull(c, batch, tasks[:n])
-		}
-		if err != nil {
-			return err
-		}
-		tasks = tasks[n:]
-	}
-	return nil
-}
-
-func insertLean(c *conn, batch int64, stage string, tasks []store.Task) error {
-	return taskLean.insert(c, len(tasks), func(st *sqlite.Stmt) {
-		st.BindInt64(1, batch)
-		st.BindText(2, stage)
-	}, func(st *sqlite.Stmt, p, i int) {
-		st.BindInt64(p, int64(tasks[i].N))
-		bindBytes(st, p+1, tasks[i].Context)
-	}, nil)
-}
-
-func insertFull(c *conn, batch int64, tasks []store.Task) error {
-	return taskFull.insert(c, len(tasks), func(st *sqlite.Stmt) {
-		st.BindInt64(1, batch)
-	}, func(st *sqlite.Stmt, p, i int) {
-		t := &tasks[i]
-		st.BindInt64(p, int64(t.N))
-		st.BindText(p+1, t.Stage)
-		bindBytes(st, p+2, t.Context)
-		bindText(st, p+3, t.Key)
-		bindText(st, p+4, t.GroupKey)
-		st.BindInt64(p+5, int64(t.MaxAttempts))
-		st.BindInt64(p+6, t.Timeout)
-	}, nil)
-}
-
 const insertBlob = `INSERT OR IGNORE INTO blob (batch, n, name) VALUES (?, ?, ?)`
 
 // noteBlobs remembers which task the blobs among values belong to.

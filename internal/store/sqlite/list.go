@@ -9,6 +9,8 @@ import (
 
 	"github.com/rotahq/rota/internal/listing"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -19,14 +21,15 @@ import (
 //	dead, cancelled   the index on final steps that are not done
 //	running           running rows, and what the filter's memory knows
 //	waiting, ready    the tasks of spans that may have some
-//	a worker          the steps of all tasks, running rows, and what the filter's memory knows
+//	a worker          the steps and marks of all tasks, running rows, and what the filter's memory
+//	                  knows
 //	else              the tasks of batches that the filter selects
 //
 // Each of these statements reads at most ?3 rows below (?1, ?2), down to the batch ?4, and says of
 // each whether its task may be selected: first by the row itself, which ?11 is for, then by what it
 // is compared with (?5 to ?10).
 var (
-	byKey = candidates(`1`, `SELECT batch, n FROM task WHERE key = ?11 AND (batch, n) < (?1, ?2)
+	byKey = candidates(`1`, `SELECT batch, n FROM keyed WHERE key = ?11 AND (batch, n) < (?1, ?2)
 AND batch >= ?4
 ORDER BY batch DESC, n DESC LIMIT ?3`)
 
@@ -42,12 +45,6 @@ ORDER BY batch DESC, n DESC LIMIT ?3`)
 	byWorker = candidates(`c.worker = ?11`, `SELECT batch, n, worker FROM step
 WHERE (batch, n) < (?1, ?2) AND batch >= ?4
 ORDER BY batch DESC, n DESC, seq DESC LIMIT ?3`)
-
-	inStretch = candidates(`?11`,
-		`SELECT batch, n FROM task WHERE batch = ?1 AND n <= ?2 AND n >= ?4 ORDER BY n DESC
-LIMIT ?3`)
-	inStretches = candidates(`1`, `SELECT t.batch, t.n FROM json_each(?11) w CROSS JOIN task t
-WHERE t.batch = w.value ->> 0 AND t.n BETWEEN w.value ->> 1 AND w.value ->> 2`)
 )
 
 func candidates(mine, from string) string {
@@ -56,21 +53,29 @@ func candidates(mine, from string) string {
 
 // compared compares a task with a filter without reading it whole: ?5 queue, ?6 and ?7 since and
 // until, ?8 stage, ?9 class, ?10 a worker that one of its steps names.
-const compared = `(?5 = '' AND ?6 = 0 AND ?7 = 0 OR EXISTS (SELECT 1 FROM batch b
-  WHERE b.id = c.batch AND (?5 = '' OR b.queue = ?5) AND b.created >= ?6 AND (?7 = 0
-  OR b.created < ?7)))
-AND (?8 = '' AND ?9 = 0 OR EXISTS (SELECT 1 FROM task t LEFT JOIN step s ON s.batch = t.batch
-AND s.n = t.n
-    AND s.seq = (SELECT max(m.seq) FROM step m WHERE m.batch = c.batch AND m.n = c.n)
-  WHERE t.batch = c.batch AND t.n = c.n AND (?8 = '' OR coalesce(s.stage, t.stage) = ?8)
-    AND (?9 = 0 OR ?9 = 1 AND s.base = -1 AND s.kind = 1 OR ?9 = 2 AND coalesce(s.base, 0) <> -1)))
+var compared = `(` + ofBatch("c.batch") + `)
+AND (?8 = '' OR ?8 = coalesce((SELECT s.stage FROM step s WHERE s.batch = c.batch AND s.n = c.n
+  ORDER BY s.seq DESC LIMIT 1), (SELECT pack_stage(p.body, p.has, c.n) FROM pack p
+  WHERE p.batch = c.batch AND p.lo BETWEEN c.n & ~63 AND c.n ORDER BY p.lo DESC LIMIT 1)))
+AND (?9 = 0 OR CASE coalesce((SELECT iif(s.base <> -1, 2, s.kind = 1) FROM step s
+  WHERE s.batch = c.batch AND s.n = c.n ORDER BY s.seq DESC LIMIT 1),
+  2 - ` + isMarked("c.batch", "c.n") + `) WHEN ?9 THEN 1 ELSE 0 END)
 AND (?10 = '' OR EXISTS (SELECT 1 FROM step w WHERE w.batch = c.batch AND w.n = c.n
-AND w.worker = ?10))`
+  AND w.worker = ?10)
+  OR EXISTS (SELECT 1 FROM mark m WHERE m.batch = c.batch AND m.lo = c.n & ~63
+  AND mark_workers(m.body, m.lo, ?10) >> (c.n & 63) & 1))`
+
+// ofBatch compares a batch with what a filter says of batches.
+func ofBatch(batch string) string {
+	return `?5 = '' AND ?6 = 0 AND ?7 = 0 OR EXISTS (SELECT 1 FROM batch b
+  WHERE b.id = ` + batch + ` AND (?5 = '' OR b.queue = ?5) AND b.created >= ?6 AND (?7 = 0
+  OR b.created < ?7))`
+}
 
 const (
 	batchesBelow = `SELECT b.id, CASE WHEN (?4 = '' OR b.queue = ?4) AND b.created >= ?5 AND (?6 = 0
 OR b.created < ?6)
-  THEN (SELECT t.n FROM task t WHERE t.batch = b.id ORDER BY t.n DESC LIMIT 1) END
+  THEN (SELECT pack_last(p.lo, p.has) FROM pack p WHERE p.batch = b.id ORDER BY p.lo DESC LIMIT 1) END
 FROM (SELECT id, queue, created FROM batch WHERE id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT ?3) b`
 	spansBelow = `SELECT batch FROM span WHERE batch < ?1 AND batch >= ?2 ORDER BY batch DESC
 LIMIT ?3`
@@ -130,7 +135,11 @@ func (l *list) Candidates(
 			return running, err
 		}
 		steps, err := l.along(byWorker, below, size, l.Worker, "")
-		return listing.Merge(listing.Live(l.Filter, below), running, steps), err
+		if err != nil {
+			return steps, err
+		}
+		marks, err := l.byMark(below, size)
+		return listing.Merge(listing.Live(l.Filter, below), running, steps, marks), err
 	}
 	return l.ranges.Candidates(ctx, below, size)
 }
@@ -151,6 +160,33 @@ func (l *list) along(
 	if listing.Compares(l.Filter) {
 		c.Cost *= listing.Compare
 	}
+	return c, err
+}
+
+// marksBelow are marks with tasks below (?1, ?2), down to the batch ?3, with the numbers of those
+// tasks that a worker ended, if the filter may select any of the batch.
+var marksBelow = `SELECT m.batch, m.lo, m.bits, iif(` + ofBatch("m.batch") + `,
+  mark_workers(m.body, m.lo, ?8), 0)
+FROM mark m WHERE (m.batch, m.lo) < (?1, ?2) AND m.batch >= ?3
+ORDER BY m.batch DESC, m.lo DESC LIMIT ?4`
+
+// byMark are the tasks that marks say a worker ended. A mark costs as much as its outcomes.
+func (l *list) byMark(below task.ID, size int) (c listing.Candidates, err error) {
+	c.Floor, c.End = below, true
+	err = l.each(marksBelow, func(st *sqlite.Stmt) bool {
+		lo := st.ColumnInt32(1)
+		c.Floor = task.ID{Batch: st.ColumnInt64(0), N: lo}
+		c.Cost += pack.Bits(st.ColumnInt64(2)).Len()
+		at := len(c.IDs)
+		for n := range pack.Bits(st.ColumnInt64(3)).Numbers(lo) {
+			if id := (task.ID{Batch: c.Floor.Batch, N: n}); id.Compare(below) < 0 {
+				c.IDs = append(c.IDs, id)
+			}
+		}
+		slices.Reverse(c.IDs[at:])
+		c.End = c.Cost < size
+		return c.Cost < size
+	}, below.Batch, below.N, l.bottom, size, l.Queue, l.Since, l.Until, l.Worker)
 	return c, err
 }
 
@@ -211,62 +247,73 @@ func (l *list) spans(_ context.Context, bound int64, size int) (w listing.Window
 	return w, err
 }
 
-// inStretches reads tasks of stretches: of all but the last all, of the last one the newest.
-func (l *list) inStretches(
-	_ context.Context, list []listing.Stretch, size int,
-) (c listing.Candidates, err error) {
-	last := list[len(list)-1]
-	if rest := list[:len(list)-1]; len(rest) > 0 {
-		if err := l.scan(inStretches, &c, 0, 0, 0, 0, placesOf(rest), l.Worker); err != nil {
-			return c, err
-		}
-		slices.SortFunc(c.IDs, func(a, b task.ID) int { return b.Compare(a) })
-	}
-	before := c.Cost
-	err = l.scan(inStretch, &c, last.Batch, last.Hi, size, int64(last.Lo), true, l.Worker)
-	if c.Cost-before < size {
-		c.Floor = task.ID{Batch: last.Batch, N: last.Lo}
-	}
-	if listing.Compares(l.Filter) {
-		c.Cost *= listing.Compare
-	}
-	return c, err
-}
-
-// placesOf are stretches as a JSON array of arrays.
-func placesOf(list []listing.Stretch) string {
-	b := []byte{'['}
-	for i, s := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = fmt.Appendf(b, "[%d,%d,%d]", s.Batch, s.Lo, s.Hi)
-	}
-	return string(append(b, ']'))
-}
-
 // Views is that of a listing.Reader.
 func (l *list) Views(_ context.Context, ids []task.ID) ([]task.View, error) {
 	views := make([]task.View, len(ids))
-	for i, id := range ids {
-		f, found, err := l.fact(id)
-		if err != nil {
+	for i := 0; i < len(ids); {
+		n := 1
+		for i+n < len(ids) && ids[i+n].Batch == ids[i].Batch &&
+			pack.Lo(ids[i+n].N) == pack.Lo(ids[i].N) {
+			n++
+		}
+		if err := l.viewPack(ids[i:i+n], views[i:i+n]); err != nil {
 			return nil, err
 		}
-		if !found || f.Removed() {
+		i += n
+	}
+	return views, nil
+}
+
+// together is from how many tasks of a pack on it is read whole.
+const together = 3
+
+// viewPack fills in the views of tasks of one pack that the filter selects.
+func (l *list) viewPack(ids []task.ID, views []task.View) error {
+	facts := make([]rules.Fact, len(ids))
+	if len(ids) < together {
+		for i, id := range ids {
+			f, _, err := l.fact(id)
+			if err != nil {
+				return err
+			}
+			facts[i] = f
+		}
+	} else {
+		first, last := ids[len(ids)-1], ids[0]
+		at := len(ids) - 1
+		if err := l.facts(first.Batch, first.N, last.N, func(f *rules.Fact) bool {
+			for at >= 0 && ids[at].N < f.ID.N {
+				at--
+			}
+			if at >= 0 && ids[at] == f.ID {
+				facts[at] = *f
+			}
+			return true
+		}); err != nil {
+			return err
+		}
+		for i := range facts {
+			if err := l.complete(&facts[i]); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range facts {
+		f := &facts[i]
+		if f.ID == (task.ID{}) || f.Removed() {
 			continue
 		}
 		var live *store.Live
-		if l, ok := l.Live[id]; ok {
+		if l, ok := l.Live[f.ID]; ok {
 			live = &l
 		}
-		v, err := l.view(&f, l.now, live)
+		v, err := l.view(f, l.now, live)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if listing.Selects(&l.Filter, &v) {
 			views[i] = v
 		}
 	}
-	return views, nil
+	return nil
 }

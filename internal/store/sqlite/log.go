@@ -59,9 +59,15 @@ var (
 
 func logOf(id task.ID) textLog { return textLog{taskLogs, id.Batch, id.N} }
 
-const taskStands = `SELECT 1 FROM task t WHERE t.batch = ?1 AND t.n = ?2
-  AND coalesce((SELECT s.kind FROM step s WHERE s.batch = ?1 AND s.n = ?2 ORDER BY s.seq DESC
-  LIMIT 1), 0) <> 12`
+// stands tells whether there is a task with an id that was not removed.
+func (c *conn) stands(id task.ID) (bool, error) {
+	stands, err := c.isTask(id)
+	if err != nil || !stands {
+		return false, err
+	}
+	o, err := c.outcomeOf(id, "")
+	return o.Kind != task.KindRemoved, err
+}
 
 func (c *conn) logSize(l textLog) (z logSize, err error) {
 	z.cut = -1
@@ -78,7 +84,7 @@ func (c *conn) logSize(l textLog) (z logSize, err error) {
 // AppendLog adds lines to a task's log. See the contract, storetest.Texts.
 func (s *Store) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error {
 	err := s.write(ctx, func(t *tx) error {
-		stands, err := t.has(taskStands, id.Batch, id.N)
+		stands, err := t.stands(id)
 		if err != nil {
 			return err
 		}
@@ -153,7 +159,7 @@ func (t *tx) dropLine(log textLog, z *logSize) error {
 func (s *Store) Log(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error) {
 	var page store.LogPage
 	err := s.read(ctx, func(c *conn) error {
-		stands, err := c.has(taskStands, id.Batch, id.N)
+		stands, err := c.stands(id)
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,9 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/task"
 )
 
 var (
@@ -85,6 +87,7 @@ func fill(b *testing.B, path string, tasks int64) {
 	if err := s.Close(); err != nil {
 		b.Fatal(err)
 	}
+	unpack(b, path) // rows are made by SQL, and move into packs as those of an earlier version do
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
 		b.Fatal(err)
@@ -109,6 +112,61 @@ func fill(b *testing.B, path string, tasks int64) {
 	run("PRAGMA journal_mode = WAL")
 	if err := conn.Close(); err != nil {
 		b.Fatal(err)
+	}
+	start := time.Now()
+	if s, err = Open(b.Context(), Config{Path: path}); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("%v: move tasks into packs", time.Since(start).Round(time.Millisecond))
+	start = time.Now()
+	if err := s.write(b.Context(), markSteps); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("%v: mark what is done", time.Since(start).Round(time.Millisecond))
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// markSteps moves plain outcomes that would have come together from steps into marks.
+func markSteps(t *tx) error {
+	var at task.ID
+	for {
+		var list []pack.Done
+		first := at
+		err := t.each(`SELECT batch, n, token, started, finished, worker FROM step
+WHERE (batch, n) > (?, ?) AND seq = 0 AND kind = 1 ORDER BY batch, n LIMIT 64`, func(
+			st *sqlite.Stmt,
+		) bool {
+			id := task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}
+			if len(list) == 0 {
+				first = id
+			} else if id.Batch != first.Batch || pack.Lo(id.N) != pack.Lo(first.N) {
+				return false
+			}
+			list = append(list, pack.Done{
+				N: id.N, Token: st.ColumnInt64(2), Started: st.ColumnInt64(3),
+				Finished: st.ColumnInt64(4), Worker: st.ColumnText(5),
+			})
+			at = id
+			return true
+		}, at.Batch, at.N)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		if len(list) < markedTogether {
+			continue
+		}
+		body, bits := pack.AppendDone(nil, list)
+		if _, err := t.exec(
+			insertMark, first.Batch, pack.Lo(first.N), int64(bits), body,
+		); err != nil {
+			return err
+		}
+		if _, err := t.exec(`DELETE FROM step WHERE batch = ? AND n BETWEEN ? AND ? AND seq = 0
+AND kind = 1`, first.Batch, list[0].N, at.N); err != nil {
+			return err
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -236,11 +237,10 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 
 const (
 	nextBatch   = `SELECT id, created, queue FROM batch WHERE id >= ? ORDER BY id LIMIT 1`
-	stepsInside = `SELECT 1 FROM step WHERE batch = ? LIMIT 1`
-	tasksInside = `SELECT 1 FROM task WHERE batch = ? LIMIT 1`
+	stepsInside = `SELECT 1 FROM step WHERE batch = ?1
+UNION ALL SELECT 1 FROM mark WHERE batch = ?1 LIMIT 1`
+	tasksInside = `SELECT 1 FROM pack WHERE batch = ? LIMIT 1`
 	spansInside = `SELECT 1 FROM span WHERE batch = ? LIMIT 1`
-	factsAfter  = `SELECT ` + factColumns + ` ` + factTables +
-		` WHERE t.batch = ? AND t.n > ? ORDER BY t.n LIMIT ?`
 )
 
 // outlived goes on with a walk: it looks for tasks that are kept no longer, and for batches that
@@ -299,21 +299,20 @@ func (c *conn) outlived(
 func (c *conn) outlivedIn(
 	keep retention, w *pruneWalk, now int64, size int,
 ) (old []rules.Fact, n int, err error) {
-	err = c.each(factsAfter, func(st *sqlite.Stmt) bool {
-		f := scanFact(st)
+	err = c.facts(w.at.Batch, w.at.N+1, math.MaxInt32, func(f *rules.Fact) bool {
 		w.at.N = f.ID.N
 		w.seen++
 		n++
 		if f.Base != store.Final {
-			return true
+			return n < size
 		}
-		if until := keep.until(&f); until > now {
+		if until := keep.until(f); until > now {
 			w.later(until)
 		} else {
-			old = append(old, f)
+			old = append(old, *f)
 		}
-		return true
-	}, w.at.Batch, w.at.N, size)
+		return n < size
+	})
 	return old, n, err
 }
 
@@ -341,20 +340,25 @@ func (s *Store) dropOutlived(
 		for _, b := range empty {
 			touched[b] = true
 		}
-		for i := range found {
-			f, stands, err := t.fact(found[i].ID)
+		for rest := found; len(rest) > 0; {
+			n := 1
+			for n < len(rest) && rest[n].ID.Batch == rest[0].ID.Batch {
+				n++
+			}
+			gone, behind, err := t.dropOf(keep, rest[:n])
 			if err != nil {
 				return err
 			}
-			if !stands || f.Base != store.Final || keep.until(&f) > t.now {
-				continue
+			if len(gone) > 0 {
+				blobs, err = t.drop(rest[0].ID.Batch, rest[0].Queue, gone, blobs)
 			}
-			if blobs, err = t.drop(f.ID, f.Queue, blobs); err != nil {
+			if err != nil {
 				return err
 			}
-			dropped++
-			lag = max(lag, t.now-keep.until(&f))
-			touched[f.ID.Batch] = true
+			dropped += len(gone)
+			lag = max(lag, behind)
+			touched[rest[0].ID.Batch] = true
+			rest = rest[n:]
 		}
 		for b := range touched {
 			vacant, err := t.vacant(b)
@@ -371,49 +375,4 @@ func (s *Store) dropOutlived(
 		s.deleteBlobs(ctx, blobs)
 	}
 	return dropped, lag, took, err
-}
-
-const (
-	newestKind = `SELECT kind, base FROM step WHERE batch = ? AND n = ? ORDER BY seq DESC
-LIMIT 1`
-	blobsOf       = `SELECT name FROM blob WHERE batch = ? AND n = ?`
-	deleteBlobsOf = `DELETE FROM blob WHERE batch = ? AND n = ?`
-	deleteSteps   = `DELETE FROM step WHERE batch = ? AND n = ?`
-	deleteRunOf   = `DELETE FROM running WHERE batch = ? AND n = ?`
-	deleteLogOf   = `DELETE FROM log WHERE batch = ? AND n = ?`
-	deleteSizeOf  = `DELETE FROM log_size WHERE batch = ? AND n = ?`
-	deleteTask    = `DELETE FROM task WHERE batch = ? AND n = ?`
-	markGap       = `UPDATE span SET gaps = 1 WHERE batch = ?1 AND lo <= ?2 AND hi >= ?2
-AND NOT gaps`
-)
-
-// drop deletes a task and all that belongs to it alone. The names of its blobs are added to blobs,
-// to be deleted after the commit: until then the task may still be read.
-func (t *tx) drop(id task.ID, queue string, blobs []string) ([]string, error) {
-	var state task.State
-	removed := false
-	_, err := t.one(newestKind, func(st *sqlite.Stmt) {
-		kind := task.Kind(st.ColumnInt(0))
-		removed = kind == task.KindRemoved
-		if st.ColumnInt32(1) == store.Final {
-			state = kind.Leaves()
-		}
-	}, id.Batch, id.N)
-	if err != nil {
-		return blobs, err
-	}
-	if !removed { // its removal was counted when it was asked for
-		t.stat(queue).Gone(state)
-	}
-	err = t.each(blobsOf, func(st *sqlite.Stmt) bool {
-		blobs = append(blobs, st.ColumnText(0))
-		return true
-	}, id.Batch, id.N)
-	for _, query := range [...]string{deleteBlobsOf, deleteSteps, deleteRunOf, deleteLogOf,
-		deleteSizeOf, deleteTask, markGap} {
-		if err == nil {
-			_, err = t.exec(query, id.Batch, id.N)
-		}
-	}
-	return blobs, err
 }

@@ -3,12 +3,14 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -105,7 +107,6 @@ const (
 	deleteQueueKeys = `DELETE FROM task_key WHERE queue = ?`
 	deleteQueueStat = `DELETE FROM stat WHERE queue = ?`
 	batchOfQueue    = `SELECT id FROM batch WHERE queue = ? AND id > ? ORDER BY id LIMIT 1`
-	tasksOfBatch    = `SELECT n FROM task WHERE batch = ? ORDER BY n LIMIT ?`
 	deleteSpansOf   = `DELETE FROM span WHERE batch = ?`
 	deleteBatch     = `DELETE FROM batch WHERE id = ?`
 )
@@ -193,19 +194,18 @@ func (t *tx) dropBatch(batch int64, queue string) (blobs []string, more bool, er
 	if _, err := t.exec(deleteSpansOf, batch); err != nil {
 		return nil, false, err
 	}
-	var tasks []int32
-	err = t.each(tasksOfBatch, func(st *sqlite.Stmt) bool {
-		tasks = append(tasks, st.ColumnInt32(0))
-		return true
-	}, batch, piece)
-	for _, n := range tasks {
-		if err != nil {
-			return nil, false, err
-		}
-		blobs, err = t.drop(task.ID{Batch: batch, N: n}, queue, blobs)
+	var gone []ending
+	if err := t.facts(batch, 0, math.MaxInt32, func(f *rules.Fact) bool {
+		gone = append(gone, endingOf(f))
+		return len(gone) < piece
+	}); err != nil {
+		return nil, false, err
 	}
-	if err == nil && len(tasks) < piece {
+	if len(gone) > 0 {
+		blobs, err = t.drop(batch, queue, gone, nil)
+	}
+	if err == nil && len(gone) < piece {
 		_, err = t.exec(deleteBatch, batch)
 	}
-	return blobs, len(tasks) == piece, err
+	return blobs, len(gone) == piece, err
 }

@@ -202,6 +202,7 @@ func (r Restore) build(
 	}
 	if err := migrate(
 		ctx, fileURI(temp)+"?_pragma=synchronous(OFF)&_pragma=journal_mode(MEMORY)",
+		telling(r.Progress),
 	); err != nil {
 		return done, err
 	}

@@ -217,7 +217,7 @@ func TestQuestionsAboutSchedulesGoByIndex(t *testing.T) {
 	s := open(t, Config{})
 	for _, query := range []string{
 		findSchedule, cursorOf, dueSchedules, openFires, openFiresOf, outcomeAt, firesFromNow,
-		fireOfTask, oldestFires, newestFires, runsInto, newestStep, endFire,
+		fireOfTask, oldestFires, newestFires, runsInto, newestOf, packOf, markAt, endFire,
 		reopenFires, oldFires, oldEras, followerOf, haveDays, closeFires, lastButOne,
 		dropRemainingOnes, dropRemainingEras,
 	} {

@@ -18,12 +18,6 @@ const (
 	firesFromNow = `SELECT at, outcome FROM fire WHERE schedule = ? AND at >= ?`
 	fireOfTask   = `SELECT at FROM fire WHERE schedule = ? AND batch = ? AND n = ? LIMIT 1`
 
-	// runningFires counts the open fires of a schedule whose tasks are not final.
-	runningFires = `SELECT count(*) FROM fire f JOIN task t ON t.batch = f.batch AND t.n = f.n
-WHERE f.open = ? AND f.outcome = 'fired'
-  AND coalesce((SELECT s.base FROM step s WHERE s.batch = t.batch AND s.n = t.n ORDER BY s.seq DESC
-  LIMIT 1), 0) <> -1`
-
 	// putFire replaces a row that stands: only what was not fired gets here.
 	putFire = `REPLACE INTO fire (` + fireColumns +
 		`, schedule, open)
@@ -45,6 +39,12 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 FROM schedule s WHERE s.id = fire.schedule)
 WHERE batch = ?1 AND n = ?2 AND watch`
 )
+
+// runningFires counts the open fires of a schedule whose tasks are not final.
+var runningFires = `SELECT count(*) FROM fire f WHERE f.open = ? AND f.outcome = 'fired'
+  AND ` + isTask("f.batch", "f.n") + `
+  AND coalesce((SELECT s.base FROM step s WHERE s.batch = f.batch AND s.n = f.n
+  ORDER BY s.seq DESC LIMIT 1), -` + isMarked("f.batch", "f.n") + `) <> -1`
 
 // Fire writes down what came of due times, and submits their tasks. See the contract,
 // storetest.Schedules.

@@ -43,10 +43,6 @@ AND at < ?2`
   SELECT f.*, s.name FROM fire f JOIN schedule s ON s.id = f.schedule
   WHERE f.root = ?1 AND f.root_at = ?2)
 ORDER BY name, at LIMIT ?3`
-
-	newestStep = `SELECT s.seq, s.kind, s.base, s.finished, s.error, s.worker
-FROM task t LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n WHERE t.batch = ? AND t.n = ?
-ORDER BY s.seq DESC LIMIT 1`
 )
 
 func scanFire(st *sqlite.Stmt, schedule string) (store.Fire, error) {
@@ -208,17 +204,15 @@ func (c *conn) follow(o *store.OpenFire) error {
 	if o.Task == (task.ID{}) {
 		return nil
 	}
-	_, err := c.one(newestStep, func(st *sqlite.Stmt) {
-		if task.Kind(st.ColumnInt(1)) == task.KindRemoved {
-			return
-		}
-		if o.Found = true; st.ColumnIsNull(0) {
-			return
-		}
-		o.Step = st.ColumnInt32(0)
-		o.Kind = task.Kind(st.ColumnInt(1))
-		o.Final = st.ColumnInt32(2) == store.Final
-		o.Finished, o.Error, o.Worker = st.ColumnInt64(3), st.ColumnText(4), st.ColumnText(5)
-	}, o.Task.Batch, o.Task.N)
-	return err
+	t, found, err := c.task(o.Task)
+	if err != nil || !found {
+		return err
+	}
+	n, err := c.outcomeOf(o.Task, t.Stage)
+	if err != nil || n.Kind == task.KindRemoved {
+		return err
+	}
+	o.Found, o.Step, o.Kind, o.Final = true, n.Seq, n.Kind, n.Base == store.Final
+	o.Finished, o.Error, o.Worker = n.Finished, n.Error, n.Worker
+	return nil
 }

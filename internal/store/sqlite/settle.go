@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/internal/counters"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 	"github.com/rotahq/rota/task"
 )
 
@@ -45,6 +46,13 @@ type settler struct {
 	good     []int32             // those of them whose token is right and whose key no other has
 	spans    map[int64]spanRight // by id
 	batches  map[int64]*batchSeen
+
+	together int // Config.together
+
+	steps []int32 // those of good that become steps
+	fits  []int32 // those of one pack that fit into its mark
+	done  []pack.Done
+	body  []byte
 }
 
 // spanRight is what gives a report the right to be recorded.
@@ -70,7 +78,7 @@ func (d *settler) settle(t *tx, set *store.Settlement) (store.Settled, error) {
 	if err := d.choose(t); err != nil {
 		return store.Settled{}, err
 	}
-	if err := d.insert(t); err != nil {
+	if err := d.record(t); err != nil {
 		return store.Settled{}, err
 	}
 	if err := d.follow(t); err != nil {
@@ -222,7 +230,7 @@ func (d *settler) right(t *tx, r *store.Report) (bool, error) {
 		return false, nil
 	}
 	if s.gaps {
-		return t.has(findTask, r.ID.Batch, r.ID.N)
+		return t.isTask(r.ID)
 	}
 	return true, nil
 }
@@ -262,9 +270,9 @@ func slight(s *store.Step) bool {
 	return s.Due == 0 && s.Result == nil && s.Context == nil && s.Error == ""
 }
 
-// insert records the good reports, in runs of those that are alike.
-func (d *settler) insert(t *tx) error {
-	for rest := d.good; len(rest) > 0; {
+// insert records reports as steps, in runs of those that are alike.
+func (d *settler) insert(t *tx, reports []int32) error {
+	for rest := reports; len(rest) > 0; {
 		first := &d.reports[rest[0]].Step
 		n := 1
 		for n < len(rest) && alike(first, &d.reports[rest[n]].Step) {
@@ -378,10 +386,7 @@ func (t *tx) moveOut(id task.ID, seq int32, queue string, to store.Move) error {
 	return err
 }
 
-const (
-	findStep = `SELECT token, hash FROM step WHERE batch = ? AND n = ? AND seq = ?`
-	findTask = `SELECT 1 FROM task WHERE batch = ? AND n = ?`
-)
+const findStep = `SELECT token, hash FROM step WHERE batch = ? AND n = ? AND seq = ?`
 
 // refusal says why a report was not recorded.
 func (t *tx) refusal(r *store.Report) (task.Status, error) {
@@ -395,9 +400,13 @@ func (t *tx) refusal(r *store.Report) (task.Status, error) {
 	if err != nil || stands {
 		return status, err
 	}
-	known, err := t.has(findTask, r.ID.Batch, r.ID.N)
-	if !known {
-		status = task.Unknown
+	known, err := t.isTask(r.ID)
+	if err != nil || !known {
+		return task.Unknown, err
+	}
+	d, marked, err := t.marked(r.ID)
+	if marked && d.Repeats(r) {
+		status = task.Repeated
 	}
 	return status, err
 }

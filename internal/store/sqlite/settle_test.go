@@ -30,7 +30,7 @@ func TestRepeatedReportsAmongManyAreFoundOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 600).Draw(t, "reports")
 		sp := c.submit(c.batch(n, n, true))[0]
-		before := c.count("SELECT count(*) FROM step")
+		before := c.count(countFirst)
 		all := make([]store.Report, n)
 		for i := range all {
 			all[i] = report(&sp, int32(i), 0, int64(i), task.Finish(nil))
@@ -59,7 +59,7 @@ func TestRepeatedReportsAmongManyAreFoundOneByOne(t *testing.T) {
 				t.Errorf("report %d of %d: got %s, want %s", i, n, got.Verdicts[i], want[i])
 			}
 		}
-		if rows := c.count("SELECT count(*) FROM step") - before; rows != n {
+		if rows := c.count(countFirst) - before; rows != n {
 			t.Errorf("%d reports left %d steps", n, rows)
 		}
 	})

@@ -141,14 +141,7 @@ func (s *Store) Ready(ctx context.Context, queues []string) (list []store.Ready,
 	return list, nil
 }
 
-const (
-	// countTasks counts those that belong to a span: some numbers may be none, and some tasks may
-	// have left it.
-	countTasks = `SELECT count(*) FROM task t WHERE t.batch = ? AND t.n BETWEEN ? AND ?
-AND coalesce((SELECT s.base FROM step s WHERE s.batch = t.batch AND s.n = t.n
-ORDER BY s.seq DESC LIMIT 1), 0) = ?`
-	cutSpan = `UPDATE span SET lo = ?, size = ? WHERE id = ?`
-)
+const cutSpan = `UPDATE span SET lo = ?, size = ? WHERE id = ?`
 
 // split takes the first n numbers of a span into a new one, which sp then is. The free rest keeps
 // its row, so that another taker that waits for the row finds something.
@@ -157,9 +150,14 @@ func (t *tx) split(sp *store.Span, size int, gaps bool, n int, h store.Holder) e
 	sp.Hi = sp.Lo + int32(n) - 1
 	taken := n
 	if gaps || !whole {
-		if _, err := t.one(countTasks, func(st *sqlite.Stmt) {
-			taken = st.ColumnInt(0)
-		}, sp.Batch, sp.Lo, sp.Hi, sp.Seq0); err != nil {
+		// Some numbers may be no tasks, and some tasks may have left the span.
+		taken = 0
+		if err := t.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
+			if s.Base == sp.Seq0 {
+				taken++
+			}
+			return true
+		}); err != nil {
 			return err
 		}
 	}
@@ -176,54 +174,12 @@ func (t *tx) split(sp *store.Span, size int, gaps bool, n int, h store.Holder) e
 
 const (
 	headStartOf = `SELECT due - rank FROM batch WHERE id = ?`
-
-	anySteps = `SELECT 1 FROM step WHERE batch = ? AND n BETWEEN ? AND ? LIMIT 1`
-
-	// freshTasks and steppedTasks have the same columns: scanLoaded reads them.
-	freshTasks = `SELECT n, stage, max_attempts, timeout, context FROM task WHERE batch = ?
-AND n BETWEEN ? AND ? ORDER BY n`
-
-	steppedTasks = `SELECT t.n, coalesce(s.stage, t.stage), t.max_attempts, t.timeout,
-  CASE WHEN s.context_seq IS NULL OR s.context_seq < 0 THEN t.context WHEN s.context_seq = s.seq
-  THEN s.context
-    ELSE (SELECT c.context FROM step c WHERE c.batch = t.batch AND c.n = t.n
-    AND c.seq = s.context_seq) END,
-  coalesce(s.seq, -1), s.attempt, coalesce(s.base, 0), coalesce(s.context_seq, -1), s.due,
-  CASE WHEN s.context_seq >= 0 THEN (SELECT coalesce(c.worker, '?') FROM step c
-  WHERE c.batch = t.batch AND c.n = t.n AND c.seq = s.context_seq) END
-FROM task t LEFT JOIN step s ON s.batch = t.batch AND s.n = t.n
-  AND s.seq = (SELECT max(m.seq) FROM step m WHERE m.batch = t.batch AND m.n = t.n)
-WHERE t.batch = ? AND t.n BETWEEN ? AND ? ORDER BY t.n`
+	contextAt   = `SELECT context, coalesce(worker, '?') FROM step WHERE batch = ? AND n = ?
+AND seq = ?`
 )
 
-// load reads the tasks that belong to a span: their newest step's base is its seq0. Most spans are
-// taken before any of their tasks has a step; then the steps are not looked at one by one.
+// load reads the tasks that belong to a span: their newest outcome's base is its seq0.
 func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
-	stepped, err := c.has(anySteps, sp.Batch, sp.Lo, sp.Hi)
-	if err != nil {
-		return nil, err
-	}
-	var tasks []store.Loaded
-	if !stepped {
-		err = c.each(freshTasks, func(st *sqlite.Stmt) bool {
-			tasks = append(tasks, store.Loaded{
-				N: st.ColumnInt32(0), Standing: progress.Standing{Stage: st.ColumnText(1)},
-				MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3), Context: bytesOf(st, 4),
-				ContextSeq: -1,
-			})
-			return true
-		}, sp.Batch, sp.Lo, sp.Hi)
-	} else {
-		err = c.each(steppedTasks, func(st *sqlite.Stmt) bool {
-			if l := scanLoaded(st); l.Base == sp.Seq0 {
-				tasks = append(tasks, l)
-			}
-			return true
-		}, sp.Batch, sp.Lo, sp.Hi)
-	}
-	if err != nil {
-		return nil, err
-	}
 	headStart := sp.Due - sp.Rank
 	if sp.Seq0 > 0 { // it has a rank of its own
 		if _, err := c.one(headStartOf, func(st *sqlite.Stmt) {
@@ -232,21 +188,40 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 			return nil, err
 		}
 	}
+	tasks := make([]store.Loaded, 0, min(width(sp), loadedAtOnce))
+	err := c.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
+		if s.Base == sp.Seq0 {
+			tasks = append(tasks, s.loaded(headStart))
+		}
+		return true
+	})
 	for i := range tasks {
-		tasks[i].HeadStart = headStart
+		l := &tasks[i]
+		if err != nil || l.ContextSeq < 0 {
+			continue
+		}
+		_, err = c.one(contextAt, func(st *sqlite.Stmt) {
+			l.Context, l.ContextBy = bytesOf(st, 0), st.ColumnText(1)
+		}, sp.Batch, l.N, l.ContextSeq)
+	}
+	if err != nil || len(tasks) == 0 {
+		return nil, err
 	}
 	return tasks, c.addRunning(sp.Batch, sp.Lo, sp.Hi, tasks)
 }
 
-func scanLoaded(st *sqlite.Stmt) store.Loaded {
+// loadedAtOnce is for how many tasks of a span room is made before they are read: most of a wide
+// one may be over.
+const loadedAtOnce = 1024
+
+// loaded is the task as its holder reads it, with the context that it was submitted with.
+func (s *member) loaded(headStart int64) store.Loaded {
 	return store.Loaded{
-		N: st.ColumnInt32(0), MaxAttempts: st.ColumnInt32(2), Timeout: st.ColumnInt64(3),
-		Context: bytesOf(st, 4),
-		Standing: progress.Standing{
-			Stage: st.ColumnText(1), Seq: st.ColumnInt32(5) + 1, Attempt: st.ColumnInt32(6),
-			Base: st.ColumnInt32(7),
+		N: s.N, Standing: progress.Standing{
+			Stage: s.stage(), Seq: s.Seq + 1, Attempt: s.Attempt, Base: s.Base,
 		},
-		ContextSeq: st.ColumnInt32(8), Due: st.ColumnInt64(9), ContextBy: st.ColumnText(10),
+		Context: s.Context, ContextSeq: s.ContextSeq, MaxAttempts: s.MaxAttempts,
+		Timeout: s.Timeout, Due: s.outcome.Due, HeadStart: headStart,
 	}
 }
 

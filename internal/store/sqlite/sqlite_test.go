@@ -10,6 +10,14 @@ import (
 
 var _ storetest.Store = (*Store)(nil)
 
+// The tasks of a store, and how many of them have a first outcome.
+const (
+	countTasks = `SELECT count(*) FROM pack p CROSS JOIN ` + numbersDown + ` i
+WHERE p.has >> i.value & 1`
+	countFirst = `SELECT (SELECT count(*) FROM step WHERE seq = 0) + (SELECT count(*) FROM mark m
+CROSS JOIN ` + numbersDown + ` i WHERE m.bits >> i.value & 1)`
+)
+
 // open opens a store in a folder of its own and closes it at the end of the test.
 func open(t testing.TB, conf Config) *Store {
 	t.Helper()
@@ -29,6 +37,14 @@ func open(t testing.TB, conf Config) *Store {
 		}
 	})
 	return s
+}
+
+// Few calls of the contract report on many tasks of a pack at once. Here each plain outcome stands
+// in a mark.
+func TestKeepsTheContractByMarks(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
+		return open(t, Config{Now: clock.Now, together: 1})
+	})
 }
 
 func TestKeepsTheContract(t *testing.T) {

@@ -23,11 +23,19 @@ import (
 func recount(t *rapid.T, s *Store, queue string, now int64) (c task.Counts) {
 	err := s.read(t.Context(), func(conn *conn) error {
 		var list []rules.Fact
-		err := conn.each(`SELECT `+factColumns+` `+factTables+` WHERE b.queue = ?`,
-			func(st *sqlite.Stmt) bool {
-				list = append(list, scanFact(st))
-				return true
-			}, queue)
+		var batches []int64
+		err := conn.each(`SELECT id FROM batch WHERE queue = ?`, func(st *sqlite.Stmt) bool {
+			batches = append(batches, st.ColumnInt64(0))
+			return true
+		}, queue)
+		for _, batch := range batches {
+			if err == nil {
+				err = conn.facts(batch, 0, math.MaxInt32, func(f *rules.Fact) bool {
+					list = append(list, *f)
+					return true
+				})
+			}
+		}
 		for i := range list {
 			f := &list[i]
 			if err := conn.complete(f); err != nil {

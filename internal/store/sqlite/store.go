@@ -63,6 +63,7 @@ type Store struct {
 	dialled int     // readers, wherever they are
 	settler settler // owned by writeAll
 	spans   spans   // owned by writeAll
+	packing packing // owned by writeAll
 	pruner  pruner
 }
 
@@ -83,7 +84,7 @@ func Open(ctx context.Context, conf Config) (_ *Store, err error) {
 			limit: conf.logPages,
 		},
 		closing: make(chan struct{}), ops: make(chan *operation, conf.Waiting),
-		readers: make(chan *conn, conf.Readers),
+		readers: make(chan *conn, conf.Readers), settler: settler{together: conf.together},
 	}
 	defer func() {
 		if err != nil {
@@ -208,6 +209,9 @@ func dial(path string, flags sqlite.OpenFlags, pragmas []string) (*conn, error) 
 	}
 	c := &conn{Conn: raw}
 	c.SetBusyTimeout(10 * time.Second) // nobody else writes; a checkpoint may be in the way
+	if err := c.addFunctions(); err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
 	for _, p := range pragmas {
 		if err := c.run(p); err != nil {
 			return nil, errors.Join(err, raw.Close())

@@ -139,7 +139,7 @@ func (t *tx) insertBatch(
 	); err != nil {
 		return err
 	}
-	if err := insertTasks(t.conn, b.ID, tasks); err != nil {
+	if err := t.insertTasks(b.ID, tasks); err != nil {
 		return err
 	}
 	for i := range tasks {

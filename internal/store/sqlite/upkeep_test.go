@@ -62,12 +62,16 @@ func TestLateReportOfPrunedTaskIsUnknown(t *testing.T) {
 func TestEmptyBatchesGo(t *testing.T) {
 	clock := storetest.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
-	for range 3 {
-		c.settle(c.submit(c.batch(10, 10, true)))
+	for i := range 3 {
+		b := c.batch(10, 10, true)
+		b.Tasks[i].Key = fmt.Sprint("key ", i)
+		c.settle(c.submit(b))
 	}
 	clock.Advance(2 * limits.DefaultRetention)
 	c.prune()
-	for _, table := range []string{"batch", "task", "step", "span", "running", "log", "blob"} {
+	for _, table := range []string{
+		"batch", "pack", "keyed", "mark", "step", "span", "running", "log", "blob",
+	} {
 		err := c.read(t.Context(), func(conn *conn) error {
 			left, err := conn.has("SELECT 1 FROM " + table)
 			if left {

@@ -39,12 +39,7 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 		if contextValue, _, err = c.context(&f); err != nil {
 			return err
 		}
-		if _, err := c.one(resultAt, func(st *sqlite.Stmt) {
-			result = bytesOf(st, 0)
-		}, id.Batch, id.N, f.Seq); err != nil {
-			return err
-		}
-		v.Steps, err = c.steps(id)
+		v.Steps, result, err = c.steps(id, f.Seq)
 		return err
 	})
 	if err == nil {
@@ -59,7 +54,10 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	return v, nil
 }
 
-func (c *conn) steps(id task.ID) (steps []task.Step, err error) {
+// steps are what became of a task, the newest of them, and the result of the newest one of all.
+func (c *conn) steps(id task.ID, newest int32) (
+	steps []task.Step, result store.Value, err error,
+) {
 	err = c.each(newestSteps, func(st *sqlite.Stmt) bool {
 		steps = append(steps, task.Step{
 			Seq: st.ColumnInt32(0), Kind: task.Kind(st.ColumnInt(1)), Stage: st.ColumnText(2),
@@ -69,8 +67,31 @@ func (c *conn) steps(id task.ID) (steps []task.Step, err error) {
 		})
 		return true
 	}, id.Batch, id.N, maxSteps)
+	if err == nil {
+		_, err = c.one(resultAt, func(st *sqlite.Stmt) {
+			result = bytesOf(st, 0)
+		}, id.Batch, id.N, newest)
+	}
+	if first := len(steps) - 1; err != nil || newest < 0 || len(steps) == maxSteps ||
+		first >= 0 && steps[first].Seq == 0 {
+		slices.Reverse(steps)
+		return steps, result, err
+	}
+	d, marked, err := c.marked(id)
+	if err == nil && marked {
+		var t store.Task
+		t, _, err = c.task(id)
+		s := d.Step(t.Stage)
+		steps = append(steps, task.Step{
+			Kind: s.Kind, Stage: s.Ran, Worker: s.Worker, Started: instant(s.Started),
+			Finished: instant(s.Finished),
+		})
+		if newest == 0 {
+			result = d.Result
+		}
+	}
 	slices.Reverse(steps)
-	return steps, err
+	return steps, result, err
 }
 
 func instant(micros int64) time.Time {
@@ -107,9 +128,14 @@ func (c *conn) view(f *rules.Fact, now int64, live *store.Live) (task.View, erro
 	case live != nil && v.State == task.Running:
 		v.Worker, v.Attempt, v.Started = live.Worker, int(live.Attempt), instant(live.Started)
 	case f.Seq >= 0:
-		_, err := c.one(lastWorker, func(st *sqlite.Stmt) {
+		found, err := c.one(lastWorker, func(st *sqlite.Stmt) {
 			v.Worker = st.ColumnText(0)
 		}, f.ID.Batch, f.ID.N)
+		if err != nil || found {
+			return v, err
+		}
+		d, _, err := c.marked(f.ID)
+		v.Worker = d.Worker
 		return v, err
 	}
 	return v, nil

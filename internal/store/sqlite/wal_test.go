@@ -72,7 +72,7 @@ func (c crash) open(t *testing.T) (tasks int, err error) {
 		}
 	}()
 	err = s.read(t.Context(), func(c *conn) error {
-		if _, err := c.one("SELECT count(*) FROM task", func(st *sqlite.Stmt) {
+		if _, err := c.one(countTasks, func(st *sqlite.Stmt) {
 			tasks = st.ColumnInt(0)
 		}); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (c crash) plain(t *testing.T) (after crash, tasks int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.one("SELECT count(*) FROM task", func(st *sqlite.Stmt) {
+	if _, err := db.one(countTasks, func(st *sqlite.Stmt) {
 		tasks = st.ColumnInt(0)
 	}); err != nil && sqlite.ErrCode(err).ToPrimary() != sqlite.ResultCorrupt {
 		tasks = 0 // no table yet
@@ -141,7 +141,7 @@ func crashes(t *testing.T) (list []crash) {
 	look := func(step string) { list = append(list, crashAt(t, path, step, int(acked.Load()))) }
 	for life := range 2 {
 		in := fmt.Sprintf("life %d, ", life)
-		s, err := Open(t.Context(), Config{Path: path, logPages: 60, crash: func(step string) {
+		s, err := Open(t.Context(), Config{Path: path, logPages: 40, crash: func(step string) {
 			look(in + step)
 		}})
 		if err != nil {

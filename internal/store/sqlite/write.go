@@ -29,6 +29,7 @@ type tx struct {
 	stats   counters.Changes
 	history history.Changes
 	spans   spans // reserved ids
+	packing *packing
 }
 
 // write runs do inside a transaction that it may share with other calls, and returns once that is
@@ -140,7 +141,8 @@ func (s *Store) attempt(ops []*operation) error {
 		return s.judge(err)
 	}
 	c.changed = 0
-	t := &tx{conn: c, now: s.clock(), stats: counters.Changes{}, spans: s.spans}
+	t := &tx{conn: c, now: s.clock(), stats: counters.Changes{}, spans: s.spans,
+		packing: &s.packing}
 	if err := t.all(ops); err != nil {
 		return s.undo(err)
 	}
