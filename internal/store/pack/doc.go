@@ -14,5 +14,5 @@
 // after a replay or a removal, that step tells how the task stands.
 //
 // Bodies are written once and only added to, so both stores append without reading. A body that
-// does not follow the rules is an error that says where, and never a panic.
+// does not follow the rules is an error that says where ([ErrDamaged]), and never a panic.
 package pack

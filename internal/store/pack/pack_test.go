@@ -247,15 +247,18 @@ func FuzzBodiesFromElsewhere(f *testing.F) {
 			read += len(k.Context) + len(k.Key) + len(k.GroupKey)
 			return true
 		})
-		if err == nil && read > len(body) {
-			t.Errorf("%d bytes of %d", read, len(body))
+		if err == nil && read > len(body) || err != nil && !errors.Is(err, pack.ErrDamaged) {
+			t.Errorf("%d bytes of %d: %v", read, len(body), err)
 		}
-		_ = pack.EachDone(body, 64, func(d *pack.Done) bool {
+		err = pack.EachDone(body, 64, func(d *pack.Done) bool {
 			if d.N < 64 || d.N > 127 {
 				t.Errorf("number %d is not of this pack", d.N)
 			}
 			return true
 		})
+		if err != nil && !errors.Is(err, pack.ErrDamaged) {
+			t.Error(err)
+		}
 	})
 }
 

@@ -6,6 +6,9 @@ import (
 	"fmt"
 )
 
+// ErrDamaged is what every error of reading a body is: the bytes are not what was written.
+var ErrDamaged = errors.New("damaged")
+
 var (
 	errShort  = errors.New("it ends too early")
 	errNumber = errors.New("a number is cut or too large")
@@ -22,7 +25,7 @@ func newReader(body []byte) reader { return reader{rest: body, size: len(body)} 
 
 func (r *reader) fail(err error) {
 	if r.err == nil {
-		r.err = fmt.Errorf("at byte %d: %w", r.size-len(r.rest), err)
+		r.err = fmt.Errorf("%w at byte %d: %w", ErrDamaged, r.size-len(r.rest), err)
 	}
 	r.rest = nil
 }

@@ -119,7 +119,8 @@ func EachTask(body []byte, first int32, has Bits, visit func(*store.Task) bool) 
 		}
 	}
 	if len(r.rest) > 0 {
-		return fmt.Errorf("read a pack of %d bytes: %d bytes are left over", len(body), len(r.rest))
+		return fmt.Errorf("read a pack of %d bytes: %w: %d bytes are left over", len(body),
+			ErrDamaged, len(r.rest))
 	}
 	return nil
 }

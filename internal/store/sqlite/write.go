@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/rotahq/rota/internal/counters"
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 )
 
 // operation is one call's part of a write transaction. It may be run more than once (see
@@ -224,8 +226,12 @@ func (s *Store) undo(err error) error {
 func fromSQLite(err error) bool { return sqlite.ErrCode(err) != sqlite.ResultError }
 
 // judge gives an error of SQLite its meaning: full, or broken for good. An fsync that failed is
-// never asked for again: nobody knows what it left.
+// never asked for again: nobody knows what it left. A body that can't be read is damage that SQLite
+// did not see.
 func (s *Store) judge(err error) error {
+	if errors.Is(err, pack.ErrDamaged) {
+		return s.breakWith(err)
+	}
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull:
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
