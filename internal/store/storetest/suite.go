@@ -56,8 +56,8 @@ type claim struct {
 
 // claims lists all of them. A claim of the contract that no scene shows does not hold.
 func claims() []claim {
-	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), holderClaims(), actClaims(),
-		leaseClaims(), nameClaims(), confClaims(), queueClaims(),
+	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), togetherClaims(),
+		holderClaims(), actClaims(), leaseClaims(), nameClaims(), confClaims(), queueClaims(),
 		viewClaims(), historyClaims(), textClaims(), eventClaims(), notifierClaims(),
 		groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
@@ -67,8 +67,8 @@ func claims() []claim {
 // statementClaims are those that may depend on the order in which a database finds rows, and on how
 // often it looks.
 func statementClaims() []claim {
-	return slices.Concat(takeClaims(), settleClaims(), holderClaims(), actClaims(), leaseClaims(),
-		queueClaims(), historyClaims(), changeClaims(), assignClaims(),
+	return slices.Concat(takeClaims(), settleClaims(), togetherClaims(), holderClaims(), actClaims(),
+		leaseClaims(), queueClaims(), historyClaims(), changeClaims(), assignClaims(),
 		seatClaims(), fireClaims(), watchClaims(), joinClaims(), upkeepClaims())
 }
 
