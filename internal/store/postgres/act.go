@@ -130,15 +130,14 @@ func (t *tx) actOnce(
 	}
 	repeated := make(map[task.ID]bool)
 	var now int64
-	err = t.run(ctx, tell(shareTasks, batches, ns), ask(countClock, func(r row) error {
-		return r.Scan(&now)
-	}, t.clock()), factsOf(ids, false, found),
-		ask(findMarks, func(r row) error {
-			var id task.ID
-			err := r.Scan(&id.Batch, &id.N)
-			repeated[id] = true
-			return err
-		}, batches, ns, marks))
+	queries := append(factsOf(ids, false, found), ask(findMarks, func(r row) error {
+		var id task.ID
+		err := r.Scan(&id.Batch, &id.N)
+		repeated[id] = true
+		return err
+	}, batches, ns, marks))
+	err = t.run(ctx, append([]query{tell(shareTasks, batches, ns),
+		ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock())}, queries...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -216,16 +215,19 @@ func (t *tx) begins(
 	return begins, err
 }
 
-// insertAsked inserts steps that were asked for: no report has their token, -1.
-const insertAsked = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt,
-base, kind, ran, stage, worker, context_seq, due, error)
+// insertAsked inserts steps that were asked for: no report has their token, -1. At seq 0 the locks
+// of their packs are shared by now, so that nobody marks the task as done meanwhile; who did before
+// stands in the way as a step would.
+var insertAsked = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt,
+base, kind, ran, stage, worker, context_seq, due, error, fenced)
 SELECT a.batch, a.n, a.seq, -1, a.hash, a.started, a.finished, a.attempt, a.base, a.kind, '',
 nullif(a.stage, ''), nullif(a.worker, ''),
-  nullif(a.context_seq, -1), nullif(a.due, 0), nullif(a.error, '')
+  nullif(a.context_seq, -1), nullif(a.due, 0), nullif(a.error, ''), true
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::int[], $6::int[], $7::int[],
 $8::text[], $9::text[], $10::int[], $11::bigint[], $12::text[],
   $13::bigint[], $14::bigint[]) a (batch, n, seq, finished, attempt, base, kind, stage, worker,
   context_seq, due, error, started, hash)
+WHERE NOT (a.seq = 0 AND ` + isMarked("a.batch", "a.n") + `)
 ORDER BY a.batch, a.n ON CONFLICT DO NOTHING RETURNING batch, n`
 
 // insertAsked inserts the steps and says where: at the others somebody else's stands by now.
@@ -234,8 +236,12 @@ func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, 
 	var batches, hashes, started, finished, dues []int64
 	var ns, seqs, attempts, bases, kinds, contexts []int32
 	var stages, workers, errs []string
+	var first []task.ID
 	for i := range list {
 		f, s := list[i].f, &list[i].step
+		if f.Seq < 0 {
+			first = append(first, f.ID)
+		}
 		batches = append(batches, f.ID.Batch)
 		ns = append(ns, f.ID.N)
 		seqs = append(seqs, f.Seq+1)
@@ -251,13 +257,13 @@ func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, 
 		workers = append(workers, printable(s.Worker))
 		errs = append(errs, printable(s.Error))
 	}
-	err := t.run(ctx, ask(insertAsked, func(r row) error {
+	err := t.run(ctx, append(sharing(firstOf(first)), ask(insertAsked, func(r row) error {
 		var id task.ID
 		err := r.Scan(&id.Batch, &id.N)
 		inserted[id] = true
 		return err
 	}, batches, ns, seqs, finished, attempts, bases, kinds, stages, workers, contexts, dues, errs,
-		started, hashes))
+		started, hashes))...)
 	return inserted, err
 }
 

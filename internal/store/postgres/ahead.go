@@ -36,8 +36,8 @@ func (s *Store) Ahead(ctx context.Context, id task.ID, limit int) (a store.Ahead
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {
 		var now int64
 		found := make([]fact, 1)
-		err := r.run(ctx, ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock()),
-			factsOf([]task.ID{id}, false, found))
+		clock := ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock())
+		err := r.run(ctx, append(factsOf([]task.ID{id}, false, found), clock)...)
 		if err != nil || found[0].Owner.ID == 0 {
 			return err
 		}
@@ -80,7 +80,7 @@ func countAhead(
 		return a, nil
 	}
 	others := make([]fact, len(ids))
-	if err := r.run(ctx, factsOf(ids, false, others)); err != nil {
+	if err := r.run(ctx, factsOf(ids, false, others)...); err != nil {
 		return a, err
 	}
 	for i := range others {

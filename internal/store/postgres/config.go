@@ -49,7 +49,8 @@ type Config struct {
 	// the store's clock; nil = the database's, which all nodes share. For tests
 	Now func() time.Time
 
-	tracer pgx.QueryTracer // sees the trips. For tests
+	tracer    pgx.QueryTracer // sees the trips. For tests
+	marksFrom int             // outcomes of one pack that become a mark; 0 = 4. For tests
 }
 
 // Blobs keeps large values. The store makes up the names, and never writes one twice.

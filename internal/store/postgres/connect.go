@@ -20,7 +20,8 @@ import (
 // sessions are the settings of the connections. All statements here look few rows up by a key,
 // among tables that are empty now and have millions of rows a minute later: so a plan is made once,
 // and goes by index whatever the planner knows of the tables. Left to itself it hashes all spans to
-// find those of five hundred reports, as long as it knows of few.
+// find those of five hundred reports, as long as it knows of few; or starts processes for what is
+// done before they run.
 var sessions = map[string]string{
 	"application_name":                    "rota",
 	"default_transaction_isolation":       readCommitted,
@@ -29,6 +30,7 @@ var sessions = map[string]string{
 	"enable_mergejoin":                    "off",
 	"plan_cache_mode":                     "force_generic_plan",
 	"jit":                                 "off",
+	"max_parallel_workers_per_gather":     "0",
 	"idle_in_transaction_session_timeout": "60s",
 	"lock_timeout":                        "10s",
 	"tcp_keepalives_idle":                 "10",

@@ -34,16 +34,20 @@ CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
   WHERE holder IS NULL AND queue = q.name AND rank <> due AND rank <= $2 AND due > $2
   AND token = 0) a`
 
-	// countUsed looks at the tasks of spans that are held, or were: whether they run, and when they
-	// may.
+	// countUsed looks at the tasks of spans that are held, or were, pack by pack: whether they run,
+	// and when they may. What a mark says is done is of no span with seq0 = 0, whatever follows it.
 	countUsed = `SELECT s.queue, (u.batch IS NOT NULL), greatest(s.due, coalesce(p.due, 0)),
 count(*)
 FROM (
   SELECT * FROM rota.span WHERE holder IS NOT NULL AND queue = ANY($1::text[])
   UNION ALL
   SELECT * FROM rota.span WHERE holder IS NULL AND token > 0 AND queue = ANY($1::text[])) s
-CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = s.batch AND n BETWEEN s.lo
-AND s.hi OFFSET 0) t
+CROSS JOIN LATERAL generate_series(s.lo & -64, s.hi, 64) g (lo)
+LEFT JOIN LATERAL (SELECT bits FROM rota.mark WHERE s.seq0 = 0 AND batch = s.batch
+AND lo = g.lo) m ON true
+CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = s.batch
+AND n BETWEEN greatest(s.lo, g.lo) AND least(s.hi, g.lo + 63)
+AND (coalesce(m.bits, 0) >> (n & 63)) & 1 = 0 OFFSET 0) t
 LEFT JOIN LATERAL (SELECT seq, base, due FROM rota.step WHERE batch = t.batch AND n = t.n
 ORDER BY seq DESC LIMIT 1) p ON true
 LEFT JOIN rota.running u ON u.batch = t.batch AND u.n = t.n AND u.seq = coalesce(p.seq, -1) + 1

@@ -1,5 +1,6 @@
 // Package postgres keeps tasks in tables of PostgreSQL, which many nodes share: batch, task and
-// step are inserted once and only deleted; span is the one hot table that changes. It is a room of
+// step are inserted once and only deleted, mark is only added to; span is the one hot table that
+// changes. It is a room of
 // the house that decides nothing: each method is one short transaction that checks its right again,
 // as internal/store/storetest/contract.go promises. The tables are those of package sqlite, which
 // keeps them in a file for one node.
@@ -11,6 +12,7 @@
 //	   | 1..n                             holder, token)                 its key is the fence: one outcome per hand-out
 //	task (batch, n: stage, context) <-----| a run of tasks              running (batch, n, seq: token of an old hand-out)
 //	task_key (queue, key)                                               blob, log, log_size (batch, n, ...)
+//	                                                                mark (batch, lo: how 64 tasks ended at their first hand-out)
 //
 //	lease (name: holder, token, until)    queue (name: configuration)    stat (queue: differences)
 //	event (seq: what happened)            notifier (name: who is told)   large (name: a long text)
@@ -46,6 +48,43 @@
 // than a thousand tasks go by COPY (copy.go). Span ids are handed out by the block, so that they
 // are known before the trip.
 //
+// # Marks
+//
+// The tasks of a batch with the numbers lo to lo + 63, lo a multiple of 64, are a pack. When a
+// settlement has four or more plain outcomes of one pack (done, of the first hand-out, what
+// pack.Fits takes), they go into one row of mark, which has a bit for each of the pack's numbers and
+// their outcomes in its body. Everything else is a step.
+//
+// The outcome of a task at seq 0 stands either in a mark, with its bit set, or as a step: never in
+// both, and never twice. At seq 1 and on the key of step is the fence alone. Whoever reads a task
+// reads its newest step; if there is none and its bit is set, the mark's entry is that step: seq 0,
+// final, attempt 1, of the stage for which the task was submitted. The view outcome shows all.
+//
+// What keeps the two apart is an advisory lock on the pack, which writes nothing to the disk:
+//
+//	who adds to a mark                has the lock alone, and then looks whether steps stand at seq 0;
+//	                                  the bits must be clear (settlemark.go)
+//	who inserts a step at seq 0       shares the lock, and then looks at the mark: settlements,
+//	(settle.go, act.go, finish)       actions, the function finish
+//
+// Who wants packs alone never waits for them: those that others use get steps instead. And it asks
+// for them when all is done that may wait for anybody. So whoever waits for a pack waits for one
+// commit of a settlement, and a handler's transaction that has called finish and stays open holds
+// up nobody but its own task. Shared locks are asked for in the order of packs, and as many as 256 by
+// one transaction: who needs more, or finds the server's lock table full, locks all packs by one lock,
+// which those who write marks share. Then it waits for their commits, and what they have to record
+// meanwhile becomes steps. A server whose lock table is full of others' locks refuses what it must;
+// settlements do with the one lock.
+//
+// A mark goes with the last of its pack's tasks; the bits of tasks that go before stay. When a whole
+// partition goes, marks are judged by their last outcome.
+//
+// Nodes of the version before marks are out of the cluster when the tables have changed: their
+// memberships are ended, so they open the store again, which refuses them, and end; who does not
+// gets no other lease (lease_knows_marks), takes nothing and answers 503. What they still report is
+// fenced by a trigger (fence), which does for steps without the column fenced what others do by
+// themselves. Steps that stood then stay.
+//
 // # Jobs
 //
 // Who changes a group, its jobs or its assignments locks its row first and gives what changed the
@@ -67,8 +106,8 @@
 //
 // # Time
 //
-// The store's clock is the database's (the function micros); a test gives another. batch, task and
-// step are partitioned by batch id, which is time-ordered. Partitions are made ahead, and dropped
+// The store's clock is the database's (the function micros); a test gives another. batch, task, mark
+// and step are partitioned by batch id, which is time-ordered. Partitions are made ahead, and dropped
 // when all of theirs is over, after what is not has moved into small ones (partition.go,
 // retire.go).
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
@@ -13,6 +14,7 @@ import (
 type fact struct {
 	rules.Fact
 	worker    string      // of the newest hand-out
+	ran       bool        // whether a step says which that is
 	context   store.Value // when it was asked for
 	contextBy string      // the worker that wrote it; "" = it was submitted
 }
@@ -31,7 +33,7 @@ coalesce(p.stage, p.ran, t.stage), coalesce(t.key, ''),
   -1), coalesce(p.kind, 0)::int, coalesce(p.attempt, 0),
   coalesce(p.base, 0), coalesce(p.context_seq, -1), coalesce(p.due, 0), coalesce(p.finished, 0),
   coalesce(p.error, ''),
-  coalesce(k.worker, ''),
+  k.worker,
   coalesce(o.id, 0), coalesce(o.lo, 0), coalesce(o.hi, 0), coalesce(o.rank, 0), coalesce(o.due, 0),
   coalesce(o.holder, ''), coalesce(o.htok, 0),
   coalesce(o.token, 0), coalesce(o.deaths, 0),
@@ -45,7 +47,7 @@ JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
 JOIN rota.batch b ON b.id = w.batch
 LEFT JOIN LATERAL (SELECT * FROM rota.step WHERE batch = w.batch AND n = w.n ORDER BY seq DESC
 LIMIT 1) p ON true
-LEFT JOIN LATERAL (SELECT worker FROM rota.step WHERE batch = w.batch AND n = w.n AND (kind < 9
+LEFT JOIN LATERAL (SELECT coalesce(worker, '') AS worker FROM rota.step WHERE batch = w.batch AND n = w.n AND (kind < 9
 OR started > 0) ORDER BY seq DESC LIMIT 1) k ON p.seq IS NOT NULL
 LEFT JOIN LATERAL (SELECT * FROM rota.span WHERE batch = w.batch AND seq0 = coalesce(p.base, 0)
 AND lo <= w.n ORDER BY lo DESC LIMIT 1) o
@@ -69,15 +71,19 @@ func scanFact(r row, i *int, f *fact) error {
 	var kind int32
 	var runs bool
 	var u store.Running
+	var worker *string
 	o := &f.Owner
 	err := r.Scan(i, &f.ID.Batch, &f.ID.N, &f.Queue, &f.Rank, &f.Due, &f.Created, &f.Stage, &f.Key,
 		&f.GroupKey, &f.MaxAttempts, &f.Timeout,
 		&f.Seq, &kind, &f.Attempt, &f.Base, &f.ContextSeq, &f.StepDue, &f.Finished, &f.Error,
-		&f.worker,
+		&worker,
 		&o.ID, &o.Lo, &o.Hi, &o.Rank, &o.Due, &o.Holder.Node, &o.Holder.Token, &o.Token, &o.Deaths,
 		&runs, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until, &f.context,
 		&f.contextBy)
 	f.Kind = task.Kind(kind)
+	if f.ran = worker != nil; f.ran {
+		f.worker = *worker
+	}
 	if o.ID != 0 {
 		o.Batch, o.Seq0, o.Queue = f.ID.Batch, f.Base, f.Queue
 	}
@@ -97,10 +103,14 @@ func idColumns(ids []task.ID) (batches []int64, ns []int32) {
 	return batches, ns
 }
 
-// factsOf makes the query that reads tasks into found; those that are not there stay zero.
-func factsOf(ids []task.ID, context bool, found []fact) query {
+// factsOf makes the queries that read tasks into found; those that are not there stay zero. What
+// marks say of them is read behind them, so that it may be newer: then it is what holds by now,
+// and no more than one more step stands.
+func factsOf(ids []task.ID, context bool, found []fact) []query {
 	batches, ns := idColumns(ids)
-	return ask(findFacts, func(r row) error {
+	c := packsOf(ids)
+	from, to := c.bounds()
+	return []query{ask(findFacts, func(r row) error {
 		var i int
 		var f fact
 		err := scanFact(r, &i, &f)
@@ -108,7 +118,15 @@ func factsOf(ids []task.ID, context bool, found []fact) query {
 			found[i-1] = f
 		}
 		return err
-	}, batches, ns, context)
+	}, batches, ns, context), ask(marksOf, func(r row) error {
+		var m mark
+		if err := m.scan(r); err != nil {
+			return err
+		}
+		return marks{m.packID: m}.each(ids, func(i int, d *pack.Done) {
+			found[i].marked(d)
+		})
+	}, c.batch, c.lo, c.bits, from, to)}
 }
 
 // locked locks those of some tasks that nobody else has locked, and then reads them.
@@ -118,7 +136,7 @@ func (t *tx) locked(ctx context.Context, ids []task.ID) ([]fact, error) {
 		return nil, err
 	}
 	found := make([]fact, len(mine))
-	return found, t.run(ctx, factsOf(mine, false, found))
+	return found, t.run(ctx, factsOf(mine, false, found)...)
 }
 
 // lock locks those of the tasks that stand and that nobody else has locked.
@@ -138,11 +156,12 @@ func (t *tx) lock(ctx context.Context, ids []task.ID) (mine []task.ID, err error
 
 // findEnds reads what is to be known of tasks that are deleted: whether they are over, and how. It
 // costs a third of findFacts.
-const findEnds = `SELECT w.batch, w.n, b.queue, p.base, p.kind::int, p.finished
+const findEnds = `SELECT w.batch, w.n, b.queue, coalesce(p.base, 0), p.kind::int,
+coalesce(p.finished, 0)
 FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.batch b ON b.id = w.batch
-CROSS JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = w.batch AND n = w.n
-ORDER BY seq DESC LIMIT 1) p
-WHERE p.base = -1`
+LEFT JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = w.batch AND n = w.n
+ORDER BY seq DESC LIMIT 1) p ON true
+WHERE coalesce(p.base, -1) = -1`
 
 // lockedOver locks tasks and answers those that are over.
 func (t *tx) lockedOver(ctx context.Context, ids []task.ID) (over []fact, err error) {
@@ -151,13 +170,25 @@ func (t *tx) lockedOver(ctx context.Context, ids []task.ID) (over []fact, err er
 		return nil, err
 	}
 	batches, ns := idColumns(mine)
-	err = t.run(ctx, ask(findEnds, func(r row) error {
-		var f fact
-		var kind int32
+	first := marks{}
+	err = t.run(ctx, first.reading(mine), ask(findEnds, func(r row) error {
+		f := fact{}
+		var kind *int32
 		err := r.Scan(&f.ID.Batch, &f.ID.N, &f.Queue, &f.Base, &kind, &f.Finished)
-		f.Kind = task.Kind(kind)
-		over = append(over, f)
-		return err
+		if err != nil {
+			return err
+		}
+		if kind != nil {
+			f.Kind = task.Kind(*kind)
+		} else if d, ok, err := first.find(f.ID); err != nil {
+			return err
+		} else if ok {
+			f.marked(&d)
+		}
+		if f.Base == store.Final {
+			over = append(over, f)
+		}
+		return nil
 	}, batches, ns))
 	return over, err
 }
@@ -165,7 +196,7 @@ func (t *tx) lockedOver(ctx context.Context, ids []task.ID) (over []fact, err er
 // Stand answers where tasks stand, in the order of ids.
 func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
 	found := make([]fact, len(ids))
-	if err := s.glance(ctx, factsOf(ids, true, found)); err != nil {
+	if err := s.read(ctx, factsOf(ids, true, found)...); err != nil {
 		return nil, fmt.Errorf("read where %d tasks stand: %w", len(ids), err)
 	}
 	list := make([]store.Stood, len(ids))

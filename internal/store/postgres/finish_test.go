@@ -130,7 +130,7 @@ func TestTransactionsOfHandlersKeepTheContract(t *testing.T) {
 	t.Parallel()
 	e, used := emptied{name: "finishing"}, new(atomic.Int64)
 	storetest.RunStatements(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
-		s := e.fresh(t, clock, Config{}, "")
+		s := e.fresh(t, clock, Config{marksFrom: 1}, "")
 		runSQL(t, e.dsn, onTheSuitesClock)
 		pool, err := pgxpool.New(t.Context(), e.dsn)
 		if err != nil {

@@ -53,11 +53,27 @@ const (
 AND token = $3 AND until > now)
 FROM (SELECT rota.micros($1) AS now) clock`
 
-	// writeDown is guarded: the lease is good, the span is still the holder's and covers the task,
-	// and no step stands at the seq. Otherwise the hand-out is over already, and a row would make
-	// its token good again. The span is locked, so that whoever takes it next sees the row; one
-	// that is being taken just now is passed over.
-	writeDown = `WITH me AS MATERIALIZED (
+	settledSeqs = `SELECT w.batch, w.n, w.seq
+FROM unnest($1::bigint[], $2::int[], $3::int[]) w (batch, n, seq)
+CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n = w.n AND seq = w.seq
+LIMIT 1) p`
+
+	// settledFirst are the bits of the marks that say of first hand-outs that they are done.
+	settledFirst = `SELECT m.batch, m.lo, m.bits & w.bits, ''::bytea
+FROM unnest($1::bigint[], $2::int[], $3::bigint[]) w (batch, lo, bits)
+JOIN rota.mark m ON m.batch = w.batch AND m.lo = w.lo AND m.batch BETWEEN $4 AND $5
+WHERE m.bits & w.bits <> 0`
+
+	deleteRunning = `DELETE FROM rota.running u USING unnest($1::bigint[], $2::int[],
+$3::int[]) r (batch, n, seq)
+WHERE u.batch = r.batch AND u.n = r.n AND u.seq = r.seq`
+)
+
+// writeDown is guarded: the lease is good, the span is still the holder's and covers the task, and
+// no outcome stands at the seq. Otherwise the hand-out is over already, and a row would make its
+// token good again. The span is locked, so that whoever takes it next sees the row; one that is
+// being taken just now is passed over.
+var writeDown = `WITH me AS MATERIALIZED (
   SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
   AND until > (SELECT rota.micros($1)) FOR KEY SHARE)
 INSERT INTO rota.running (batch, n, seq, span, token, worker, incarnation, started, until)
@@ -69,19 +85,9 @@ AND htok = $3 AND batch = r.batch
   AND r.n BETWEEN lo AND hi FOR SHARE SKIP LOCKED) s
 CROSS JOIN LATERAL (SELECT FROM rota.task WHERE batch = r.batch AND n = r.n LIMIT 1) t
 WHERE EXISTS (SELECT FROM me) AND NOT EXISTS (SELECT FROM rota.step p WHERE p.batch = r.batch
-AND p.n = r.n AND p.seq = r.seq)
+AND p.n = r.n AND p.seq = r.seq) AND NOT (r.seq = 0 AND ` + isMarked("r.batch", "r.n") + `)
 ORDER BY r.batch, r.n, r.seq
 ON CONFLICT DO NOTHING`
-
-	settledSeqs = `SELECT w.batch, w.n, w.seq
-FROM unnest($1::bigint[], $2::int[], $3::int[]) w (batch, n, seq)
-CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n = w.n AND seq = w.seq
-LIMIT 1) p`
-
-	deleteRunning = `DELETE FROM rota.running u USING unnest($1::bigint[], $2::int[],
-$3::int[]) r (batch, n, seq)
-WHERE u.batch = r.batch AND u.n = r.n AND u.seq = r.seq`
-)
 
 // written makes the query that writes hand-outs down.
 func (s *Store) written(h store.Holder, list []store.Running) query {
@@ -124,9 +130,15 @@ func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 		}
 		if len(r.Watch) > 0 {
 			var watch keyColumns
+			var first []task.ID
 			for _, w := range r.Watch {
 				watch.add(w.ID, w.Seq)
+				if w.Seq == 0 {
+					first = append(first, w.ID)
+				}
 			}
+			c := packsOf(first)
+			from, to := c.bounds()
 			queries = append(queries, ask(settledSeqs, func(r row) error {
 				var id task.ID
 				var seq int32
@@ -134,7 +146,16 @@ func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 				answer.Settled = append(answer.Settled, id)
 				litter.add(id, seq)
 				return err
-			}, watch.batch, watch.n, watch.seq))
+			}, watch.batch, watch.n, watch.seq), ask(settledFirst, func(r row) error {
+				var m mark
+				err := m.scan(r)
+				for n := range m.bits.Numbers(m.lo) {
+					id := task.ID{Batch: m.batch, N: n}
+					answer.Settled = append(answer.Settled, id)
+					litter.add(id, 0)
+				}
+				return err
+			}, c.batch, c.lo, c.bits, from, to))
 		}
 		err := t.finish(ctx, queries...)
 		if answer.LeaseGone = !lives; answer.LeaseGone {

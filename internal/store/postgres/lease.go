@@ -24,7 +24,7 @@ const (
 	// and the holder's own. What stands with a membership ($7 is the Until of such) has expired
 	// with it. That of a holder who takes such stays until the commit, and those that have expired
 	// are not renewed before it: their holders find what they lost in the statement after the
-	// renewal.
+	// renewal. marks says that the holder knows marks: who does not is no member.
 	takeLeases = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now),
 self AS MATERIALIZED (` + memberLives + `),
 old AS MATERIALIZED (SELECT l.name, l.holder, l.until FROM unnest($3::text[]) w (name)
@@ -45,7 +45,7 @@ free AS MATERIALIZED (
       AND m.holder = l.holder))))
   ORDER BY l.name FOR UPDATE OF l)
 UPDATE rota.lease l SET holder = $2, token = l.token + 1, until = CASE f.until WHEN $7 THEN $7
-ELSE (SELECT now FROM clock) + $5 END, value = f.value
+ELSE (SELECT now FROM clock) + $5 END, value = f.value, marks = true
 FROM free f WHERE l.name = f.name
 RETURNING l.name, l.holder, l.token, l.until, l.value`
 
@@ -61,9 +61,9 @@ AND holder = $2 AND until > rota.micros($1) FOR KEY SHARE`
 	lockStore = `SELECT FROM rota.store FOR UPDATE`
 
 	makeLeases = `WITH self AS MATERIALIZED (` + memberLives + `)
-INSERT INTO rota.lease (name, holder, token, until, value)
+INSERT INTO rota.lease (name, holder, token, until, value, marks)
 SELECT w.name, $2, (SELECT tokens FROM rota.store) + 1, CASE w.until WHEN $6 THEN $6
-ELSE rota.micros($1) + $5 END, w.value
+ELSE rota.micros($1) + $5 END, w.value, true
 FROM unnest($3::text[], $4::bytea[], $7::bigint[]) w (name, value, until)
 WHERE w.until <> $6 OR EXISTS (SELECT FROM self) ORDER BY w.name
 ON CONFLICT DO NOTHING RETURNING ` + leaseColumns

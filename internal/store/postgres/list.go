@@ -9,6 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/listing"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 	"github.com/rotahq/rota/task"
 )
 
@@ -19,7 +20,8 @@ import (
 //	dead, cancelled   the index on final steps that are not done
 //	running           running rows, and what the filter's memory knows
 //	waiting, ready    the tasks of spans that may have some
-//	a worker          the steps of all tasks, running rows, and what the filter's memory knows
+//	a worker          the steps and marks of all tasks, running rows, and what the filter's memory
+//	                  knows
 //	else              the tasks of batches that the filter selects
 //
 // Each of these statements reads some rows below ($1, $2), down to the batch $3, and says of each
@@ -52,8 +54,8 @@ AND $4::text IS NULL ORDER BY n DESC LIMIT <rows>) t`)
 )
 
 // compared compares tasks with a filter without reading them whole: $5 queue, $6 and $7 since and
-// until, $8 stage, $9 class, $10 a worker that one of its steps names. What the filter does not say
-// is not looked up.
+// until, $8 stage, $9 class, $10 a worker that one of its steps names, or perhaps its mark: that of
+// a pack has the names of all who worked in it. What the filter does not say is not looked up.
 const compared = ` FROM c
 LEFT JOIN LATERAL (SELECT queue, created FROM rota.batch WHERE id = c.batch
 AND c.mine OFFSET 0) b ON true
@@ -62,13 +64,17 @@ AND $8::text <> '' OFFSET 0) t ON true
 LEFT JOIN LATERAL (SELECT coalesce(stage, ran) AS stage, base, kind FROM rota.step
   WHERE batch = c.batch AND n = c.n AND c.mine AND ($8 <> '' OR $9::int <> 0) ORDER BY seq DESC
   LIMIT 1) p ON true
+LEFT JOIN LATERAL (SELECT position(convert_to($10::text, 'UTF8') in body) > 0 AS names
+  FROM rota.mark WHERE batch = c.batch AND lo = (c.n & -64) AND (bits >> (c.n & 63)) & 1 = 1
+  AND c.mine AND ($10 <> '' OR $9 <> 0)) m ON true
 LEFT JOIN LATERAL (SELECT 1 AS one FROM rota.step
-  WHERE batch = c.batch AND n = c.n AND c.mine AND $10::text <> '' AND worker = $10
+  WHERE batch = c.batch AND n = c.n AND c.mine AND $10 <> '' AND worker = $10
   LIMIT 1) w ON true`
 
 const selected = `c.mine AND ($5::text = '' OR b.queue = $5) AND b.created >= $6::bigint AND ($7::bigint = 0 OR b.created < $7)
-AND ($8 = '' OR coalesce(p.stage, t.stage) = $8) AND ($10 = '' OR w.one IS NOT NULL)
-AND CASE $9 WHEN 1 THEN p.base = -1 AND p.kind = 1 WHEN 2 THEN coalesce(p.base, 0) <> -1 ELSE true END`
+AND ($8 = '' OR coalesce(p.stage, t.stage) = $8) AND ($10 = '' OR w.one IS NOT NULL OR m.names)
+AND CASE $9 WHEN 1 THEN CASE WHEN p.base IS NULL THEN m.names IS NOT NULL ELSE p.base = -1
+AND p.kind = 1 END WHEN 2 THEN CASE WHEN p.base IS NULL THEN m.names IS NULL ELSE p.base <> -1 END ELSE true END`
 
 // A statement says in its text how many rows it reads at most: of a number that comes with each
 // call the planner would think that it is a tenth of the table, and read all of it. few is enough
@@ -171,7 +177,11 @@ func (l *list) Candidates(
 			return running, err
 		}
 		steps, err := l.along(ctx, &byWorker, below, size, l.Worker, "")
-		return listing.Merge(listing.Live(l.Filter, below), running, steps), err
+		if err != nil {
+			return steps, err
+		}
+		marked, err := l.byMarks(ctx, below, size)
+		return listing.Merge(listing.Live(l.Filter, below), running, steps, marked), err
 	}
 	return l.ranges.Candidates(ctx, below, size)
 }
@@ -187,6 +197,46 @@ func (l *list) along(
 	} else if n := len(c.IDs); n == 0 || c.IDs[n-1] != c.Floor {
 		c.IDs = append(c.IDs, c.Floor)
 	}
+	return c, err
+}
+
+// marksBelow reads the marks of packs, newest first, and the bodies of those that a worker may be
+// named in.
+const marksBelow = `SELECT batch, lo, bits, CASE WHEN position(convert_to($4::text, 'UTF8') in body) > 0
+THEN body ELSE '' END
+FROM rota.mark WHERE (batch, lo) < ($1::bigint, $2::int) AND batch >= $3::bigint
+ORDER BY batch DESC, lo DESC LIMIT <rows>`
+
+// fewMarks are as many as a page may need, by the outcomes in them.
+var fewMarks, manyMarks = sized(marksBelow, few/pack.Size+1), sized(marksBelow, many/pack.Size+1)
+
+// byMarks reads the candidates that a worker has according to marks.
+func (l *list) byMarks(
+	ctx context.Context, below task.ID, size int,
+) (c listing.Candidates, err error) {
+	text, most := fewMarks, few/pack.Size+1
+	if rowsFor(size) == many {
+		text, most = manyMarks, many/pack.Size+1
+	}
+	read := 0
+	err = l.run(ctx, ask(text, func(r row) error {
+		var m mark
+		if err := m.scan(r); err != nil {
+			return err
+		}
+		read++
+		c.Cost += pack.Size
+		c.Floor = task.ID{Batch: m.batch, N: m.lo}
+		return pack.EachDone(m.body, m.lo, func(d *pack.Done) bool {
+			id := task.ID{Batch: m.batch, N: d.N}
+			if d.Worker == l.Worker && id.Compare(below) < 0 {
+				c.IDs = append(c.IDs, id)
+			}
+			return true
+		})
+	}, below.Batch, below.N, l.bottom, l.Worker))
+	slices.SortFunc(c.IDs, func(a, b task.ID) int { return b.Compare(a) })
+	c.End = read < most
 	return c, err
 }
 
@@ -313,7 +363,7 @@ func (l *list) inStretches(
 // Views is that of a listing.Reader.
 func (l *list) Views(ctx context.Context, ids []task.ID) ([]task.View, error) {
 	found := make([]fact, len(ids))
-	if err := l.run(ctx, factsOf(ids, false, found)); err != nil {
+	if err := l.run(ctx, factsOf(ids, false, found)...); err != nil {
 		return nil, err
 	}
 	views := make([]task.View, len(ids))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 )
 
 // The tasks of spans are read as they were submitted, and then what their newest steps made of
@@ -30,6 +31,12 @@ AND w.hi OFFSET 0) t
 CROSS JOIN LATERAL (SELECT * FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC
 LIMIT 1) p
 LEFT JOIN rota.step c ON c.batch = t.batch AND c.n = t.n AND c.seq = p.context_seq`
+
+	// marksIn are those of spans: what has a bit, and no step, is done.
+	marksIn = `SELECT w.i::int, m.lo, m.bits
+FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
+CROSS JOIN LATERAL (SELECT lo, bits FROM rota.mark WHERE batch = w.batch
+AND lo BETWEEN (w.lo & -64) AND w.hi OFFSET 0) m`
 
 	runningOf = `SELECT w.i::int, u.batch, u.n, u.seq, u.span, u.token, u.worker, u.incarnation,
 u.started, u.until
@@ -83,6 +90,19 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 			to.Standing, to.Due = s, l.Due
 			if to.ContextSeq = l.ContextSeq; l.ContextSeq >= 0 {
 				to.Context, to.ContextBy = l.Context, l.ContextBy
+			}
+		}
+		return nil
+	}, batches, los, his), ask(marksIn, func(r row) error {
+		var i int
+		var lo int32
+		var bits int64
+		if err := r.Scan(&i, &lo, &bits); err != nil {
+			return err
+		}
+		for n := range pack.Bits(bits).Numbers(lo) {
+			if to := place(i, n); to != nil && to.Seq == 0 {
+				to.Base = store.Final
 			}
 		}
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// batch, task and step are partitioned by batch id, which is time-ordered: what was submitted on
-// one day stands together, and goes together. Partitions are made ahead of time, so that
+// batch, task, mark and step are partitioned by batch id, which is time-ordered: what was submitted
+// on one day stands together, and goes together. Partitions are made ahead of time, so that
 // submissions never wait for it; one that finds none for its time makes it (makeRoom).
 //
 // A partition's tables are made by themselves and attached when they are complete: neither stops
@@ -20,8 +20,15 @@ import (
 
 // partitioned are the tables that have partitions, and the column that tells which.
 var partitioned = [...]struct{ table, column string }{
-	{"batch", "id"}, {"task", "batch"}, {"step", "batch"},
+	{"batch", "id"}, {"task", "batch"}, {markTable, "batch"}, {"step", "batch"},
 }
+
+// Marks grow in place a few times, until their pack is done: room for that is left on each page.
+// Up to a page they stand in their row, so that one read finds them.
+const (
+	markTable   = "mark"
+	markStorage = " WITH (fillfactor = 80, toast_tuple_target = 8160)"
+)
 
 // ahead is how many partitions there are beyond the present one.
 const ahead = 2
@@ -39,9 +46,13 @@ func (b bounds) name() string {
 type partition struct {
 	bounds
 	suffix string // of its tables' names, after their parents'
+	// whether it has a table of marks: a program of the version that knew none may make one without
+	marks bool
 }
 
-const listPartitions = `SELECT c.relname::text, pg_get_expr(c.relpartbound, c.oid)
+const listPartitions = `SELECT c.relname::text, pg_get_expr(c.relpartbound, c.oid),
+  EXISTS (SELECT FROM pg_inherits m JOIN pg_class k ON k.oid = m.inhrelid
+  WHERE m.inhparent = 'rota.mark'::regclass AND k.relname = 'mark' || substr(c.relname, 5))
 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = 'rota.step'::regclass`
 
@@ -51,7 +62,7 @@ func partitions(ctx context.Context, r runner) (list []partition, err error) {
 	err = r.run(ctx, ask(listPartitions, func(r row) error {
 		var name, expr string
 		var b partition
-		if err := r.Scan(&name, &expr); err != nil {
+		if err := r.Scan(&name, &expr, &b.marks); err != nil {
 			return err
 		}
 		if _, err := fmt.Sscanf(
@@ -109,7 +120,9 @@ func (s *Store) cover(ctx context.Context, from, to int64) error {
 		stand, err = partitions(ctx, r)
 		return err
 	})
-	if err != nil || len(missing(stand, from, to, s.partitionWidth())) == 0 {
+	unmarked := func(p partition) bool { return !p.marks }
+	if err != nil || len(missing(stand, from, to, s.partitionWidth())) == 0 &&
+		!slices.ContainsFunc(stand, unmarked) {
 		return err
 	}
 	return s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -119,6 +132,13 @@ func (s *Store) cover(ctx context.Context, from, to int64) error {
 		stand, err := partitions(ctx, t)
 		if err != nil {
 			return err
+		}
+		for _, p := range stand {
+			if unmarked(p) {
+				if err := t.addMarks(ctx, p); err != nil {
+					return err
+				}
+			}
 		}
 		for _, b := range missing(stand, from, to, s.partitionWidth()) {
 			if err := t.makeTables(ctx, b.name()); err != nil {
@@ -144,13 +164,30 @@ func (t *tx) define(ctx context.Context, format string, args ...any) error {
 // makeTables makes the tables of a partition, with the columns and indexes of their parents.
 func (t *tx) makeTables(ctx context.Context, suffix string) error {
 	for _, p := range partitioned {
+		storage := ""
+		if p.table == markTable {
+			storage = markStorage
+		}
 		if err := t.define(
-			ctx, "CREATE TABLE rota.%s%s (LIKE rota.%s INCLUDING ALL)", p.table, suffix, p.table,
+			ctx, "CREATE TABLE rota.%s%s (LIKE rota.%s INCLUDING ALL)%s", p.table, suffix, p.table,
+			storage,
 		); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addMarks makes the table of marks that a partition lacks.
+func (t *tx) addMarks(ctx context.Context, p partition) error {
+	err := t.define(ctx, "CREATE TABLE rota.%s%s (LIKE rota.%s INCLUDING ALL)%s", markTable,
+		p.suffix, markTable, markStorage)
+	if err != nil {
+		return err
+	}
+	return t.define(ctx,
+		"ALTER TABLE rota.%s ATTACH PARTITION rota.%s%s FOR VALUES FROM (%d) TO (%d)", markTable,
+		markTable, p.suffix, p.from, p.to)
 }
 
 // attach makes tables a partition.

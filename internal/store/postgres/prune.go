@@ -378,27 +378,33 @@ func (s *Store) outlived(
 	if w.at == (task.ID{}) {
 		w.at.N = -1
 	}
+	var list []fact
 	err = s.glance(ctx, ask(tasksUpTo, func(r row) error {
 		var f fact
 		var kind int32
-		if err := r.Scan(&f.ID.Batch, &f.ID.N, &f.Base, &kind, &f.Finished); err != nil {
-			return err
-		}
+		err := r.Scan(&f.ID.Batch, &f.ID.N, &f.Base, &kind, &f.Finished)
 		seen++
 		w.at = f.ID
 		f.Kind, f.Queue = task.Kind(kind), queues[f.ID.Batch]
+		list = append(list, f)
+		return err
+	}, w.at.Batch, w.at.N, slices.Sorted(maps.Keys(queues)), size))
+	if err == nil {
+		err = s.markAll(ctx, list)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range list {
+		f := &list[i]
 		if f.Base != store.Final {
-			return nil
+			continue
 		}
-		if until := keep.until(&f); until > now {
+		if until := keep.until(f); until > now {
 			w.later(until)
 		} else {
 			found = append(found, f.ID)
 		}
-		return nil
-	}, w.at.Batch, w.at.N, slices.Sorted(maps.Keys(queues)), size))
-	if err != nil {
-		return nil, nil, err
 	}
 	s.pruner.width = seen / max(len(queues), 1)
 	if seen < size { // nothing is left up to the last
@@ -458,6 +464,11 @@ WHERE x.batch = w.batch AND x.n = w.n`
 WHERE x.batch = w.batch AND x.n = w.n`
 	dropTasks = `DELETE FROM rota.task x USING unnest($1::bigint[], $2::int[]) w (batch, n)
 WHERE x.batch = w.batch AND x.n = w.n`
+	// dropMarks deletes the marks of packs none of whose tasks is left. Two who delete the last
+	// tasks of a pack at the same time may leave its mark, which then goes with its partition.
+	dropMarks = `DELETE FROM rota.mark x USING unnest($1::bigint[], $2::int[]) w (batch, lo)
+WHERE x.batch = w.batch AND x.lo = w.lo
+AND NOT EXISTS (SELECT FROM rota.task t WHERE t.batch = x.batch AND t.n BETWEEN x.lo AND x.lo + 63)`
 	markGaps = `UPDATE rota.span x SET gaps = true FROM (
   SELECT o.id FROM unnest($1::bigint[], $2::int[]) w (batch, n)
   CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE batch = w.batch AND lo <= w.n AND hi >= w.n
@@ -497,5 +508,7 @@ func (t *tx) drop(ctx context.Context, list []fact, blobs *[]string, last ...que
 		markGaps} {
 		queries = append(queries, tell(text, batches, ns))
 	}
+	packs := packsOf(ids)
+	queries = append(queries, tell(dropMarks, packs.batch, packs.lo))
 	return t.finish(ctx, append(append(queries, counts.queries()...), last...)...)
 }

@@ -180,16 +180,20 @@ func (s *Store) isOver(
 	return allOver, nil
 }
 
-// standingOf joins the tasks of a partition with their newest step, and says which of them are kept
-// no longer. It reads all of it, so the planner is let loose.
+// standingOf joins the tasks of a partition with their newest step, or their mark, and says which
+// of them are kept no longer. Of a mark it goes by the last outcome, so a few stay that might go.
+// It reads all of it, so the planner is let loose.
 const (
 	standingOf = `FROM rota.task%[1]s t JOIN rota.batch%[1]s b ON b.id = t.batch
 LEFT JOIN (SELECT DISTINCT ON (batch, n) batch, n, base, kind, finished FROM rota.step%[1]s
 ORDER BY batch, n, seq DESC) p ON p.batch = t.batch AND p.n = t.n
+LEFT JOIN rota.mark%[1]s m ON p.n IS NULL AND m.batch = t.batch AND m.lo = (t.n & -64)
+AND (m.bits >> (t.n & 63)) & 1 = 1
 LEFT JOIN unnest($1::text[], $2::bigint[], $3::bigint[]) k (queue, done, dead) ON k.queue = b.queue
-WHERE coalesce(p.base = -1 AND p.finished + CASE WHEN p.kind IN (1, 9, 12) THEN coalesce(k.done, $4)
+WHERE coalesce(coalesce(p.base, CASE WHEN m.lo IS NOT NULL THEN -1 END) = -1
+AND coalesce(p.finished, m.last) + CASE WHEN coalesce(p.kind, 1) IN (1, 9, 12) THEN coalesce(k.done, $4)
 ELSE coalesce(k.dead, $5) END <= $6, false)`
-	countGone = `SELECT b.queue, p.kind::int, count(*) ` + standingOf + ` GROUP BY 1, 2`
+	countGone = `SELECT b.queue, coalesce(p.kind, 1)::int, count(*) ` + standingOf + ` GROUP BY 1, 2`
 	listKept  = `SELECT t.batch, t.n ` + standingOf + ` IS FALSE ORDER BY 1, 2 LIMIT $7`
 )
 
@@ -214,6 +218,7 @@ func (s *Store) remains(
 			"enable_mergejoin"} {
 			loose = append(loose, tell(setLocal, setting, "on"))
 		}
+		loose = append(loose, tell(setLocal, "max_parallel_workers_per_gather", "2"))
 		return r.run(ctx, append(loose, ask(fmt.Sprintf(countGone, p.suffix), func(r row) error {
 			var queue string
 			var kind int32
@@ -295,6 +300,9 @@ AND x.n = w.n`
 	keepSteps = `INSERT INTO rota.step%[2]s SELECT x.*
 FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.step%[1]s x ON x.batch = w.batch
 AND x.n = w.n`
+	// keepMarks keeps marks whole, also where some of their tasks are gone.
+	keepMarks = `INSERT INTO rota.mark%[2]s SELECT x.* FROM (SELECT DISTINCT batch, n & -64 AS lo
+FROM rota.task%[2]s) w JOIN rota.mark%[1]s x ON x.batch = w.batch AND x.lo = w.lo`
 	// keepBatches keeps those of the kept tasks. Spans may be left of others: their holders find
 	// them empty.
 	keepBatches = `INSERT INTO rota.batch%[2]s SELECT x.* FROM (SELECT DISTINCT batch
@@ -371,7 +379,7 @@ func (t *tx) stillKept(ctx context.Context, p partition, rest remains) ([]task.I
 		return rest.tasks, rest.gone, err
 	}
 	found := make([]fact, len(others))
-	if err := t.run(ctx, factsOf(others, false, found)); err != nil {
+	if err := t.run(ctx, factsOf(others, false, found)...); err != nil {
 		return nil, stats{}, err
 	}
 	tasks, gone := rest.tasks, newStats()
@@ -396,5 +404,6 @@ func (t *tx) keep(ctx context.Context, p partition, tasks []task.ID) error {
 	batches, ns := idColumns(tasks)
 	return t.run(ctx, tell(fmt.Sprintf(keepTasks, p.suffix, p.suffix+kept), batches, ns),
 		tell(fmt.Sprintf(keepSteps, p.suffix, p.suffix+kept), batches, ns),
+		tell(fmt.Sprintf(keepMarks, p.suffix, p.suffix+kept)),
 		tell(fmt.Sprintf(keepBatches, p.suffix, p.suffix+kept)))
 }

@@ -64,7 +64,7 @@ func TestPartitionGoesAsAWholeWhenItsTimeIsOver(t *testing.T) {
 		t.Errorf("%d tasks were deleted one by one", n)
 	}
 	c.counts(task.Counts{})
-	for _, table := range []string{"batch", "task", "step"} {
+	for _, table := range []string{"batch", "task", "mark", "step"} {
 		now := c.tables(table)
 		if slices.Contains(now, first[0]) || len(now) == 0 {
 			t.Errorf("partitions of %s: %v, before %v", table, now, first)

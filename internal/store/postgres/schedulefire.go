@@ -33,7 +33,9 @@ JOIN rota.fire f ON f.schedule = s.id AND f.open AND f.outcome = 'fired'
 JOIN rota.task t ON t.batch = f.batch AND t.n = f.n
 LEFT JOIN LATERAL (SELECT base FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC
 LIMIT 1) p ON true
-WHERE s.name = ANY($1::text[]) AND coalesce(p.base, 0) <> -1 GROUP BY s.name`
+WHERE s.name = ANY($1::text[]) AND CASE WHEN p.base IS NULL THEN NOT EXISTS (SELECT FROM rota.mark m
+  WHERE m.batch = t.batch AND m.lo = (t.n & -64) AND (m.bits >> (t.n & 63)) & 1 = 1)
+ELSE p.base <> -1 END GROUP BY s.name`
 
 	// firesThere finds the rows that stand where fires are to be written.
 	firesThere = `SELECT w.name, f.at, f.outcome FROM unnest($1::text[], $2::bigint[]) w (name, at)

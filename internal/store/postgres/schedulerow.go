@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 	"github.com/rotahq/rota/task"
 )
 
@@ -110,14 +111,16 @@ const (
 		openTasks
 	openColumns = `SELECT f.name, k.batch IS NOT NULL, coalesce(k.kind, 0)::int, coalesce(k.seq,
 -1), coalesce(k.base = -1, false),
-  coalesce(k.finished, 0), coalesce(k.error, ''), coalesce(k.worker, ''), ` + fireColumns + `
+  coalesce(k.finished, 0), coalesce(k.error, ''), coalesce(k.worker, ''), k.body, ` + fireColumns + `
 `
 	openTasks = ` AND (s.name, f.at) > ($1, $2) ORDER BY s.name, f.at LIMIT nullif($3::bigint, 0)) f
 LEFT JOIN LATERAL (
-  SELECT t.batch, p.* FROM rota.task t
+  SELECT t.batch, p.*, m.body FROM rota.task t
   LEFT JOIN LATERAL (
     SELECT kind, seq, base, finished, error, worker FROM rota.step WHERE batch = t.batch AND n = t.n
     ORDER BY seq DESC LIMIT 1) p ON true
+  LEFT JOIN rota.mark m ON p.seq IS NULL AND m.batch = t.batch AND m.lo = (t.n & -64)
+    AND (m.bits >> (t.n & 63)) & 1 = 1
   WHERE t.batch = f.batch AND t.n = f.n AND p.kind IS DISTINCT FROM $4) k ON true
 ORDER BY f.name, f.at`
 )
@@ -146,8 +149,15 @@ func (s *Store) OpenFires(
 func scanOpenFire(r row) (o store.OpenFire, err error) {
 	var name string
 	var kind int32
+	var body []byte // of the mark of a task without steps
 	o.Fire, err = scanFire(r, &name, &name, &o.Found, &kind, &o.Step, &o.Final, &o.Finished,
-		&o.Error, &o.Worker)
+		&o.Error, &o.Worker, &body)
 	o.Kind = task.Kind(kind)
+	if err != nil || body == nil {
+		return o, err
+	}
+	d, _, err := pack.FindDone(body, o.Task.N)
+	o.Kind, o.Step, o.Final = task.KindDone, 0, true
+	o.Finished, o.Worker = d.Finished, d.Worker
 	return o, err
 }

@@ -59,13 +59,20 @@ func (s *Store) settle(ctx context.Context, set *store.Settlement) (d *settlemen
 }
 
 func (s *Store) settleOnce(ctx context.Context, set *store.Settlement) (d *settlement, err error) {
-	err = s.write(ctx, func(ctx context.Context, t *tx) error {
-		d = s.newSettlement(set.Reports)
-		return d.atOnce(ctx, t, set.Spent)
-	})
-	if code := codeOf(err); code == codeExpected || code == codeUnique {
+	var by means
+	for range tries {
 		err = s.write(ctx, func(ctx context.Context, t *tx) error {
-			d = s.newSettlement(set.Reports)
+			d = s.newSettlement(set.Reports, &by)
+			return d.atOnce(ctx, t, set.Spent)
+		})
+		if !by.learn(err, d) {
+			break
+		}
+	}
+	switch codeOf(err) {
+	case codeExpected, codeUnique, codeBusy:
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
+			d = s.newSettlement(set.Reports, &by)
 			return d.oneByOne(ctx, t, set.Spent)
 		})
 	}
@@ -78,14 +85,16 @@ type settlement struct {
 	reports  []store.Report
 	verdicts []task.Status
 	order    []int32 // of the reports, by (batch, n, seq)
+	by       *means
 	now      int64
+	packs    []packID             // those that it wants for itself, in order
 	others   map[string][]task.ID // tasks whose spans other nodes hold
 	told     []string             // queues that got final notices
 }
 
-func (s *Store) newSettlement(reports []store.Report) *settlement {
+func (s *Store) newSettlement(reports []store.Report, by *means) *settlement {
 	d := &settlement{
-		Store: s, reports: reports, verdicts: make([]task.Status, len(reports)),
+		Store: s, by: by, reports: reports, verdicts: make([]task.Status, len(reports)),
 		order: make([]int32, len(reports)),
 	}
 	sorted := true
@@ -121,11 +130,11 @@ SELECT id, holder FROM locked WHERE holder <> $2`
 	// on, and no column with it.
 	recordSteps = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt,
 base, kind, ran, stage, worker, context_seq, due,
-  error, result, context)
+  error, result, context, fenced)
 SELECT ($25::bigint[])[r.h], r.n, r.seq, ($27::bigint[])[r.h], r.hash, r.started, r.finished,
 r.attempt, r.base, r.kind, r.ran, nullif(r.stage, r.ran),
   nullif(r.worker, ''), nullif(r.context_seq, -1), nullif(r.due, 0), nullif(r.error, ''), r.result,
-  r.context
+  r.context, true
 FROM (SELECT h, n, seq, hash, started, finished, coalesce(attempt, $18) AS attempt, coalesce(base,
 $19) AS base, coalesce(kind, $20) AS kind,
     coalesce(ran, $21) AS ran, coalesce(stage, $22) AS stage, coalesce(worker, $23) AS worker,
@@ -146,13 +155,22 @@ AND u.token = ($27::bigint[])[r.h] ELSE
     LEFT JOIN rota.span s ON s.id = h.span AND s.batch = h.batch AND s.token = h.token
     AND s.lo <= h.lo AND h.hi <= s.hi)[r.h]
   WHEN 1 THEN true WHEN 2 THEN EXISTS (SELECT FROM rota.task t WHERE t.batch = ($25::bigint[])[r.h]
-  AND t.n = r.n) ELSE false END END
-ORDER BY r.i` // in the order of their keys: the reports are sorted
+  AND t.n = r.n) ELSE false END END`
+
+	// inOrder is that of their keys: the reports are sorted.
+	inOrder = ` ORDER BY r.i`
+
+	// unmarked is asked once for all reports at seq 0: whether none of them is marked as done. The
+	// locks of their packs are shared by now.
+	unmarked = ` AND (SELECT NOT EXISTS (
+  SELECT FROM unnest($32::bigint[], $33::int[], $34::bigint[]) w (batch, lo, bits)
+  JOIN rota.mark m ON m.batch = w.batch AND m.lo = w.lo AND m.batch BETWEEN $35 AND $36
+  WHERE m.bits & w.bits <> 0))`
 
 	// insertAll is the fence: the key of step lets one outcome stand for each hand-out. It inserts
 	// all reports or fails. Their running rows go; most have none, so it looks first whether their
 	// batches have any.
-	insertAll = `WITH done AS (` + recordSteps + ` RETURNING batch, n, seq),
+	insertAll = `WITH done AS (` + recordSteps + unmarked + inOrder + ` RETURNING batch, n, seq),
 over AS (
   DELETE FROM rota.running u USING done d WHERE u.batch = d.batch AND u.n = d.n AND u.seq = d.seq
     AND (SELECT EXISTS (SELECT FROM rota.running WHERE batch = ANY($25::bigint[]))))
@@ -163,10 +181,6 @@ SELECT rota.micros($30), rota.expect((SELECT count(*) FROM done), $31)`
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[]) r (batch, n, seq, token)
 JOIN rota.step p ON p.batch = r.batch AND p.n = r.n AND p.seq = r.seq
 WHERE p.token = r.token AND p.hash = $5`
-
-	// insertSome inserts those that it can. Of several reports at one seq the first that is right
-	// may be recorded.
-	insertSome = recordSteps + ` ON CONFLICT DO NOTHING RETURNING batch, n, seq, token, hash`
 
 	// whyNot is asked of the reports that were not recorded, in a later statement: whoever stands
 	// at their seq is committed by now.
@@ -181,6 +195,12 @@ LEFT JOIN rota.step p ON p.batch = r.batch AND p.n = r.n AND p.seq = r.seq`
 ORDER BY id FOR UPDATE SKIP LOCKED)
 DELETE FROM rota.span s USING o WHERE s.id = o.id`
 )
+
+// insertSome inserts those that it can. Of several reports at one seq the first that is right may
+// be recorded.
+var insertSome = recordSteps + ` AND NOT (r.seq = 0 AND ` +
+	isMarked("($25::bigint[])[r.h]", "r.n") + `)` + inOrder +
+	` ON CONFLICT DO NOTHING RETURNING batch, n, seq, token, hash`
 
 // atOnce records all reports, or fails: also when what some say is committed does not stand.
 func (d *settlement) atOnce(ctx context.Context, t *tx, spent []int64) error {
@@ -199,18 +219,25 @@ func (d *settlement) atOnce(ctx context.Context, t *tx, spent []int64) error {
 			record = append(record, i)
 		}
 	}
-	queries := []query{ask(lockSpans, d.sees, d.spans(), d.node())}
-	if len(stand) > 0 {
-		queries = append(queries, ask(expectCommitted, func(r row) error {
-			var n int64
-			return r.Scan(&d.now, &n)
-		}, d.committed(stand)...), tell(confirm))
+	now := func(r row) error {
+		var n int64
+		return r.Scan(&d.now, &n)
 	}
-	if len(record) > 0 || len(stand) == 0 {
-		queries = append(queries, ask(insertAll, func(r row) error {
-			var n int64
-			return r.Scan(&d.now, &n)
-		}, append(d.columns(record, true).args(), d.clock(), len(record))...))
+	marking := d.intoMarks(record)
+	record = marking.steps
+	first := d.firsts(record)
+	from, to := first.bounds()
+	queries := append([]query{ask(lockSpans, d.sees, d.spans(), d.node())}, d.sharing(&first)...)
+	if len(stand) > 0 {
+		queries = append(queries, ask(expectCommitted, now, d.committed(stand)...), tell(confirm))
+	}
+	if len(record) > 0 || len(stand) == 0 && len(d.packs) == 0 {
+		queries = append(queries, ask(insertAll, now, append(d.columns(record, true).args(),
+			d.clock(), len(record), first.batch, first.lo, first.bits, from, to)...))
+	}
+	if len(d.packs) > 0 {
+		queries = append(queries, tell(lockPacks, int64(allPacks), marking.locks),
+			ask(insertMarks, now, append(marking.args(), d.clock(), len(d.packs))...))
 	}
 	follow, err := d.consequences(ctx, t, spent, false)
 	if err != nil {
@@ -244,10 +271,11 @@ func (d *settlement) committed(stand []int32) []any {
 // oneByOne records the reports that can be recorded, and finds out why the others can't.
 func (d *settlement) oneByOne(ctx context.Context, t *tx, spent []int64) error {
 	c := d.columns(d.order, false)
-	err := t.run(ctx, ask(lockSpans, d.sees, d.spans(), d.node()),
-		ask(countClock, func(r row) error {
-			return r.Scan(&d.now)
-		}, d.clock()), d.recording(c))
+	first := d.firsts(d.order)
+	queries := append([]query{ask(lockSpans, d.sees, d.spans(), d.node())}, d.sharing(&first)...)
+	err := t.run(ctx, append(queries, ask(countClock, func(r row) error {
+		return r.Scan(&d.now)
+	}, d.clock()), d.recording(c))...)
 	if err != nil {
 		return err
 	}
@@ -425,16 +453,20 @@ func (c *reportColumns) args() []any {
 // judgeRefused tries once more to record what was not, and finds out why.
 func (d *settlement) judgeRefused(ctx context.Context, t *tx) error {
 	var refused []int32
+	var ids []task.ID
 	for _, i := range d.order {
 		if d.verdicts[i] == "" {
 			refused = append(refused, i)
+			ids = append(ids, d.reports[i].ID)
 		}
 	}
 	if len(refused) == 0 {
 		return nil
 	}
 	c := d.columns(refused, false)
-	return t.run(ctx, d.recording(c), ask(whyNot, func(r row) error {
+	found := marks{}
+	// marks come first: what they say holds for tasks that are known
+	return t.run(ctx, d.recording(c), found.reading(ids), ask(whyNot, func(r row) error {
 		var at int
 		var token, hash *int64
 		var known bool
@@ -443,9 +475,18 @@ func (d *settlement) judgeRefused(ctx context.Context, t *tx) error {
 		}
 		i := refused[at-1]
 		rep := &d.reports[i]
+		repeats := token != nil && *token == rep.Token.SpanToken &&
+			store.Repeats(rep.Step.Hash, *hash)
+		if rep.Token.Seq == 0 && token == nil && known {
+			done, ok, err := found.find(rep.ID)
+			if err != nil {
+				return err
+			}
+			repeats = ok && done.Repeats(rep)
+		}
 		switch {
 		case d.verdicts[i] != "":
-		case token != nil && *token == rep.Token.SpanToken && store.Repeats(rep.Step.Hash, *hash):
+		case repeats:
 			d.verdicts[i] = task.Repeated
 		case token == nil && !known:
 			d.verdicts[i] = task.Unknown

@@ -403,7 +403,9 @@ const (
 	codeNoRight   = "42501"
 	codeNoTable   = "42P01"
 	codeNoSchema  = "3F000"
+	codeLockTable = "53200" // there is no room for another lock
 	codeExpected  = "RT001" // of the function expect
+	codeBusy      = "RT003" // of the function alone
 )
 
 func lostRace(err error) bool {

@@ -43,7 +43,7 @@ func TestEmptyStoreHasNoRowsLeft(t *testing.T) {
 	if got := c.prune(); got != 30 {
 		t.Errorf("pruned %d tasks, want 30", got)
 	}
-	for _, table := range []string{"batch", "task", "step", "span", "running", "log", "log_size",
+	for _, table := range []string{"batch", "task", "mark", "step", "span", "running", "log", "log_size",
 		"blob", "large"} {
 		if n := c.count("SELECT count(*) FROM rota." + table); n != 0 {
 			t.Errorf("table %s has %d rows", table, n)
@@ -298,9 +298,9 @@ func TestManyNodesAtOnce(t *testing.T) {
 		}
 	}
 	if n := first.count(
-		"SELECT count(*) FROM rota.step WHERE base = -1 AND kind = 1",
+		"SELECT count(*) FROM rota.outcome WHERE base = -1 AND kind = 1",
 	); n != got.Done {
-		t.Errorf("%d steps say done, the counts %d", n, got.Done)
+		t.Errorf("%d outcomes say done, the counts %d", n, got.Done)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 	"github.com/rotahq/rota/task"
 )
 
@@ -17,6 +18,9 @@ const (
 	stepsOf = `SELECT seq, kind::int, ran, coalesce(worker, ''), started, finished, coalesce(error,
 '') FROM rota.step
 WHERE batch = $1 AND n = $2 ORDER BY seq DESC LIMIT $3`
+	markedStep = `SELECT t.stage, m.lo, m.body
+FROM rota.task t JOIN rota.mark m ON m.batch = t.batch AND m.lo = (t.n & -64)
+WHERE t.batch = $1 AND t.n = $2 AND (m.bits >> (t.n & 63)) & 1 = 1`
 	newestResult = `SELECT result FROM rota.step WHERE batch = $1 AND n = $2 ORDER BY seq DESC
 LIMIT 1`
 )
@@ -27,9 +31,8 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	var now int64
 	var result store.Value
 	var steps []task.Step
-	err := s.read(ctx, ask(countClock, func(r row) error {
-		return r.Scan(&now)
-	}, s.clock()), factsOf([]task.ID{id}, true, found),
+	clock := ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock())
+	err := s.read(ctx, append(factsOf([]task.ID{id}, true, found), clock,
 		ask(newestResult, func(r row) error {
 			return r.Scan(&result)
 		}, id.Batch, id.N), ask(stepsOf, func(r row) error {
@@ -40,7 +43,16 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 			p.Kind, p.Started, p.Finished = task.Kind(kind), instant(started), instant(finished)
 			steps = append(steps, p)
 			return err
-		}, id.Batch, id.N, maxSteps))
+		}, id.Batch, id.N, maxSteps), ask(markedStep, func(r row) error {
+			p, value, err := scanMarked(r, id)
+			if len(steps) == 0 {
+				result = value
+			}
+			if len(steps) < maxSteps {
+				steps = append(steps, p)
+			}
+			return err
+		}, id.Batch, id.N))...)
 	f := &found[0]
 	if err == nil && (f.ID == (task.ID{}) || f.Removed()) {
 		err = store.ErrNotFound
@@ -58,6 +70,22 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	slices.Reverse(steps)
 	v.Steps = steps
 	return v, nil
+}
+
+// scanMarked scans the step that the mark of a task stands for, and its result.
+func scanMarked(r row, id task.ID) (p task.Step, result store.Value, err error) {
+	var stage string
+	var lo int32
+	var body []byte
+	if err = r.Scan(&stage, &lo, &body); err != nil {
+		return p, nil, err
+	}
+	d, _, err := pack.FindDone(body, id.N)
+	p = task.Step{
+		Kind: task.KindDone, Stage: stage, Worker: d.Worker, Started: instant(d.Started),
+		Finished: instant(d.Finished),
+	}
+	return p, d.Result, err
 }
 
 func instant(micros int64) time.Time {
