@@ -174,17 +174,18 @@ var leftovers = map[string]string{
 	"an event is missing":              "SELECT last, n FROM rota.event_head, (SELECT count(*) n FROM rota.event) e WHERE last <> n",
 	"a key has several tasks":          "SELECT key FROM rota.task WHERE key IS NOT NULL GROUP BY key HAVING count(*) > 1",
 	"a key's task is not there":        "SELECT k.* FROM rota.task_key k LEFT JOIN rota.task t USING (batch, n) WHERE t.batch IS NULL",
-	"a step's task is not there":       "SELECT s.* FROM rota.step s LEFT JOIN rota.task t USING (batch, n) WHERE t.batch IS NULL",
-	// One at a seq with a step is over: readers know it for what it is.
+	"a step's task is not there":       "SELECT s.* FROM rota.outcome s LEFT JOIN rota.task t USING (batch, n) WHERE t.batch IS NULL",
+	"a task has two outcomes at a seq": "SELECT batch, n, seq FROM rota.outcome GROUP BY batch, n, seq HAVING count(*) > 1",
+	// One at a seq with an outcome is over: readers know it for what it is.
 	"a hand-out is left": `SELECT u.*,
 		  (SELECT jsonb_agg(to_jsonb(s) - 'context' ORDER BY seq) FROM rota.step s WHERE s.batch = u.batch AND s.n = u.n) steps
-		FROM rota.running u LEFT JOIN rota.step p USING (batch, n, seq) WHERE p.batch IS NULL`,
+		FROM rota.running u LEFT JOIN rota.outcome p USING (batch, n, seq) WHERE p.batch IS NULL`,
 }
 
-// facts are all tasks with their steps. The mark is the group key, too, because a large context
-// stands elsewhere.
+// facts are all tasks with their steps, those that stand in the rows of packs among them. The mark
+// is the group key, too, because a large context stands elsewhere.
 const facts = `SELECT t.batch, t.n, t.group_key, s.seq, s.token, s.kind, s.base, coalesce(s.error, '')
-  FROM rota.task t LEFT JOIN rota.step s USING (batch, n)`
+  FROM rota.task t LEFT JOIN rota.outcome s USING (batch, n)`
 
 // copyFacts writes the facts into a ledger, and counts the tasks.
 func (w *world) copyFacts(ctx context.Context, conn *pgx.Conn) (sum task.Counts, err error) {

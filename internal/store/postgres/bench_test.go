@@ -14,6 +14,7 @@ import (
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 	"github.com/rotahq/rota/task"
 )
 
@@ -218,6 +219,41 @@ func BenchmarkSettle(b *testing.B) {
 				}
 				c.measure(b, size.callers, size.tasks, func() { c.settle(<-ready) })
 			})
+	}
+}
+
+// BenchmarkSettleFewOfAPack settles 512 tasks at a time, so many of each pack, until all packs are
+// done: in marks, which grow then, and as steps.
+func BenchmarkSettleFewOfAPack(b *testing.B) {
+	const tasks = 512
+	for _, few := range []int32{2, 4, 8, 16} {
+		for name, from := range map[string]int{"marks": int(few), "steps": 1000} {
+			b.Run(fmt.Sprintf("tasks=%d/%s", few, name), func(b *testing.B) {
+				c := durable(b)
+				c.conf.marksFrom = from
+				packs := tasks / few
+				var sets []store.Settlement
+				for len(sets) < b.N {
+					sp := c.submit(c.batch(int(packs)*pack.Size, int(packs)*pack.Size, true))[0]
+					for at := int32(0); at < pack.Size; at += few {
+						var set store.Settlement
+						for lo := int32(0); lo < packs*pack.Size; lo += pack.Size {
+							set.Reports = append(set.Reports, ends(&sp, lo+at, lo+at+few-1)...)
+						}
+						sets = append(sets, set)
+					}
+				}
+				next := make(chan store.Settlement, len(sets))
+				for _, set := range sets {
+					next <- set
+				}
+				c.measure(b, 1, tasks, func() {
+					if _, err := c.Settle(b.Context(), <-next); err != nil {
+						b.Error(err)
+					}
+				})
+			})
+		}
 	}
 }
 
