@@ -27,7 +27,7 @@ type Config struct {
 	// A URL may name several hosts, and what rota is to know of the database: rota_schema=NAME
 	// (that its tables stand in; default rota), rota_connections=N (at most; default 12),
 	// rota_pooler=true (a pooler hands connections out by the transaction), rota_skip_locked=false,
-	// rota_notify=false, rota_copy=false (the database lacks it).
+	// rota_notify=false (the database lacks it).
 	Store string
 	// Name of the node: at most 128 letters, digits and marks of any script and . - _ : @ +, the
 	// first a letter, a digit or _; no two nodes of a store have the same. Default: the machine's

@@ -168,11 +168,12 @@ func setParam(c *postgres.Config, name, value string) (err error) {
 		err = off(&c.NoSkipLocked)
 	case "notify":
 		err = off(&c.NoNotify)
-	case "copy":
-		err = off(&c.NoCopy)
+	case "copy": // changes nothing any more: no statement uses COPY
+		var unused bool
+		err = off(&unused)
 	default:
 		return errors.New(
-			"unknown; known are rota_schema, rota_connections, rota_pooler, rota_skip_locked, rota_notify, rota_copy",
+			"unknown; known are rota_schema, rota_connections, rota_pooler, rota_skip_locked, rota_notify",
 		)
 	}
 	return err

@@ -172,9 +172,9 @@ var leftovers = map[string]string{
 	"a span is left":                   "SELECT * FROM rota.span",
 	"a node that has left is a member": "SELECT * FROM rota.lease WHERE name LIKE 'node/%' AND until > extract(epoch FROM now()) * 1e6",
 	"an event is missing":              "SELECT last, n FROM rota.event_head, (SELECT count(*) n FROM rota.event) e WHERE last <> n",
-	"a key has several tasks":          "SELECT key FROM rota.task WHERE key IS NOT NULL GROUP BY key HAVING count(*) > 1",
-	"a key's task is not there":        "SELECT k.* FROM rota.task_key k LEFT JOIN rota.task t USING (batch, n) WHERE t.batch IS NULL",
-	"a step's task is not there":       "SELECT s.* FROM rota.outcome s LEFT JOIN rota.task t USING (batch, n) WHERE t.batch IS NULL",
+	"a key has several tasks":          "SELECT key FROM rota.tasks WHERE key IS NOT NULL GROUP BY key HAVING count(*) > 1",
+	"a key's task is not there":        "SELECT k.* FROM rota.task_key k LEFT JOIN rota.tasks t USING (batch, n) WHERE t.batch IS NULL",
+	"a step's task is not there":       "SELECT s.* FROM rota.outcome s LEFT JOIN rota.tasks t USING (batch, n) WHERE t.batch IS NULL",
 	"a task has two outcomes at a seq": "SELECT batch, n, seq FROM rota.outcome GROUP BY batch, n, seq HAVING count(*) > 1",
 	// One at a seq with an outcome is over: readers know it for what it is.
 	"a hand-out is left": `SELECT u.*,
@@ -185,7 +185,7 @@ var leftovers = map[string]string{
 // facts are all tasks with their steps, those that stand in the rows of packs among them. The mark
 // is the group key, too, because a large context stands elsewhere.
 const facts = `SELECT t.batch, t.n, t.group_key, s.seq, s.token, s.kind, s.base, coalesce(s.error, '')
-  FROM rota.task t LEFT JOIN rota.outcome s USING (batch, n)`
+  FROM rota.tasks t LEFT JOIN rota.outcome s USING (batch, n)`
 
 // copyFacts writes the facts into a ledger, and counts the tasks.
 func (w *world) copyFacts(ctx context.Context, conn *pgx.Conn) (sum task.Counts, err error) {

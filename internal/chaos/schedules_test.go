@@ -225,7 +225,7 @@ UNION ALL SELECT name, since, next - 1, spec FROM rota.schedule`
 	allFires = `SELECT s.name, f.at, coalesce(f.through, f.at) <> f.at, f.time, f.origin, f.outcome, coalesce(f.reason, ''),
   coalesce(f.batch, 0), coalesce(f.n, 0), f.node
 FROM rota.fire f JOIN rota.schedule s ON s.id = f.schedule`
-	allTasks = `SELECT batch, n FROM rota.task`
+	allTasks = `SELECT batch, n FROM rota.tasks`
 )
 
 // judgeSchedules holds what stands in the database against what was due.

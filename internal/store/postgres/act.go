@@ -136,7 +136,7 @@ func (t *tx) actOnce(
 		repeated[id] = true
 		return err
 	}, batches, ns, marks))
-	err = t.run(ctx, append([]query{tell(shareTasks, batches, ns),
+	err = t.run(ctx, append([]query{tell(sharePackRows, batches, ns),
 		ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock())}, queries...)...)
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (t *tx) actOnce(
 // came to others.
 const findBegins = `SELECT w.batch, w.n, coalesce(p.stage, t.stage), coalesce(p.context_seq, -1)
 FROM unnest($1::bigint[], $2::int[], $3::text[]) w (batch, n, stage)
-JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
+CROSS JOIN LATERAL rota.task(w.batch, w.n) t
 LEFT JOIN LATERAL (SELECT coalesce(stage, ran) AS stage, context_seq FROM rota.step
   WHERE batch = w.batch AND n = w.n AND coalesce(stage, ran) = w.stage ORDER BY seq
   LIMIT 1) p ON w.stage <> t.stage
@@ -219,10 +219,10 @@ func (t *tx) begins(
 // of their packs are shared by now, so that nobody marks the task as done meanwhile; who did before
 // stands in the way as a step would.
 var insertAsked = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt,
-base, kind, ran, stage, worker, context_seq, due, error, fenced)
+base, kind, ran, stage, worker, context_seq, due, error)
 SELECT a.batch, a.n, a.seq, -1, a.hash, a.started, a.finished, a.attempt, a.base, a.kind, '',
 nullif(a.stage, ''), nullif(a.worker, ''),
-  nullif(a.context_seq, -1), nullif(a.due, 0), nullif(a.error, ''), true
+  nullif(a.context_seq, -1), nullif(a.due, 0), nullif(a.error, '')
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::int[], $6::int[], $7::int[],
 $8::text[], $9::text[], $10::int[], $11::bigint[], $12::text[],
   $13::bigint[], $14::bigint[]) a (batch, n, seq, finished, attempt, base, kind, stage, worker,

@@ -22,13 +22,14 @@ FROM (
   SELECT * FROM rota.span WHERE holder IS NOT NULL AND queue = $1
   UNION ALL
   SELECT * FROM rota.span WHERE holder IS NULL AND token > 0 AND queue = $1) s
-CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = s.batch AND n BETWEEN s.lo
-AND s.hi OFFSET 0) t
+CROSS JOIN LATERAL rota.tasks(s.batch, s.lo, s.hi) t
 LIMIT $2`
 
 	// aheadOwn lists the tasks before another one in its span.
-	aheadOwn = `SELECT batch, n, $4::int FROM rota.task WHERE batch = $1 AND n >= $2 AND n < $3
-ORDER BY n LIMIT $5`
+	aheadOwn = `SELECT p.batch, i.n, $4::int FROM rota.pack p
+CROSS JOIN LATERAL generate_series(greatest(p.lo, $2), least(p.lo | 63, $3 - 1)) i (n)
+WHERE p.batch = $1 AND p.lo BETWEEN ($2::int & -64) AND $3::int - 1
+AND p.has >> (i.n & 63) & 1 = 1 ORDER BY p.lo, i.n LIMIT $5`
 )
 
 // Ahead counts the ready tasks that come before another one. See the contract, storetest.Views.

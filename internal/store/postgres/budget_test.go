@@ -60,9 +60,8 @@ func TestTripsPerCall(t *testing.T) {
 		})
 		budget("settle", 1, func() error { c.settle(spans); return nil })
 	}
-	b := c.batch(copied+1, copied+1, false)
-	// and one that the meter does not see
-	budget("submit with COPY", 2, func() error { c.submit(b); return nil })
+	b := c.batch(chunkTasks+1, chunkTasks+1, false)
+	budget("submit by several statements", 1, func() error { c.submit(b); return nil })
 	take := store.TakeRequest{Holder: c.holder, Queue: "q", Limit: 100}
 	var held []store.HeldSpan
 	budget("take", 2, func() error {

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -71,6 +73,15 @@ func (a arrays) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) p
 	return a.ArrayCodec.PlanEncode(m, oid, format, value)
 }
 
+// PlanScan chooses a short way for contexts.
+func (a arrays) PlanScan(m *pgtype.Map, oid uint32, format int16, target any) pgtype.ScanPlan {
+	if _, ok := target.(*[][]byte); ok && format == pgtype.BinaryFormatCode &&
+		a.elem == pgtype.ByteaOID {
+		return scanBytes{}
+	}
+	return a.ArrayCodec.PlanScan(m, oid, format, target)
+}
+
 // header begins an array of one dimension, as PostgreSQL's array_recv reads it: dimensions, whether
 // there are NULLs, the type of the elements, their number, the first index. Each element follows
 // its length, -1 for NULL.
@@ -138,3 +149,45 @@ func (encodeBytes) Encode(value any, buf []byte) ([]byte, error) {
 	}
 	return buf, nil
 }
+
+type scanBytes struct{}
+
+// Scan makes nil of NULL. All values are parts of one copy.
+func (scanBytes) Scan(src []byte, target any) error {
+	list := target.(*[][]byte)
+	*list = nil
+	if src == nil {
+		return nil
+	}
+	const dimension = 20 // bytes before the first element
+	if len(src) < 12 || binary.BigEndian.Uint32(src) > 1 {
+		return errArray
+	}
+	if binary.BigEndian.Uint32(src) == 0 {
+		return nil
+	}
+	if len(src) < dimension {
+		return errArray
+	}
+	n, rest := int(binary.BigEndian.Uint32(src[12:])), bytes.Clone(src[dimension:])
+	if n > len(rest)/4 {
+		return errArray
+	}
+	*list = make([][]byte, n)
+	for i := range *list {
+		if len(rest) < 4 {
+			return errArray
+		}
+		size := int32(binary.BigEndian.Uint32(rest))
+		if rest = rest[4:]; size < 0 {
+			continue
+		}
+		if int(size) > len(rest) {
+			return errArray
+		}
+		(*list)[i], rest = rest[:size:size], rest[size:]
+	}
+	return nil
+}
+
+var errArray = errors.New("an array of bytes does not follow the format")

@@ -44,13 +44,14 @@ type Config struct {
 	Pooler       bool
 	NoSkipLocked bool // rows that others have locked are waited for, not passed over
 	NoNotify     bool // other nodes are not told of changes: they find out with their next beat
-	NoCopy       bool // even the largest submissions are inserted by statements
 
 	// the store's clock; nil = the database's, which all nodes share. For tests
 	Now func() time.Time
 
 	tracer    pgx.QueryTracer // sees the trips. For tests
 	marksFrom int             // outcomes of one pack that become a mark; 0 = 4. For tests
+	// how many tasks of a store of an earlier version one transaction moves; 0 = 10,000. For tests
+	repackPiece int
 }
 
 // Blobs keeps large values. The store makes up the names, and never writes one twice.
@@ -107,6 +108,7 @@ func (c *Config) complete() (*pgxpool.Config, error) {
 	}
 	c.Connections = orDefault(c.Connections, 12)
 	c.Timeout = orDefault(c.Timeout, 30*time.Second)
+	c.repackPiece = orDefault(c.repackPiece, 10_000)
 	c.Partition = orDefault(c.Partition, 24*time.Hour)
 	c.Linger = max(orDefault(c.Linger, c.Partition+time.Hour), 0)
 	c.History = c.History.Complete()

@@ -45,9 +45,9 @@ FROM (
 CROSS JOIN LATERAL generate_series(s.lo & -64, s.hi, 64) g (lo)
 LEFT JOIN LATERAL (SELECT bits FROM rota.mark WHERE s.seq0 = 0 AND batch = s.batch
 AND lo = g.lo) m ON true
-CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = s.batch
-AND n BETWEEN greatest(s.lo, g.lo) AND least(s.hi, g.lo + 63)
-AND (coalesce(m.bits, 0) >> (n & 63)) & 1 = 0 OFFSET 0) t
+CROSS JOIN LATERAL (SELECT batch, n
+FROM rota.tasks(s.batch, greatest(s.lo, g.lo), least(s.hi, g.lo + 63))
+WHERE (coalesce(m.bits, 0) >> (n & 63)) & 1 = 0 OFFSET 0) t
 LEFT JOIN LATERAL (SELECT seq, base, due FROM rota.step WHERE batch = t.batch AND n = t.n
 ORDER BY seq DESC LIMIT 1) p ON true
 LEFT JOIN rota.running u ON u.batch = t.batch AND u.n = t.n AND u.seq = coalesce(p.seq, -1) + 1

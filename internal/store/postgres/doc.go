@@ -1,6 +1,6 @@
-// Package postgres keeps tasks in tables of PostgreSQL, which many nodes share: batch, task and
-// step are inserted once and only deleted, mark is only added to; span is the one hot table that
-// changes. It is a room of
+// Package postgres keeps tasks in tables of PostgreSQL, which many nodes share: batch, pack and
+// step are inserted once and only retention changes them, mark is only added to; span is the one hot
+// table that changes. It is a room of
 // the house that decides nothing: each method is one short transaction that checks its right again,
 // as internal/store/storetest/contract.go promises. The tables are those of package sqlite, which
 // keeps them in a file for one node.
@@ -10,9 +10,9 @@
 //	   v                                  v                                 v
 //	batch (id: queue, rank, due)    span (id: batch, lo..hi, seq0,    step (batch, n, seq: outcome, what follows)
 //	   | 1..n                             holder, token)                 its key is the fence: one outcome per hand-out
-//	task (batch, n: stage, context) <-----| a run of tasks              running (batch, n, seq: token of an old hand-out)
-//	task_key (queue, key)                                               blob, log, log_size (batch, n, ...)
-//	                                                                mark (batch, lo: how 64 tasks ended at their first hand-out)
+//	pack (batch, lo: 64 tasks) <----------| a run of tasks              running (batch, n, seq: token of an old hand-out)
+//	task_key (queue, key), keyed                                        blob, log, log_size (batch, n, ...)
+//	                                                                    mark (batch, lo: how 64 tasks ended at their first hand-out)
 //
 //	lease (name: holder, token, until)    queue (name: configuration)    stat (queue: differences)
 //	event (seq: what happened)            notifier (name: who is told)   large (name: a long text)
@@ -44,9 +44,21 @@
 // closer only when the database says no (submit.go, settle.go). Take needs two, because of the
 // fourth rule (take.go).
 //
-// Rows go in as columns: one array for each, which unnest joins to rows again (columns.go). More
-// than a thousand tasks go by COPY (copy.go). Span ids are handed out by the block, so that they
-// are known before the trip.
+// Rows go in as columns: one array for each, which unnest joins to rows again (columns.go); of the
+// packs of tasks each row gets its part of such arrays, a thousand tasks to a statement (pack.go).
+// Span ids are handed out by the block, so that they are known before the trip.
+//
+// # Packs
+//
+// The tasks of a batch stand in packs, up to 64 in a row, and are written once (pack.go). Who reads
+// many reads packs; other statements ask the functions tasks(batch, low, high) and task(batch, n),
+// which show tasks as rows and are no more than a part of the statement that asks. A row never
+// outgrows its page, so a task is read at the cost of one. keyed says which tasks have a key.
+//
+// Retention takes tasks out of their packs, and what they had with them; survivors of a partition
+// take their packs along (prune.go, retire.go). Who deletes a task locks its pack, who acts on one
+// shares the lock (fact.go). A store of an earlier version is put into packs when it is opened
+// (repack.go).
 //
 // # Marks
 //
@@ -79,11 +91,10 @@
 // A mark goes with the last of its pack's tasks; the bits of tasks that go before stay. When a whole
 // partition goes, marks are judged by their last outcome.
 //
-// Nodes of the version before marks are out of the cluster when the tables have changed: their
-// memberships are ended, so they open the store again, which refuses them, and end; who does not
-// gets no other lease (lease_knows_marks), takes nothing and answers 503. What they still report is
-// fenced by a trigger (fence), which does for steps without the column fenced what others do by
-// themselves. Steps that stood then stay.
+// Nodes of the version before packs and marks are out of the cluster when the tables have changed:
+// their memberships are ended, so they open the store again, which refuses them, and end; who does
+// not gets no other lease (lease_knows_marks), and finds no table of tasks. Steps that stood then
+// stay.
 //
 // # Jobs
 //
@@ -106,9 +117,9 @@
 //
 // # Time
 //
-// The store's clock is the database's (the function micros); a test gives another. batch, task, mark
-// and step are partitioned by batch id, which is time-ordered. Partitions are made ahead, and dropped
-// when all of theirs is over, after what is not has moved into small ones (partition.go,
+// The store's clock is the database's (the function micros); a test gives another. batch, pack,
+// keyed, mark and step are partitioned by batch id, which is time-ordered. Partitions are made ahead,
+// and dropped when all of theirs is over, after what is not has moved into small ones (partition.go,
 // retire.go).
 //
 // # Counting

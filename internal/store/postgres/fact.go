@@ -43,7 +43,7 @@ coalesce(p.stage, p.ran, t.stage), coalesce(t.key, ''),
   ELSE c.context END END,
   ` + writerOf + `
 FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY w (batch, n, i)
-JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
+CROSS JOIN LATERAL rota.task(w.batch, w.n) t
 JOIN rota.batch b ON b.id = w.batch
 LEFT JOIN LATERAL (SELECT * FROM rota.step WHERE batch = w.batch AND n = w.n ORDER BY seq DESC
 LIMIT 1) p ON true
@@ -55,15 +55,22 @@ AND lo <= w.n ORDER BY lo DESC LIMIT 1) o
 LEFT JOIN rota.running u ON u.batch = w.batch AND u.n = w.n AND u.seq = coalesce(p.seq, -1) + 1
 LEFT JOIN rota.step c ON c.batch = w.batch AND c.n = w.n AND c.seq = p.context_seq`
 
-// Who deletes tasks locks them, so that nobody acts on them meanwhile; who acts on them shares the
-// lock, so that nobody deletes them.
+// Who deletes tasks locks their packs, so that nobody acts on them meanwhile; who acts on them
+// shares the lock, so that nobody deletes them. Deleting passes over packs that are locked and is
+// short, one commit, and acting never waits for acting: so packs keep nobody waiting whom single
+// tasks would not. Row locks write the row's header, once for each pack, as those of tasks did for
+// each task. Advisory locks would write nothing, but stand in a table of some thousands in the
+// server's memory: deleting four thousand lone tasks would fill it.
 const (
-	lockTasks = `SELECT t.batch, t.n FROM unnest($1::bigint[], $2::int[]) w (batch, n)
-JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
-ORDER BY t.batch, t.n FOR UPDATE OF t SKIP LOCKED`
-	shareTasks = `SELECT FROM unnest($1::bigint[], $2::int[]) w (batch, n)
-JOIN rota.task t ON t.batch = w.batch AND t.n = w.n
-ORDER BY t.batch, t.n FOR KEY SHARE OF t`
+	lockPackRows = `SELECT p.batch, p.lo, p.has, p.keys IS NOT NULL FROM ` + packRowsOf + `
+ORDER BY p.batch, p.lo FOR UPDATE OF p SKIP LOCKED`
+	sharePackRows = `SELECT FROM ` + packRowsOf + ` ORDER BY p.batch, p.lo FOR KEY SHARE OF p`
+
+	// packRowsOf are the packs of tasks ($1, $2), and which of their bits these are.
+	packRowsOf = `(SELECT batch, n & -64 AS page, bit_or(1::bigint << (n & 63)) AS bits
+FROM unnest($1::bigint[], $2::int[]) w (batch, n) GROUP BY 1, 2) w
+JOIN rota.pack p ON p.batch = w.batch AND p.lo BETWEEN w.page AND w.page + 63
+AND p.has & w.bits <> 0`
 )
 
 // scanFact scans a row of findFacts.
@@ -129,29 +136,40 @@ func factsOf(ids []task.ID, context bool, found []fact) []query {
 	}, c.batch, c.lo, c.bits, from, to)}
 }
 
-// locked locks those of some tasks that nobody else has locked, and then reads them.
-func (t *tx) locked(ctx context.Context, ids []task.ID) ([]fact, error) {
-	mine, err := t.lock(ctx, ids)
+// locked locks those of some tasks that nobody else has locked, and then reads them. keyed tells
+// whether some may have keys.
+func (t *tx) locked(ctx context.Context, ids []task.ID) (found []fact, keyed bool, err error) {
+	mine, keyed, err := t.lock(ctx, ids)
 	if err != nil || len(mine) == 0 {
-		return nil, err
+		return nil, false, err
 	}
-	found := make([]fact, len(mine))
-	return found, t.run(ctx, factsOf(mine, false, found)...)
+	found = make([]fact, len(mine))
+	return found, keyed, t.run(ctx, factsOf(mine, false, found)...)
 }
 
 // lock locks those of the tasks that stand and that nobody else has locked.
-func (t *tx) lock(ctx context.Context, ids []task.ID) (mine []task.ID, err error) {
+func (t *tx) lock(ctx context.Context, ids []task.ID) (mine []task.ID, keyed bool, err error) {
 	if len(ids) == 0 {
-		return nil, nil
+		return nil, false, nil
 	}
 	batches, ns := idColumns(ids)
-	err = t.run(ctx, ask(lockTasks, func(r row) error {
-		var id task.ID
-		err := r.Scan(&id.Batch, &id.N)
-		mine = append(mine, id)
+	has := map[task.ID]pack.Bits{} // by the first number of a page
+	err = t.run(ctx, ask(lockPackRows, func(r row) error {
+		var page task.ID
+		var bits int64
+		var keys bool
+		err := r.Scan(&page.Batch, &page.N, &bits, &keys)
+		page.N = pack.Lo(page.N)
+		has[page] |= pack.Bits(bits)
+		keyed = keyed || keys
 		return err
 	}, batches, ns))
-	return mine, err
+	for _, id := range ids {
+		if has[task.ID{Batch: id.Batch, N: pack.Lo(id.N)}].Has(id.N) {
+			mine = append(mine, id)
+		}
+	}
+	return mine, keyed, err
 }
 
 // findEnds reads what is to be known of tasks that are deleted: whether they are over, and how. It
@@ -163,11 +181,13 @@ LEFT JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = w.ba
 ORDER BY seq DESC LIMIT 1) p ON true
 WHERE coalesce(p.base, -1) = -1`
 
-// lockedOver locks tasks and answers those that are over.
-func (t *tx) lockedOver(ctx context.Context, ids []task.ID) (over []fact, err error) {
-	mine, err := t.lock(ctx, ids)
+// lockedOver locks tasks and answers those that are over. keyed tells whether some may have keys.
+func (t *tx) lockedOver(
+	ctx context.Context, ids []task.ID,
+) (over []fact, keyed bool, err error) {
+	mine, keyed, err := t.lock(ctx, ids)
 	if err != nil || len(mine) == 0 {
-		return nil, err
+		return nil, false, err
 	}
 	batches, ns := idColumns(mine)
 	first := marks{}
@@ -190,7 +210,7 @@ func (t *tx) lockedOver(ctx context.Context, ids []task.ID) (over []fact, err er
 		}
 		return nil
 	}, batches, ns))
-	return over, err
+	return over, keyed, err
 }
 
 // Stand answers where tasks stand, in the order of ids.

@@ -23,7 +23,7 @@ func TestDeathWhoseNoticeHasNoPartitionYetIsSettledWithIt(t *testing.T) {
 			clock := storetest.NewClock()
 			c := join(t, open(t, Config{Now: clock.Now}))
 			sp := c.submit(c.batch(3, 3, true))[0]
-			before := c.tables("task")
+			before := c.tables("pack")
 			clock.Advance(10 * 24 * time.Hour) // and nothing makes partitions meanwhile
 			c = join(t, c.Store)
 			now, notice := clock.Micros(), c.batch(1, 1, false)
@@ -47,7 +47,7 @@ func TestDeathWhoseNoticeHasNoPartitionYetIsSettledWithIt(t *testing.T) {
 				}
 			}
 			settle(task.Recorded, beside)
-			if after := c.tables("task"); len(after) != len(before)+1 {
+			if after := c.tables("pack"); len(after) != len(before)+1 {
 				t.Errorf("partitions: %v, before %v; want one more", after, before)
 			}
 			again := beside
@@ -56,7 +56,7 @@ func TestDeathWhoseNoticeHasNoPartitionYetIsSettledWithIt(t *testing.T) {
 			}
 			settle(task.Repeated, again) // as a node does that lost the answer
 			c.counts(counts)
-			for table, want := range map[string]int64{"batch": 2, "task": 4, "step": steps} {
+			for table, want := range map[string]int64{"batch": 2, "tasks": 4, "step": steps} {
 				if n := c.count("SELECT count(*) FROM rota." + table); n != want {
 					t.Errorf("%s has %d rows, want %d", table, n, want)
 				}

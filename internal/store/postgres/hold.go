@@ -83,7 +83,7 @@ $10::text[], $11::bigint[], $12::bigint[])
 CROSS JOIN LATERAL (SELECT FROM rota.span WHERE id = r.span AND token = r.token AND holder = $2
 AND htok = $3 AND batch = r.batch
   AND r.n BETWEEN lo AND hi FOR SHARE SKIP LOCKED) s
-CROSS JOIN LATERAL (SELECT FROM rota.task WHERE batch = r.batch AND n = r.n LIMIT 1) t
+CROSS JOIN LATERAL rota.task(r.batch, r.n) t
 WHERE EXISTS (SELECT FROM me) AND NOT EXISTS (SELECT FROM rota.step p WHERE p.batch = r.batch
 AND p.n = r.n AND p.seq = r.seq) AND NOT (r.seq = 0 AND ` + isMarked("r.batch", "r.n") + `)
 ORDER BY r.batch, r.n, r.seq

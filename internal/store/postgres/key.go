@@ -158,7 +158,7 @@ func (c *care) insert(
 		return answer, err
 	}
 	granted := false
-	queries := load.queries(c.Store, c.sub, true, func(r row) error {
+	queries := load.queries(c.Store, c.sub, func(r row) error {
 		return r.Scan(&answer.Now, &granted)
 	})
 	if len(c.stands) > 0 {

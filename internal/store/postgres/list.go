@@ -16,7 +16,7 @@ import (
 // A list walks candidates, newest first; see package listing. Which table gives the candidates
 // depends on the filter, so that a rare state is not looked for among millions of others:
 //
-//	key               the index on keys
+//	key               the table of keys
 //	dead, cancelled   the index on final steps that are not done
 //	running           running rows, and what the filter's memory knows
 //	waiting, ready    the tasks of spans that may have some
@@ -28,7 +28,7 @@ import (
 // whether its task may be selected: first by the row itself, which $4 is for, then by what it is
 // compared with ($5 to $10).
 var (
-	byKey = candidates(`true`, `SELECT batch, n FROM rota.task
+	byKey = candidates(`true`, `SELECT batch, n FROM rota.keyed
 WHERE key = $4::text AND (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint
 ORDER BY batch DESC, n DESC LIMIT <rows>`)
 
@@ -49,8 +49,10 @@ ORDER BY batch DESC, n DESC, seq DESC LIMIT <rows>`)
 
 	inStretches = candidates(`true`, `SELECT t.batch, t.n
 FROM unnest($1::bigint[], $2::int[], $3::int[]) w (batch, lo, hi)
-CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi
-AND $4::text IS NULL ORDER BY n DESC LIMIT <rows>) t`)
+CROSS JOIN LATERAL (SELECT p.batch, i.n FROM rota.pack p
+  CROSS JOIN LATERAL generate_series(greatest(p.lo, w.lo), least(p.lo | 63, w.hi)) i (n)
+  WHERE p.batch = w.batch AND p.lo BETWEEN (w.lo & -64) AND w.hi AND p.has >> (i.n & 63) & 1 = 1
+  AND $4::text IS NULL ORDER BY p.lo DESC, i.n DESC LIMIT <rows>) t`)
 )
 
 // compared compares tasks with a filter without reading them whole: $5 queue, $6 and $7 since and
@@ -59,8 +61,8 @@ AND $4::text IS NULL ORDER BY n DESC LIMIT <rows>) t`)
 const compared = ` FROM c
 LEFT JOIN LATERAL (SELECT queue, created FROM rota.batch WHERE id = c.batch
 AND c.mine OFFSET 0) b ON true
-LEFT JOIN LATERAL (SELECT stage FROM rota.task WHERE batch = c.batch AND n = c.n AND c.mine
-AND $8::text <> '' OFFSET 0) t ON true
+LEFT JOIN LATERAL (SELECT stage FROM rota.task(c.batch, c.n) WHERE c.mine AND $8::text <> ''
+OFFSET 0) t ON true
 LEFT JOIN LATERAL (SELECT coalesce(stage, ran) AS stage, base, kind FROM rota.step
   WHERE batch = c.batch AND n = c.n AND c.mine AND ($8 <> '' OR $9::int <> 0) ORDER BY seq DESC
   LIMIT 1) p ON true
@@ -105,10 +107,10 @@ func sized(text string, size int) string {
 const (
 	batchesBelow = `WITH h AS MATERIALIZED (SELECT id, queue, created FROM rota.batch
 WHERE id < $1::bigint AND id >= $2::bigint ORDER BY id DESC LIMIT <rows>)
-SELECT h.id, t.n FROM h LEFT JOIN LATERAL (SELECT n FROM rota.task WHERE batch = h.id
+SELECT h.id, p.lo, p.has FROM h LEFT JOIN LATERAL (SELECT lo, has FROM rota.pack WHERE batch = h.id
 AND ($3::text = '' OR h.queue = $3)
-  AND h.created >= $4::bigint AND ($5::bigint = 0 OR h.created < $5) ORDER BY n DESC
-  LIMIT 1) t ON true`
+  AND h.created >= $4::bigint AND ($5::bigint = 0 OR h.created < $5) ORDER BY lo DESC
+  LIMIT 1) p ON true`
 
 	spansBelow = `SELECT batch FROM rota.span WHERE batch < $1::bigint AND batch >= $2::bigint
 ORDER BY batch DESC LIMIT <rows>`
@@ -298,14 +300,16 @@ func (l *list) batches(ctx context.Context, bound int64, size int) (w listing.Wi
 	}
 	err = l.run(ctx, ask(text, func(r row) error {
 		var batch int64
-		var hi *int32
-		err := r.Scan(&batch, &hi)
+		var lo *int32
+		var has *int64
+		err := r.Scan(&batch, &lo, &has)
 		if w.Cost == 0 || batch < w.Floor {
 			w.Floor = batch
 		}
 		w.Cost++
-		if hi != nil {
-			w.Stretches = append(w.Stretches, listing.Stretch{Batch: batch, Hi: *hi})
+		if lo != nil {
+			hi := lastOf(*lo, *has)
+			w.Stretches = append(w.Stretches, listing.Stretch{Batch: batch, Hi: hi})
 		}
 		return err
 	}, bound, l.bottom, l.Queue, l.Since, l.Until))

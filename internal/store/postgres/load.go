@@ -10,15 +10,16 @@ import (
 	"github.com/rotahq/rota/internal/store/pack"
 )
 
-// The tasks of spans are read as they were submitted, and then what their newest steps made of
-// them: most spans are taken before any of their tasks has a step, and spans without steps cost one
-// look each.
+// The tasks of spans are read as they were submitted, pack by pack, and then what their newest
+// steps made of them: most spans are taken before any of their tasks has a step, and spans without
+// steps cost one look each.
 const (
-	freshTasks = `SELECT w.i::int, t.n, t.stage, coalesce(t.max_attempts, 0), coalesce(t.timeout,
-0), t.context
+	freshPacks = `SELECT w.i::int, p.batch, p.first, least(p.lo | 63, w.hi), p.has, p.stage,
+p.stages[p.a:p.z], p.contexts[p.a:p.z], p.max_attempts[p.a:p.z], p.timeouts[p.a:p.z]
 FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
-CROSS JOIN LATERAL (SELECT * FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo
-AND w.hi OFFSET 0) t`
+CROSS JOIN LATERAL (SELECT *, greatest(lo, w.lo) AS first, greatest(w.lo - lo + 1, 1) AS a,
+  w.hi - lo + 1 AS z FROM rota.pack WHERE batch = w.batch AND lo BETWEEN (w.lo & -64) AND w.hi
+  OFFSET 0) p`
 
 	newestSteps = `SELECT w.i::int, t.n, p.seq, coalesce(p.stage, p.ran), p.attempt, p.base,
 coalesce(p.context_seq, -1), coalesce(p.due, 0), c.context,
@@ -26,8 +27,7 @@ coalesce(p.context_seq, -1), coalesce(p.due, 0), c.context,
 FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
 CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n BETWEEN w.lo AND w.hi
 LIMIT 1) any_step
-CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = w.batch AND n BETWEEN w.lo
-AND w.hi OFFSET 0) t
+CROSS JOIN LATERAL rota.tasks(w.batch, w.lo, w.hi) t
 CROSS JOIN LATERAL (SELECT * FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC
 LIMIT 1) p
 LEFT JOIN rota.step c ON c.batch = t.batch AND c.n = t.n AND c.seq = p.context_seq`
@@ -67,14 +67,16 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 		}
 		return &list[at]
 	}
-	err := r.run(ctx, ask(freshTasks, func(r row) error {
+	err := r.run(ctx, ask(freshPacks, func(r row) error {
 		var i int
-		l := store.Loaded{ContextSeq: -1}
-		if err := r.Scan(&i, &l.N, &l.Stage, &l.MaxAttempts, &l.Timeout, &l.Context); err != nil {
+		var p loadedPack
+		if err := p.scan(r, &i); err != nil {
 			return err
 		}
 		h := &held[i-1]
-		h.Tasks = insert(h.Tasks, l)
+		for l := range p.tasks() {
+			h.Tasks = insert(h.Tasks, l)
+		}
 		return nil
 	}, batches, los, his), ask(newestSteps, func(r row) error {
 		var i int

@@ -59,7 +59,8 @@ SELECT ` + a + `, ` + b +
 }
 
 var (
-	taskLogs = newLogTables("log", "log_size", "batch", "n", "$1::bigint", "$2::int", `SELECT FROM rota.task t WHERE t.batch = $1 AND t.n = $2
+	taskLogs = newLogTables("log", "log_size", "batch", "n", "$1::bigint", "$2::int", `SELECT FROM rota.pack t WHERE t.batch = $1
+  AND t.lo BETWEEN ($2::int & -64) AND $2 AND t.has >> ($2 & 63) & 1 = 1
   AND coalesce((SELECT s.kind FROM rota.step s WHERE s.batch = $1 AND s.n = $2 ORDER BY s.seq DESC
   LIMIT 1), 0) <> 12`)
 	jobLogs = newLogTables("job_log", "job_log_size", "grp", "job",

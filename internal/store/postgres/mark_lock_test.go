@@ -82,7 +82,7 @@ func (o *other) cancelsAlone(sp *store.Span, n int32) {
 	o.do("SELECT pg_advisory_xact_lock_shared($1)",
 		packOf(task.ID{Batch: sp.Batch, N: n}).lock())
 	o.do(`INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt, base, kind,
-ran, fenced) VALUES ($1, $2, 0, -1, 0, 0, 1, 0, -1, 9, '', true)`, sp.Batch, n)
+ran) VALUES ($1, $2, 0, -1, 0, 0, 1, 0, -1, 9, '')`, sp.Batch, n)
 }
 
 // A handler's transaction that has recorded an outcome and stays open holds nobody up but who ends

@@ -3,7 +3,6 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -331,18 +330,8 @@ func TestNodesOfTheVersionBeforeDoNoHarm(t *testing.T) {
 	for v := 1; v < 18; v++ {
 		apply(fmt.Sprintf("%05d_", v))
 	}
-	const low, high = 1 << 40, 1 << 62
-	var parts []string
-	for _, table := range []string{"batch", "task", "step"} {
-		parts = append(parts, fmt.Sprintf(`CREATE TABLE rota.%s_19700101t000000_0 PARTITION OF rota.%s
-FOR VALUES FROM (%d) TO (%d)`, table, table, low, int64(high)))
-	}
-	const step = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt,
-base, kind, ran) VALUES (%d, %d, %d, 1, 0, 1, 2, 1, -1, 1, 'a') ON CONFLICT DO NOTHING`
-	const batch = 1 << 41
-	runSQL(t, dsn, append(parts, fmt.Sprintf(step, batch, 0, 0),
-		`INSERT INTO rota.lease (name, holder, token, until) VALUES ('node/old', 'old', 7, 1152921504606846976),
-('claim/x', 'old', 3, 9223372036854775807)`)...)
+	runSQL(t, dsn, `INSERT INTO rota.lease (name, holder, token, until) VALUES ('node/old', 'old', 7, 1152921504606846976),
+('claim/x', 'old', 3, 9223372036854775807)`)
 	apply("00018_")
 
 	var token, until, claim int64
@@ -360,66 +349,5 @@ base, kind, ran) VALUES (%d, %d, %d, 1, 0, 1, 2, 1, -1, 1, 'a') ON CONFLICT DO N
 		if _, err := conn.Exec(t.Context(), text); stateOf(err) != codeCheck {
 			t.Errorf("a node of the version before %s: %v", what, err)
 		}
-	}
-	insert := func(n, seq int, want int64) {
-		t.Helper()
-		tag, err := conn.Exec(t.Context(), fmt.Sprintf(step, batch, n, seq))
-		if err != nil || tag.RowsAffected() != want {
-			t.Errorf("its step at (%d, %d): %v, %v, want %d", n, seq, tag, err, want)
-		}
-	}
-	body, bits := pack.AppendDone(nil, []pack.Done{{N: 5}, {N: 6}})
-	if _, err := conn.Exec(t.Context(), `INSERT INTO rota.mark (batch, lo, bits, body, last)
-VALUES ($1, 0, $2, $3, 1)`, int64(batch), int64(bits), body); err != nil {
-		t.Fatal(err)
-	}
-	insert(4, 0, 1)
-	insert(5, 0, 0) // marked as done
-	insert(5, 1, 1) // of a later hand-out
-	insert(0, 0, 0)
-	tx := must(conn.Begin(t.Context()))(t)
-	if _, err := tx.Exec(t.Context(), fmt.Sprintf(step, batch, 7, 0)); err != nil {
-		t.Fatal(err)
-	}
-	locks := 0
-	if err := tx.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
-AND mode = 'ShareLock' AND (classid::bigint << 32 | objid::bigint) = $1`,
-		packID{batch, 0}.lock()).Scan(&locks); err != nil || locks != 1 {
-		t.Errorf("it shares %d locks of the pack, %v", locks, err)
-	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A partition that a program of the version before made has no marks. Outcomes become steps until a
-// node adds them.
-func TestPartitionWithoutMarksGetsThem(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
-	sp := c.submit(c.batch(20, 20, true))[0]
-	for _, name := range c.tables("mark") {
-		runSQL(t, c.conf.DSN, "DROP TABLE rota."+name)
-	}
-	c.settles(ends(&sp, 0, 9), all(task.Recorded))
-	c.rows(0, 0, 10)
-	if err := c.coverNow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c.settles(ends(&sp, 10, 19), all(task.Recorded))
-	c.rows(1, 10, 10)
-	if marks, steps := c.tables("mark"), c.tables("step"); len(marks) != len(steps) {
-		t.Errorf("tables of marks: %v, of steps: %v", marks, steps)
-	}
-	var options []string
-	err := c.glance(context.WithoutCancel(t.Context()), ask(`SELECT DISTINCT reloptions::text
-FROM pg_class WHERE relname LIKE 'mark\_2%' AND relkind = 'r'`, func(r row) error {
-		var o string
-		err := r.Scan(&o)
-		options = append(options, o)
-		return err
-	}))
-	if want := []string{"{fillfactor=80,toast_tuple_target=8160}"}; err != nil ||
-		!slices.Equal(options, want) {
-		t.Errorf("their storage: %q, %v, want %q", options, err, want)
 	}
 }

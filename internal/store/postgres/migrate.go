@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"embed"
@@ -9,6 +10,7 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -180,7 +182,8 @@ func (s *Store) versions(current, target int64) error {
 		s.conf.Schema, current, target)
 }
 
-// migrations are the files, in the configured schema. begin is called with each that begins.
+// migrations are the files, in the configured schema, and what moves tasks into packs. begin is
+// called with each that begins.
 func (s *Store) migrations(begin func(version int64)) (list []*goose.Migration, err error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
@@ -203,6 +206,14 @@ func (s *Store) migrations(begin func(version int64)) (list []*goose.Migration, 
 		}}
 		list = append(list, goose.NewGoMigration(version, up, nil))
 	}
+	up := &goose.GoFunc{RunDB: func(ctx context.Context, _ *sql.DB) error {
+		begin(repackVersion)
+		return s.repack(ctx)
+	}}
+	list = append(list, goose.NewGoMigration(repackVersion, up, nil))
+	slices.SortFunc(list, func(a, b *goose.Migration) int {
+		return cmp.Compare(a.Version, b.Version)
+	})
 	return list, nil
 }
 

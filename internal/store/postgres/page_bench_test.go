@@ -32,21 +32,24 @@ FROM generate_series(0, $1::bigint / 2000 - 1) x) i`,
 SELECT t << 10, 'q' || (x % 20), t, t, t, 'o', 1000000 + x, true
 FROM (SELECT x, $2::bigint - 388800000000 + x * (388800000000 / ($1::bigint / 2)) AS t
 FROM generate_series(0, $1::bigint / 2 - 1) x) i`,
-	`INSERT INTO rota.task (batch, n, stage, context, key)
-SELECT b.id, x, CASE WHEN b.span = 1 THEN 'rare'
-ELSE 'first' END, convert_to('{"x":"' || repeat('y', 60) || '"}', 'UTF8'), CASE WHEN x < 100
-THEN 'same' END
+	`INSERT INTO rota.pack (batch, has, lo, stage, contexts, keys)
+SELECT b.id, bit_or(1::bigint << (x & 63)), x & -64, CASE WHEN b.span = 1 THEN 'rare'
+ELSE 'first' END, array_agg(convert_to('{"x":"' || repeat('y', 60) || '"}', 'UTF8') ORDER BY x),
+CASE WHEN x & -64 < 100 THEN array_agg(CASE WHEN x < 100 THEN 'same' ELSE '' END ORDER BY x) END
 FROM rota.batch b CROSS JOIN generate_series(0, 999) x WHERE b.span < 1000000 AND $1::bigint > 0
-AND $2::bigint > 0`,
-	`INSERT INTO rota.task (batch, n, stage, context)
-SELECT id, 0, 'first', convert_to('{"x":"' || repeat('y', 60) || '"}', 'UTF8') FROM rota.batch
-WHERE span >= 1000000 AND $1::bigint > 0 AND $2::bigint > 0`,
+AND $2::bigint > 0 GROUP BY b.id, b.span, x & -64`,
+	`INSERT INTO rota.keyed (key, batch, n)
+SELECT 'same', b.id, x FROM rota.batch b CROSS JOIN generate_series(0, 99) x WHERE b.span < 1000000
+AND $1::bigint > 0 AND $2::bigint > 0`,
+	`INSERT INTO rota.pack (batch, has, lo, stage, contexts)
+SELECT id, 1, 0, 'first', ARRAY[convert_to('{"x":"' || repeat('y', 60) || '"}', 'UTF8')]
+FROM rota.batch WHERE span >= 1000000 AND $1::bigint > 0 AND $2::bigint > 0`,
 	`INSERT INTO rota.step (batch, n, seq, token, kind, ran, attempt, base, started, finished, hash,
 worker)
 SELECT t.batch, t.n, 0, 1, CASE WHEN (b.span + t.n) % 10 = 7 THEN 5 WHEN (b.span + t.n) % 100 = 9
 THEN 9 ELSE 1 END, t.stage, 1, -1,
   b.created, b.created + 1000, 7, CASE WHEN b.span = 1 THEN 'rare' ELSE 'w' || (b.span % 50) END
-FROM rota.task t JOIN rota.batch b ON b.id = t.batch WHERE b.span < 1000000 + $1::bigint * 9 / 20
+FROM rota.tasks t JOIN rota.batch b ON b.id = t.batch WHERE b.span < 1000000 + $1::bigint * 9 / 20
 AND $2::bigint > 0`,
 	`INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths,
 size, gaps)

@@ -11,24 +11,22 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// batch, task, mark and step are partitioned by batch id, which is time-ordered: what was submitted
-// on one day stands together, and goes together. Partitions are made ahead of time, so that
-// submissions never wait for it; one that finds none for its time makes it (makeRoom).
+// batch, pack, keyed, mark and step are partitioned by batch id, which is time-ordered: what was
+// submitted on one day stands together, and goes together. Partitions are made ahead of time, so
+// that submissions never wait for it; one that finds none for its time makes it (makeRoom).
 //
 // A partition's tables are made by themselves and attached when they are complete: neither stops
 // anybody who writes.
 
-// partitioned are the tables that have partitions, and the column that tells which.
-var partitioned = [...]struct{ table, column string }{
-	{"batch", "id"}, {"task", "batch"}, {markTable, "batch"}, {"step", "batch"},
+// partitioned are the tables that have partitions, the column that tells which, and what LIKE does
+// not copy to them. A row of pack may fill its page. Marks grow in place a few times, until their
+// pack is done: room for that is left on each page. Up to a page they stand in their row, too.
+var partitioned = [...]struct{ table, column, with string }{
+	{"batch", "id", ""}, {"pack", "batch", " WITH (toast_tuple_target = 8160)"},
+	{"keyed", "batch", ""},
+	{"mark", "batch", " WITH (fillfactor = 80, toast_tuple_target = 8160)"},
+	{"step", "batch", ""},
 }
-
-// Marks grow in place a few times, until their pack is done: room for that is left on each page.
-// Up to a page they stand in their row, so that one read finds them.
-const (
-	markTable   = "mark"
-	markStorage = " WITH (fillfactor = 80, toast_tuple_target = 8160)"
-)
 
 // ahead is how many partitions there are beyond the present one.
 const ahead = 2
@@ -46,13 +44,9 @@ func (b bounds) name() string {
 type partition struct {
 	bounds
 	suffix string // of its tables' names, after their parents'
-	// whether it has a table of marks: a program of the version that knew none may make one without
-	marks bool
 }
 
-const listPartitions = `SELECT c.relname::text, pg_get_expr(c.relpartbound, c.oid),
-  EXISTS (SELECT FROM pg_inherits m JOIN pg_class k ON k.oid = m.inhrelid
-  WHERE m.inhparent = 'rota.mark'::regclass AND k.relname = 'mark' || substr(c.relname, 5))
+const listPartitions = `SELECT c.relname::text, pg_get_expr(c.relpartbound, c.oid)
 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = 'rota.step'::regclass`
 
@@ -62,7 +56,7 @@ func partitions(ctx context.Context, r runner) (list []partition, err error) {
 	err = r.run(ctx, ask(listPartitions, func(r row) error {
 		var name, expr string
 		var b partition
-		if err := r.Scan(&name, &expr, &b.marks); err != nil {
+		if err := r.Scan(&name, &expr); err != nil {
 			return err
 		}
 		if _, err := fmt.Sscanf(
@@ -120,9 +114,7 @@ func (s *Store) cover(ctx context.Context, from, to int64) error {
 		stand, err = partitions(ctx, r)
 		return err
 	})
-	unmarked := func(p partition) bool { return !p.marks }
-	if err != nil || len(missing(stand, from, to, s.partitionWidth())) == 0 &&
-		!slices.ContainsFunc(stand, unmarked) {
+	if err != nil || len(missing(stand, from, to, s.partitionWidth())) == 0 {
 		return err
 	}
 	return s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -132,13 +124,6 @@ func (s *Store) cover(ctx context.Context, from, to int64) error {
 		stand, err := partitions(ctx, t)
 		if err != nil {
 			return err
-		}
-		for _, p := range stand {
-			if unmarked(p) {
-				if err := t.addMarks(ctx, p); err != nil {
-					return err
-				}
-			}
 		}
 		for _, b := range missing(stand, from, to, s.partitionWidth()) {
 			if err := t.makeTables(ctx, b.name()); err != nil {
@@ -164,30 +149,14 @@ func (t *tx) define(ctx context.Context, format string, args ...any) error {
 // makeTables makes the tables of a partition, with the columns and indexes of their parents.
 func (t *tx) makeTables(ctx context.Context, suffix string) error {
 	for _, p := range partitioned {
-		storage := ""
-		if p.table == markTable {
-			storage = markStorage
-		}
 		if err := t.define(
 			ctx, "CREATE TABLE rota.%s%s (LIKE rota.%s INCLUDING ALL)%s", p.table, suffix, p.table,
-			storage,
+			p.with,
 		); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// addMarks makes the table of marks that a partition lacks.
-func (t *tx) addMarks(ctx context.Context, p partition) error {
-	err := t.define(ctx, "CREATE TABLE rota.%s%s (LIKE rota.%s INCLUDING ALL)%s", markTable,
-		p.suffix, markTable, markStorage)
-	if err != nil {
-		return err
-	}
-	return t.define(ctx,
-		"ALTER TABLE rota.%s ATTACH PARTITION rota.%s%s FOR VALUES FROM (%d) TO (%d)", markTable,
-		markTable, p.suffix, p.from, p.to)
 }
 
 // attach makes tables a partition.

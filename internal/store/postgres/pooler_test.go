@@ -183,17 +183,16 @@ func TestPoolerHarmsThoseWhoDoNotKnowOfIt(t *testing.T) {
 	}
 }
 
-// Large submissions go by COPY, through a pooler as well.
+// Large submissions go by several statements, through a pooler as well.
 func TestLargeSubmissionIsWhole(t *testing.T) {
-	for name, conf := range map[string]Config{"copy": {}, "statement": {NoCopy: true},
-		"pooler": {Pooler: true}} {
+	for name, conf := range map[string]Config{"direct": {}, "pooler": {Pooler: true}} {
 		t.Run(name, func(t *testing.T) {
 			conf.DSN = pgtest.Shared(t).Database(t)
 			if conf.Pooler {
 				conf.DSN = pooled(t, conf.DSN)
 			}
 			c := join(t, open(t, conf))
-			const many = 3*copied + 1
+			const many = 3*chunkTasks + 1
 			b := c.batch(many, 1000, true)
 			for i := range b.Tasks {
 				k := &b.Tasks[i]

@@ -105,7 +105,7 @@ func TestKeepsTheContractWithoutWhatDatabasesMayLack(t *testing.T) {
 	t.Parallel()
 	e := emptied{name: "lacking"}
 	storetest.RunShort(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
-		return e.fresh(t, clock, Config{NoSkipLocked: true, NoNotify: true, NoCopy: true}, "")
+		return e.fresh(t, clock, Config{NoSkipLocked: true, NoNotify: true}, "")
 	})
 }
 

@@ -305,14 +305,16 @@ const (
 coalesce(p.finished, 0)
 FROM (
   SELECT t.batch, t.n FROM unnest($3::bigint[]) b (id) CROSS JOIN LATERAL (
-    SELECT batch, n FROM rota.task WHERE batch = b.id AND (batch, n) > ($1, $2) ORDER BY n
-    LIMIT $4) t
+    SELECT p.batch, i.n FROM (SELECT CASE WHEN b.id = $1 THEN $2::int + 1 ELSE 0 END AS n) f
+    JOIN rota.pack p ON p.batch = b.id AND p.lo >= f.n & -64
+    CROSS JOIN LATERAL generate_series(greatest(p.lo, f.n), p.lo | 63) i (n)
+    WHERE p.has >> (i.n & 63) & 1 = 1 ORDER BY p.lo, i.n LIMIT $4) t
   ORDER BY t.batch, t.n LIMIT $4) t
 LEFT JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = t.batch AND n = t.n
 ORDER BY seq DESC LIMIT 1) p ON true
 ORDER BY t.batch, t.n`
 	deleteVacant = `DELETE FROM rota.batch b WHERE b.id = ANY($1::bigint[]) AND NOT EXISTS (SELECT
-FROM rota.task t WHERE t.batch = b.id)
+FROM rota.pack p WHERE p.batch = b.id)
   AND NOT EXISTS (SELECT FROM rota.span s WHERE s.batch = b.id)`
 )
 
@@ -427,7 +429,7 @@ func (s *Store) dropOutlived(
 	var blobs []string
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		dropped, lag, blobs = 0, 0, nil
-		all, err := t.lockedOver(ctx, ids)
+		all, keyed, err := t.lockedOver(ctx, ids)
 		if err != nil {
 			return err
 		}
@@ -443,7 +445,7 @@ func (s *Store) dropOutlived(
 		if len(passed) > 0 {
 			last = append(last, tell(deleteVacant, passed))
 		}
-		return t.drop(ctx, list, &blobs, last...)
+		return t.drop(ctx, list, keyed, &blobs, last...)
 	})
 	if err == nil {
 		s.deleteBlobs(ctx, blobs)
@@ -462,13 +464,25 @@ WHERE x.batch = w.batch AND x.n = w.n`
 WHERE x.batch = w.batch AND x.n = w.n`
 	dropSizes = `DELETE FROM rota.log_size x USING unnest($1::bigint[], $2::int[]) w (batch, n)
 WHERE x.batch = w.batch AND x.n = w.n`
-	dropTasks = `DELETE FROM rota.task x USING unnest($1::bigint[], $2::int[]) w (batch, n)
-WHERE x.batch = w.batch AND x.n = w.n`
+	// dropKeyed comes before dropTasks: the keys stand in the packs.
+	dropKeyed = `DELETE FROM rota.keyed k USING (SELECT w.batch, w.n, t.key
+  FROM unnest($1::bigint[], $2::int[]) w (batch, n) CROSS JOIN LATERAL rota.task(w.batch, w.n) t
+  WHERE t.key IS NOT NULL OFFSET 0) w
+WHERE k.key = w.key AND k.batch = w.batch AND k.n = w.n`
+	// dropTasks also takes what the tasks had out of packs that others are in: what retention
+	// deletes is not to stay in the database because of its neighbours.
+	dropTasks = `WITH g AS MATERIALIZED (
+  SELECT p.batch, p.lo, p.has & ~w.bits AS has FROM ` + packRowsOf + `),
+kept AS (
+  UPDATE rota.pack p SET has = g.has, contexts = rota.left_of(p.contexts, p.lo, g.has),
+    keys = rota.left_of(p.keys, p.lo, g.has), group_keys = rota.left_of(p.group_keys, p.lo, g.has)
+  FROM g WHERE p.batch = g.batch AND p.lo = g.lo AND g.has <> 0)
+DELETE FROM rota.pack p USING g WHERE p.batch = g.batch AND p.lo = g.lo AND g.has = 0`
 	// dropMarks deletes the marks of packs none of whose tasks is left. Two who delete the last
 	// tasks of a pack at the same time may leave its mark, which then goes with its partition.
 	dropMarks = `DELETE FROM rota.mark x USING unnest($1::bigint[], $2::int[]) w (batch, lo)
 WHERE x.batch = w.batch AND x.lo = w.lo
-AND NOT EXISTS (SELECT FROM rota.task t WHERE t.batch = x.batch AND t.n BETWEEN x.lo AND x.lo + 63)`
+AND NOT EXISTS (SELECT FROM rota.pack p WHERE p.batch = x.batch AND p.lo BETWEEN x.lo AND x.lo + 63)`
 	markGaps = `UPDATE rota.span x SET gaps = true FROM (
   SELECT o.id FROM unnest($1::bigint[], $2::int[]) w (batch, n)
   CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE batch = w.batch AND lo <= w.n AND hi >= w.n
@@ -477,9 +491,11 @@ WHERE x.id = g.id`
 )
 
 // drop deletes locked tasks and all that belongs to them alone, as the last thing of its
-// transaction. The names of their blobs are added to blobs, to be deleted after the commit: until
-// then the tasks may still be read.
-func (t *tx) drop(ctx context.Context, list []fact, blobs *[]string, last ...query) error {
+// transaction. keyed tells whether some may have keys. The names of their blobs are added to blobs,
+// to be deleted after the commit: until then the tasks may still be read.
+func (t *tx) drop(
+	ctx context.Context, list []fact, keyed bool, blobs *[]string, last ...query,
+) error {
 	if len(list) == 0 {
 		return t.finish(ctx, last...)
 	}
@@ -504,6 +520,9 @@ func (t *tx) drop(ctx context.Context, list []fact, blobs *[]string, last ...que
 		*blobs = append(*blobs, name)
 		return err
 	}, batches, ns)}
+	if keyed {
+		queries = append(queries, tell(dropKeyed, batches, ns))
+	}
 	for _, text := range [...]string{dropSteps, dropRuns, dropLogs, dropSizes, dropTasks,
 		markGaps} {
 		queries = append(queries, tell(text, batches, ns))

@@ -110,8 +110,10 @@ coalesce(sum(dead), 0)::bigint,
 	deleteQueueStat = `WITH gone AS (DELETE FROM rota.stat WHERE queue = $1 RETURNING submitted)
 SELECT coalesce(sum(submitted), 0)::bigint FROM gone`
 	batchesOfQueue = `SELECT id FROM rota.batch WHERE queue = $1 AND id > $2 ORDER BY id LIMIT 100`
-	tasksOfBatch   = `SELECT n FROM rota.task WHERE batch = $1 ORDER BY n LIMIT $2`
-	deleteSpansOf  = `DELETE FROM rota.span WHERE batch = $1`
+	tasksOfBatch   = `SELECT i.n FROM rota.pack p
+CROSS JOIN LATERAL generate_series(p.lo, p.lo | 63) i (n)
+WHERE p.batch = $1 AND p.has >> (i.n & 63) & 1 = 1 ORDER BY p.lo, i.n LIMIT $2`
+	deleteSpansOf = `DELETE FROM rota.span WHERE batch = $1`
 )
 
 // DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted
@@ -206,12 +208,12 @@ func (s *Store) dropBatch(ctx context.Context, batch int64, queue string) (more 
 		if err != nil {
 			return err
 		}
-		found, err := t.locked(ctx, ids)
+		found, keyed, err := t.locked(ctx, ids)
 		if err != nil {
 			return err
 		}
 		more = len(ids) == piece || len(found) < len(ids)
-		return t.drop(ctx, found, &blobs, tell(deleteVacant, []int64{batch}))
+		return t.drop(ctx, found, keyed, &blobs, tell(deleteVacant, []int64{batch}))
 	})
 	if err == nil {
 		s.deleteBlobs(ctx, blobs)

@@ -145,7 +145,7 @@ func (s *Store) isOver(
 ) (state int, err error) {
 	age := now - store.BatchTime(p.to)
 	tasks := false
-	err = s.glance(ctx, ask(`SELECT EXISTS (SELECT FROM rota.task`+p.suffix+`)`, func(r row) error {
+	err = s.glance(ctx, ask(`SELECT EXISTS (SELECT FROM rota.pack`+p.suffix+`)`, func(r row) error {
 		return r.Scan(&tasks)
 	}))
 	if err != nil || !tasks {
@@ -184,7 +184,9 @@ func (s *Store) isOver(
 // of them are kept no longer. Of a mark it goes by the last outcome, so a few stay that might go.
 // It reads all of it, so the planner is let loose.
 const (
-	standingOf = `FROM rota.task%[1]s t JOIN rota.batch%[1]s b ON b.id = t.batch
+	standingOf = `FROM (SELECT p.batch, i.n FROM rota.pack%[1]s p
+  CROSS JOIN LATERAL generate_series(p.lo, p.lo | 63) i (n) WHERE p.has >> (i.n & 63) & 1 = 1) t
+JOIN rota.batch%[1]s b ON b.id = t.batch
 LEFT JOIN (SELECT DISTINCT ON (batch, n) batch, n, base, kind, finished FROM rota.step%[1]s
 ORDER BY batch, n, seq DESC) p ON p.batch = t.batch AND p.n = t.n
 LEFT JOIN rota.mark%[1]s m ON p.n IS NULL AND m.batch = t.batch AND m.lo = (t.n & -64)
@@ -291,26 +293,32 @@ const (
 	// tasksInSpans finds final tasks that somebody brought back since they were counted as gone:
 	// they are in spans.
 	tasksInSpans = `SELECT t.batch, t.n FROM rota.span s
-CROSS JOIN LATERAL (SELECT batch, n FROM rota.task WHERE batch = s.batch AND n BETWEEN s.lo
-AND s.hi OFFSET 0) t
+CROSS JOIN LATERAL rota.tasks(s.batch, s.lo, s.hi) t
 WHERE s.batch >= $1 AND s.batch < $2`
-	keepTasks = `INSERT INTO rota.task%[2]s SELECT x.*
-FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.task%[1]s x ON x.batch = w.batch
-AND x.n = w.n`
+	// keepPacks keeps the packs in which any of the tasks are, without the others of theirs.
+	keepPacks = `INSERT INTO rota.pack%[2]s (batch, has, lo, stage, contexts, stages, keys,
+group_keys, max_attempts, timeouts)
+SELECT p.batch, p.has & w.bits, p.lo, p.stage, rota.left_of(p.contexts, p.lo, p.has & w.bits),
+  p.stages, rota.left_of(p.keys, p.lo, p.has & w.bits),
+  rota.left_of(p.group_keys, p.lo, p.has & w.bits), p.max_attempts, p.timeouts
+FROM ` + packRowsOf + ` ORDER BY p.batch, p.lo`
+	keepKeyed = `INSERT INTO rota.keyed%[2]s (key, batch, n) SELECT k.key, p.batch, p.lo + k.i - 1
+FROM rota.pack%[2]s p CROSS JOIN LATERAL unnest(p.keys) WITH ORDINALITY k (key, i)
+WHERE k.key <> ''`
 	keepSteps = `INSERT INTO rota.step%[2]s SELECT x.*
 FROM unnest($1::bigint[], $2::int[]) w (batch, n) JOIN rota.step%[1]s x ON x.batch = w.batch
 AND x.n = w.n`
 	// keepMarks keeps marks whole, also where some of their tasks are gone.
-	keepMarks = `INSERT INTO rota.mark%[2]s SELECT x.* FROM (SELECT DISTINCT batch, n & -64 AS lo
-FROM rota.task%[2]s) w JOIN rota.mark%[1]s x ON x.batch = w.batch AND x.lo = w.lo`
+	keepMarks = `INSERT INTO rota.mark%[2]s SELECT x.* FROM (SELECT DISTINCT batch, lo & -64 AS lo
+FROM rota.pack%[2]s) w JOIN rota.mark%[1]s x ON x.batch = w.batch AND x.lo = w.lo`
 	// keepBatches keeps those of the kept tasks. Spans may be left of others: their holders find
 	// them empty.
 	keepBatches = `INSERT INTO rota.batch%[2]s SELECT x.* FROM (SELECT DISTINCT batch
-FROM rota.task%[2]s) w JOIN rota.batch%[1]s x ON x.id = w.batch`
+FROM rota.pack%[2]s) w JOIN rota.batch%[1]s x ON x.id = w.batch`
 	markAllGaps = `UPDATE rota.span SET gaps = true WHERE id IN (
   SELECT id FROM rota.span WHERE batch >= $1 AND batch < $2 AND NOT gaps ORDER BY id FOR UPDATE)`
 	dropAllRuns = `DELETE FROM rota.running u WHERE batch >= $1 AND batch < $2
-AND NOT EXISTS (SELECT FROM rota.task t WHERE t.batch = u.batch AND t.n = u.n)`
+AND NOT EXISTS (SELECT FROM rota.task(u.batch, u.n))`
 )
 
 // swap puts small tables into the place of a partition, or nothing when nothing is kept.
@@ -402,7 +410,8 @@ func (t *tx) keep(ctx context.Context, p partition, tasks []task.ID) error {
 		return err
 	}
 	batches, ns := idColumns(tasks)
-	return t.run(ctx, tell(fmt.Sprintf(keepTasks, p.suffix, p.suffix+kept), batches, ns),
+	return t.run(ctx, tell(fmt.Sprintf(keepPacks, p.suffix, p.suffix+kept), batches, ns),
+		tell(fmt.Sprintf(keepKeyed, p.suffix, p.suffix+kept)),
 		tell(fmt.Sprintf(keepSteps, p.suffix, p.suffix+kept), batches, ns),
 		tell(fmt.Sprintf(keepMarks, p.suffix, p.suffix+kept)),
 		tell(fmt.Sprintf(keepBatches, p.suffix, p.suffix+kept)))

@@ -57,14 +57,14 @@ func (c *client) counts(want task.Counts) {
 func TestPartitionGoesAsAWholeWhenItsTimeIsOver(t *testing.T) {
 	clock := storetest.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
-	first := c.tables("task")
+	first := c.tables("pack")
 	c.settle(c.submit(c.batch(50, 10, true)))
 	clock.Advance(limits.DefaultRetention + 24*time.Hour) // the day that it was is over for as long
 	if n := c.prune(); n != 0 {
 		t.Errorf("%d tasks were deleted one by one", n)
 	}
 	c.counts(task.Counts{})
-	for _, table := range []string{"batch", "task", "mark", "step"} {
+	for _, table := range []string{"batch", "pack", "keyed", "mark", "step"} {
 		now := c.tables(table)
 		if slices.Contains(now, first[0]) || len(now) == 0 {
 			t.Errorf("partitions of %s: %v, before %v", table, now, first)
@@ -94,7 +94,7 @@ func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
 	if n := c.prune(); n != 0 {
 		t.Errorf("%d tasks were deleted one by one", n)
 	}
-	if list := c.tables("task"); !slices.ContainsFunc(list, func(name string) bool {
+	if list := c.tables("pack"); !slices.ContainsFunc(list, func(name string) bool {
 		return name[len(name)-len(kept):] == kept
 	}) {
 		t.Errorf("no partition is a small one: %v", list)
@@ -138,7 +138,7 @@ func TestAQueueOfLongRetentionKeepsNobodyElsesPartition(t *testing.T) {
 	}
 	b := c.batch(10, 10, true)
 	b.Queue = long.Name
-	large := c.tables("task")
+	large := c.tables("pack")
 	c.settle(c.submit(b))
 	c.settle(c.submit(c.batch(50, 10, true)))
 	clock.Advance(limits.DefaultRetention + 24*time.Hour)
@@ -146,16 +146,16 @@ func TestAQueueOfLongRetentionKeepsNobodyElsesPartition(t *testing.T) {
 		t.Errorf("%d tasks were deleted one by one", n)
 	}
 	c.counts(task.Counts{})
-	if n := c.count("SELECT count(*) FROM rota.task"); n != 10 {
+	if n := c.count("SELECT count(*) FROM rota.tasks"); n != 10 {
 		t.Errorf("%d tasks are left, want the ten of the queue that keeps them", n)
 	}
 	small := large[0] + kept
-	if now := c.tables("task"); slices.Contains(now, large[0]) || !slices.Contains(now, small) {
+	if now := c.tables("pack"); slices.Contains(now, large[0]) || !slices.Contains(now, small) {
 		t.Errorf("partitions: %v, before %v", now, large)
 	}
 	clock.Advance(365 * 24 * time.Hour)
 	c.prune()
-	if now := c.tables("task"); slices.Contains(now, small) {
+	if now := c.tables("pack"); slices.Contains(now, small) {
 		t.Errorf("partitions a year later: %v", now)
 	}
 }
@@ -171,7 +171,7 @@ func TestMovingMoreThanIsDroppedIsLeft(t *testing.T) {
 	}
 	b := c.batch(50, 10, true)
 	b.Queue = long.Name
-	large := c.tables("task")
+	large := c.tables("pack")
 	c.settle(c.submit(b))
 	c.settle(c.submit(c.batch(10, 10, true)))
 	clock.Advance(limits.DefaultRetention + 24*time.Hour)
@@ -182,7 +182,7 @@ func TestMovingMoreThanIsDroppedIsLeft(t *testing.T) {
 	if n := c.prune(); n != 10 {
 		t.Errorf("%d tasks were deleted one by one, want the ten that are kept no longer", n)
 	}
-	if now := c.tables("task"); !slices.Contains(now, large[0]) {
+	if now := c.tables("pack"); !slices.Contains(now, large[0]) {
 		t.Errorf("partitions: %v, before %v", now, large)
 	}
 }

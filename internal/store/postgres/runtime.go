@@ -26,8 +26,8 @@ FROM (SELECT batch, lo, bits, body, sum(bit_count(bits::bit(64))) OVER (ORDER BY
   - bit_count(bits::bit(64)) AS before
   FROM (SELECT * FROM rota.mark ORDER BY batch DESC, lo DESC LIMIT $1) k) m
 JOIN rota.batch b ON b.id = m.batch
-CROSS JOIN LATERAL (SELECT array_agg(n) AS ns, array_agg(stage) AS stages FROM rota.task
-  WHERE batch = m.batch AND n BETWEEN m.lo AND m.lo + 63) t
+CROSS JOIN LATERAL (SELECT array_agg(n) AS ns, array_agg(stage) AS stages
+  FROM rota.tasks(m.batch, m.lo, m.lo + 63)) t
 WHERE m.before < $1`
 )
 

@@ -121,7 +121,7 @@ func TestTripsOfSchedules(t *testing.T) {
 			t.Errorf("%s: %d trips, want %d", call.what, got, call.want)
 		}
 	}
-	if n := c.count("SELECT count(*) FROM rota.task"); n != 1+2*500 {
+	if n := c.count("SELECT count(*) FROM rota.tasks"); n != 1+2*500 {
 		t.Errorf("%d tasks, want 1001", n)
 	}
 }
@@ -139,7 +139,7 @@ func TestFiringThatWaitsForAnotherFindsTheCursorMoved(t *testing.T) {
 		t.Errorf("got %+v: another had fired it by then", got)
 	}
 	if n := o.count("SELECT count(*) FROM rota.fire") + o.count(
-		"SELECT count(*) FROM rota.task",
+		"SELECT count(*) FROM rota.tasks",
 	); n != 0 {
 		t.Errorf("%d rows of what was refused", n)
 	}
@@ -288,10 +288,10 @@ func TestEveryDueTimeIsFiredOnceWhoeverFires(t *testing.T) {
 		}
 	})
 	crowd.Wait()
-	const fired = `SELECT count(*) FROM rota.fire f JOIN rota.task t ON t.batch = f.batch
+	const fired = `SELECT count(*) FROM rota.fire f JOIN rota.tasks t ON t.batch = f.batch
 AND t.n = f.n`
 	for what, text := range map[string]string{
-		"fires": "SELECT count(*) FROM rota.fire", "tasks": "SELECT count(*) FROM rota.task",
+		"fires": "SELECT count(*) FROM rota.fire", "tasks": "SELECT count(*) FROM rota.tasks",
 		"fires with a task": fired,
 	} {
 		if n := c.count(text); n != schedules*dues {

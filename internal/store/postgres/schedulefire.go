@@ -30,7 +30,7 @@ FROM rota.schedule s WHERE s.name = ANY($1::text[])`
 	// runningFires counts the open fires of schedules whose tasks are not final.
 	runningFires = `SELECT s.name, count(*) FROM rota.schedule s
 JOIN rota.fire f ON f.schedule = s.id AND f.open AND f.outcome = 'fired'
-JOIN rota.task t ON t.batch = f.batch AND t.n = f.n
+CROSS JOIN LATERAL rota.task(f.batch, f.n) t
 LEFT JOIN LATERAL (SELECT base FROM rota.step WHERE batch = t.batch AND n = t.n ORDER BY seq DESC
 LIMIT 1) p ON true
 WHERE s.name = ANY($1::text[]) AND CASE WHEN p.base IS NULL THEN NOT EXISTS (SELECT FROM rota.mark m

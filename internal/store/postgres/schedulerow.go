@@ -115,13 +115,13 @@ const (
 `
 	openTasks = ` AND (s.name, f.at) > ($1, $2) ORDER BY s.name, f.at LIMIT nullif($3::bigint, 0)) f
 LEFT JOIN LATERAL (
-  SELECT t.batch, p.*, m.body FROM rota.task t
+  SELECT t.batch, p.*, m.body FROM rota.task(f.batch, f.n) t
   LEFT JOIN LATERAL (
     SELECT kind, seq, base, finished, error, worker FROM rota.step WHERE batch = t.batch AND n = t.n
     ORDER BY seq DESC LIMIT 1) p ON true
   LEFT JOIN rota.mark m ON p.seq IS NULL AND m.batch = t.batch AND m.lo = (t.n & -64)
     AND (m.bits >> (t.n & 63)) & 1 = 1
-  WHERE t.batch = f.batch AND t.n = f.n AND p.kind IS DISTINCT FROM $4) k ON true
+  WHERE p.kind IS DISTINCT FROM $4) k ON true
 ORDER BY f.name, f.at`
 )
 

@@ -130,11 +130,11 @@ SELECT id, holder FROM locked WHERE holder <> $2`
 	// on, and no column with it.
 	recordSteps = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt,
 base, kind, ran, stage, worker, context_seq, due,
-  error, result, context, fenced)
+  error, result, context)
 SELECT ($25::bigint[])[r.h], r.n, r.seq, ($27::bigint[])[r.h], r.hash, r.started, r.finished,
 r.attempt, r.base, r.kind, r.ran, nullif(r.stage, r.ran),
   nullif(r.worker, ''), nullif(r.context_seq, -1), nullif(r.due, 0), nullif(r.error, ''), r.result,
-  r.context, true
+  r.context
 FROM (SELECT h, n, seq, hash, started, finished, coalesce(attempt, $18) AS attempt, coalesce(base,
 $19) AS base, coalesce(kind, $20) AS kind,
     coalesce(ran, $21) AS ran, coalesce(stage, $22) AS stage, coalesce(worker, $23) AS worker,
@@ -154,8 +154,8 @@ AND u.token = ($27::bigint[])[r.h] ELSE
     $29::int[]) WITH ORDINALITY h (batch, span, token, lo, hi, i)
     LEFT JOIN rota.span s ON s.id = h.span AND s.batch = h.batch AND s.token = h.token
     AND s.lo <= h.lo AND h.hi <= s.hi)[r.h]
-  WHEN 1 THEN true WHEN 2 THEN EXISTS (SELECT FROM rota.task t WHERE t.batch = ($25::bigint[])[r.h]
-  AND t.n = r.n) ELSE false END END`
+  WHEN 1 THEN true WHEN 2 THEN EXISTS (SELECT FROM rota.task(($25::bigint[])[r.h], r.n))
+  ELSE false END END`
 
 	// inOrder is that of their keys: the reports are sorted.
 	inOrder = ` ORDER BY r.i`
@@ -184,8 +184,8 @@ WHERE p.token = r.token AND p.hash = $5`
 
 	// whyNot is asked of the reports that were not recorded, in a later statement: whoever stands
 	// at their seq is committed by now.
-	whyNot = `SELECT r.i::int, p.token, p.hash, EXISTS (SELECT FROM rota.task t
-WHERE t.batch = r.batch AND t.n = r.n)
+	whyNot = `SELECT r.i::int, p.token, p.hash, EXISTS (SELECT FROM rota.task(r.batch,
+r.n))
 FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY r (batch, n, seq, i)
 LEFT JOIN rota.step p ON p.batch = r.batch AND p.n = r.n AND p.seq = r.seq`
 
@@ -579,5 +579,5 @@ func (d *settlement) submitNotices(
 		var granted bool
 		return r.Scan(&now, &granted)
 	}
-	return load.queries(d.Store, &sub, true, into), nil
+	return load.queries(d.Store, &sub, into), nil
 }

@@ -31,8 +31,8 @@ WHERE (SELECT NOT EXISTS (
   WHERE CASE WHEN s.id IS NULL THEN (SELECT count(*) FROM rota.running u WHERE u.batch = h.batch
     AND u.n BETWEEN h.lo AND h.hi AND u.seq = 0 AND (h.bits >> (u.n & 63)) & 1 = 1
     AND u.span = h.span AND u.token = h.token) <> h.size
-  WHEN s.gaps THEN (SELECT count(*) FROM rota.task t WHERE t.batch = h.batch
-    AND t.n BETWEEN h.lo AND h.hi AND (h.bits >> (t.n & 63)) & 1 = 1) <> h.size
+  WHEN s.gaps THEN (SELECT count(*) FROM rota.tasks(h.batch, h.lo, h.hi) t
+    WHERE (h.bits >> (t.n & 63)) & 1 = 1) <> h.size
   ELSE false END
   OR EXISTS (SELECT FROM rota.running u WHERE u.batch = h.batch AND u.n BETWEEN h.lo AND h.hi
     AND u.seq = 0 AND (h.bits >> (u.n & 63)) & 1 = 1 AND (u.span <> h.span OR u.token <> h.token))))
@@ -69,10 +69,6 @@ func (m *means) learn(err error, d *settlement) bool {
 	case codeLockTable:
 		learned := !m.crowded
 		m.crowded, m.steps = true, true
-		return learned
-	case codeCheck: // a partition without marks, made by an earlier version
-		learned := !m.steps && len(d.packs) > 0
-		m.steps = m.steps || learned
 		return learned
 	}
 	return false

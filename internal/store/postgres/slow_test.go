@@ -53,11 +53,11 @@ func TestPartitionMayTakeLongerToGoThanAnyTimeoutAndNoBeatHangsOnIt(t *testing.T
 	clock := storetest.NewClock()
 	dsn := pgtest.Shared(t).Database(t)
 	c := join(t, open(t, Config{DSN: dsn, Now: clock.Now, Timeout: hasty}))
-	first := c.tables("task")[0]
+	first := c.tables("pack")[0]
 	c.settle(c.submit(c.batch(20, 10, true)))
 	slow(t, dsn, "DROP TABLE", "step")
 	clock.Advance(limits.DefaultRetention + 24*time.Hour)
-	for slices.Contains(c.tables("task"), first) || c.pruner.retiring != nil {
+	for slices.Contains(c.tables("pack"), first) || c.pruner.retiring != nil {
 		// days without a task go after it, one by one
 		ctx, cancel := context.WithTimeout(t.Context(), hasty/10)
 		if n, err := c.Prune(ctx, 1000); n != 0 || err != nil && ctx.Err() == nil {
@@ -73,7 +73,7 @@ func TestStoreThatIsClosedGivesUpWhatTakesLong(t *testing.T) {
 	clock := storetest.NewClock()
 	dsn := pgtest.Shared(t).Database(t)
 	c := join(t, open(t, Config{DSN: dsn, Now: clock.Now}))
-	first := c.tables("task")[0]
+	first := c.tables("pack")[0]
 	c.settle(c.submit(c.batch(20, 10, true)))
 	runSQL(t, dsn,
 		`CREATE FUNCTION public.stuck() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3600); END $$`,
@@ -98,7 +98,7 @@ AND wait_event = 'PgSleep'`,
 	}
 	runSQL(t, dsn, "DROP EVENT TRIGGER stuck")
 	again := join(t, open(t, Config{DSN: dsn, Now: clock.Now}))
-	if !slices.Contains(again.tables("task"), first) {
+	if !slices.Contains(again.tables("pack"), first) {
 		t.Error("half of it was done")
 	}
 	again.prune()

@@ -127,9 +127,6 @@ func keyed(sub *store.Submission) bool {
 	return false
 }
 
-// copied is how many tasks go faster by COPY, which takes trips of its own.
-const copied = 1000
-
 // submitAtOnce inserts a submission without keys, none of whose batches is thought to stand.
 func (s *Store) submitAtOnce(
 	ctx context.Context, t *tx, sub *store.Submission,
@@ -140,13 +137,7 @@ func (s *Store) submitAtOnce(
 	}
 	granted := false
 	into := func(r row) error { return r.Scan(&answer.Now, &granted) }
-	if load.tasks.len() <= copied || s.conf.NoCopy {
-		err = t.finish(ctx, load.queries(s, sub, true, into)...)
-	} else if err = t.run(ctx, load.queries(s, sub, false, into)...); err == nil {
-		if err = s.copyTasks(ctx, t.conn.Conn().PgConn(), &load.tasks); err == nil {
-			err = t.finish(ctx)
-		}
-	}
+	err = t.finish(ctx, load.queries(s, sub, into)...)
 	for i := range load.made {
 		m := &load.made[i]
 		for k, n := range m.batch.Spans {
@@ -171,7 +162,7 @@ func newSpan(id int64, b *store.Batch, n store.NewSpan, h store.Holder, granted 
 // loading is what a submission inserts, as columns.
 type loading struct {
 	made  []made
-	tasks taskColumns
+	packs packs
 	spans spanColumns
 	blobs blobColumns
 	count map[string]int64 // tasks, by queue
@@ -182,19 +173,8 @@ type loading struct {
 // made is a batch that is to be inserted.
 type made struct {
 	batch *store.Batch
-	tasks []store.Task // those that are inserted
-	span  int64        // the id of its first span
+	span  int64 // the id of its first span
 }
-
-type taskColumns struct {
-	batch, timeout       []int64
-	n, attempts          []int32
-	stage, key, groupKey []string
-	context              [][]byte
-	full                 bool // some tasks have more than a stage and a context
-}
-
-func (c *taskColumns) len() int { return len(c.batch) }
 
 type spanColumns struct {
 	id, batch, rank, due []int64
@@ -230,20 +210,12 @@ func newLoading(batches []store.Batch) *loading {
 
 // add takes a batch with those of its tasks that are to be inserted.
 func (l *loading) add(b *store.Batch, tasks []store.Task) {
-	l.made = append(l.made, made{batch: b, tasks: tasks})
+	l.made = append(l.made, made{batch: b})
 	l.count[b.Queue] += int64(len(tasks))
 	l.since.Submitted(b.Created, b.Queue, tasks)
-	c := &l.tasks
-	c.batch, c.n = slices.Grow(c.batch, len(tasks)), slices.Grow(c.n, len(tasks))
-	c.stage, c.context = slices.Grow(c.stage, len(tasks)), slices.Grow(c.context, len(tasks))
+	l.packs.add(b.ID, tasks)
 	for i := range tasks {
-		t := &tasks[i]
-		c.batch = append(c.batch, b.ID)
-		c.n = append(c.n, t.N)
-		c.stage = append(c.stage, t.Stage)
-		c.context = append(c.context, t.Context)
-		c.full = c.full || t.Key != "" || t.GroupKey != "" || t.MaxAttempts != 0 || t.Timeout != 0
-		l.blobs.add(task.ID{Batch: b.ID, N: t.N}, t.Context)
+		l.blobs.add(task.ID{Batch: b.ID, N: tasks[i].N}, tasks[i].Context)
 	}
 	p := &l.spans
 	next := 0
@@ -272,7 +244,7 @@ func (l *loading) add(b *store.Batch, tasks []store.Task) {
 	}
 }
 
-// name gives the spans their ids, and fills in the columns that few tasks have.
+// name gives the spans their ids.
 func (l *loading) name(ctx context.Context, s *Store, r runner) error {
 	first, err := s.spanIDs(ctx, r, len(l.spans.batch))
 	if err != nil {
@@ -286,67 +258,45 @@ func (l *loading) name(ctx context.Context, s *Store, r runner) error {
 	for id := first; id < next; id++ {
 		l.spans.id = append(l.spans.id, id)
 	}
-	if !l.tasks.full {
-		return nil
-	}
-	c := &l.tasks
-	for i := range l.made {
-		for k := range l.made[i].tasks {
-			t := &l.made[i].tasks[k]
-			c.key = append(c.key, t.Key)
-			c.groupKey = append(c.groupKey, t.GroupKey)
-			c.attempts = append(c.attempts, t.MaxAttempts)
-			c.timeout = append(c.timeout, t.Timeout)
-		}
-	}
 	return nil
 }
 
-// The statement inserts a whole submission. Its tasks may come by COPY, in the same transaction.
-// Rows are sorted by their keys because the caller's are: batches by id, tasks by number.
-//
-// What all tasks have in common comes once ($31, $32).
+// The statement inserts a whole submission, but for the packs of more than chunkTasks tasks, which
+// come after it in the same trip. Rows are sorted by their keys because the caller's are: batches
+// by id, tasks by number.
 //
 // The rule LEASE stands here as me: whoever shares the row keeps the lease from being ended before
 // this is committed. It is asked for when spans are to be held.
-const insertSubmission = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now),
+const insertSubmission = `WITH packs AS (` + insertPacks + `),
+clock AS MATERIALIZED (SELECT rota.micros($14) AS now),
 me AS MATERIALIZED (
-  SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT now
+  SELECT 1 FROM rota.lease WHERE name = 'node/' || $15 AND token = $16 AND until > (SELECT now
   FROM clock) FOR KEY SHARE),
 batches AS (
   INSERT INTO rota.batch (id, queue, rank, due, created, origin, span, granted)
   SELECT b.*, EXISTS (SELECT FROM me)
-  FROM unnest($4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[],
-  $10::bigint[]) b),
-tasks AS (
-  INSERT INTO rota.task (batch, n, stage, context, key, group_key, max_attempts, timeout)
-  SELECT coalesce(t.batch, $31), t.n, coalesce(t.stage, $32), t.context, nullif(t.key, ''),
-  nullif(t.group_key, ''), nullif(t.max_attempts, 0), nullif(t.timeout, 0)
-  FROM unnest($11::bigint[], $12::int[], $13::text[], $14::bytea[], $15::text[], $16::text[],
-  $17::int[], $18::bigint[])
-    t (batch, n, stage, context, key, group_key, max_attempts, timeout)),
+  FROM unnest($17::bigint[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::text[],
+  $23::bigint[]) b),
 spans AS (
   INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths,
   size, gaps)
-  SELECT n.id, n.batch, n.lo, n.hi, 0, n.queue, n.rank, n.due, CASE WHEN g.mine THEN $2 END,
-  CASE WHEN g.mine THEN $3 ELSE 0 END,
+  SELECT n.id, n.batch, n.lo, n.hi, 0, n.queue, n.rank, n.due, CASE WHEN g.mine THEN $15 END,
+  CASE WHEN g.mine THEN $16 ELSE 0 END,
     g.mine::int, 0, n.size, n.gaps = 1
-  FROM unnest($19::bigint[], $20::bigint[], $21::int[], $22::int[], $23::text[], $24::bigint[],
-  $25::bigint[], $26::int[], $27::int[], $28::int[])
+  FROM unnest($24::bigint[], $25::bigint[], $26::int[], $27::int[], $28::text[], $29::bigint[],
+  $30::bigint[], $31::int[], $32::int[], $33::int[])
     n (id, batch, lo, hi, queue, rank, due, size, gaps, hold)
   CROSS JOIN LATERAL (SELECT n.hold = 1 AND EXISTS (SELECT FROM me) AS mine) g),
 counts AS (
   INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
   SELECT c.queue, 0, c.submitted, 0, 0, 0, 0, 0, 0
-  FROM unnest($29::text[], $30::bigint[]) c (queue, submitted)),
+  FROM unnest($34::text[], $35::bigint[]) c (queue, submitted)),
 changed AS (
-  INSERT INTO rota.history_change (body) SELECT $33::bytea WHERE $33::bytea IS NOT NULL)
+  INSERT INTO rota.history_change (body) SELECT $36::bytea WHERE $36::bytea IS NOT NULL)
 SELECT now, EXISTS (SELECT FROM me) FROM clock`
 
-// queries inserts what is loaded, with the tasks or without.
-func (l *loading) queries(
-	s *Store, sub *store.Submission, tasks bool, into func(row) error,
-) []query {
+// queries inserts what is loaded.
+func (l *loading) queries(s *Store, sub *store.Submission, into func(row) error) []query {
 	var ids, ranks, dues, created, spans []int64
 	var queues, origins []string
 	for i := range l.made {
@@ -359,29 +309,26 @@ func (l *loading) queries(
 		origins = append(origins, b.Origin)
 		spans = append(spans, l.made[i].span)
 	}
-	c, p := &l.tasks, &l.spans
-	if !tasks {
-		c = &taskColumns{}
-	}
 	names := slices.Sorted(maps.Keys(l.count))
 	var counts []int64
 	for _, q := range names {
 		counts = append(counts, l.count[q])
 	}
-	batch, batches := common(c.batch)
-	stage, stages := common(c.stage)
 	var holder store.Holder
 	if l.held {
 		holder = sub.Holder
 	}
+	var first rowColumns
+	if len(l.packs.chunks) > 0 {
+		first = l.packs.chunks[0]
+	}
+	p := &l.spans
 	list := append(newQueues(sub.NewQueues),
-		ask(insertSubmission, into, s.clock(), holder.Node, holder.Token,
+		ask(insertSubmission, into, append(first.args(), s.clock(), holder.Node, holder.Token,
 			ids, queues, ranks, dues, created, origins, spans,
-			batches, c.n, stages, c.context, c.key, c.groupKey, c.attempts, c.timeout,
 			p.id, p.batch, p.lo, p.hi, p.queue, p.rank, p.due, p.size, p.gaps, p.hold, names,
-			counts,
-			batch, stage, l.since.Encode()))
-	return append(list, l.blobs.queries()...)
+			counts, l.since.Encode())...))
+	return slices.Concat(list, l.packs.rest(), l.blobs.queries())
 }
 
 const insertBlobs = `INSERT INTO rota.blob (batch, n, name) SELECT *

@@ -141,8 +141,8 @@ rest AS (
   FROM fit f CROSS JOIN LATERAL (SELECT ($5 - f.upto + f.width)::int AS n) c
     JOIN rota.span o ON o.id = f.id
     CROSS JOIN LATERAL (SELECT c.n, CASE WHEN o.gaps OR o.size <> o.hi - o.lo + 1
-      THEN (SELECT count(*)::int FROM rota.task t WHERE t.batch = o.batch AND t.n BETWEEN o.lo
-      AND o.lo + c.n - 1 AND coalesce((SELECT base FROM rota.step WHERE batch = t.batch AND n = t.n
+      THEN (SELECT count(*)::int FROM rota.tasks(o.batch, o.lo, o.lo + c.n - 1) t
+      WHERE coalesce((SELECT base FROM rota.step WHERE batch = t.batch AND n = t.n
       ORDER BY seq DESC LIMIT 1), 0) = o.seq0) ELSE c.n END AS size) k
   WHERE s.id = f.id AND f.upto > $5 AND f.upto - f.width < $5
   RETURNING s.*, k.n AS taken, k.size AS taken_size),

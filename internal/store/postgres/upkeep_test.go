@@ -43,15 +43,15 @@ func TestEmptyStoreHasNoRowsLeft(t *testing.T) {
 	if got := c.prune(); got != 30 {
 		t.Errorf("pruned %d tasks, want 30", got)
 	}
-	for _, table := range []string{"batch", "task", "mark", "step", "span", "running", "log", "log_size",
+	for _, table := range []string{"batch", "pack", "keyed", "mark", "step", "span", "running", "log", "log_size",
 		"blob", "large"} {
 		if n := c.count("SELECT count(*) FROM rota." + table); n != 0 {
 			t.Errorf("table %s has %d rows", table, n)
 		}
 	}
-	if n := len(c.tables("task")); n > 1+1+ahead+1 {
+	if n := len(c.tables("pack")); n > 1+1+ahead+1 {
 		// the first one's turn comes when it is a day empty
-		t.Errorf("%d partitions stand: %v", n, c.tables("task"))
+		t.Errorf("%d partitions stand: %v", n, c.tables("pack"))
 	}
 }
 

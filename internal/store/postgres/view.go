@@ -19,8 +19,8 @@ const (
 '') FROM rota.step
 WHERE batch = $1 AND n = $2 ORDER BY seq DESC LIMIT $3`
 	markedStep = `SELECT t.stage, m.lo, m.body
-FROM rota.task t JOIN rota.mark m ON m.batch = t.batch AND m.lo = (t.n & -64)
-WHERE t.batch = $1 AND t.n = $2 AND (m.bits >> (t.n & 63)) & 1 = 1`
+FROM rota.task($1, $2) t JOIN rota.mark m ON m.batch = t.batch AND m.lo = (t.n & -64)
+WHERE (m.bits >> (t.n & 63)) & 1 = 1`
 	newestResult = `SELECT result FROM rota.step WHERE batch = $1 AND n = $2 ORDER BY seq DESC
 LIMIT 1`
 )
