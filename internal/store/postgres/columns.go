@@ -152,7 +152,7 @@ func (encodeBytes) Encode(value any, buf []byte) ([]byte, error) {
 
 type scanBytes struct{}
 
-// Scan makes nil of NULL. All values are parts of one copy.
+// Scan makes nil of NULL. Each value is a copy of its own: one that is kept for long keeps no others.
 func (scanBytes) Scan(src []byte, target any) error {
 	list := target.(*[][]byte)
 	*list = nil
@@ -169,7 +169,7 @@ func (scanBytes) Scan(src []byte, target any) error {
 	if len(src) < dimension {
 		return errArray
 	}
-	n, rest := int(binary.BigEndian.Uint32(src[12:])), bytes.Clone(src[dimension:])
+	n, rest := int(binary.BigEndian.Uint32(src[12:])), src[dimension:]
 	if n > len(rest)/4 {
 		return errArray
 	}
@@ -185,7 +185,7 @@ func (scanBytes) Scan(src []byte, target any) error {
 		if int(size) > len(rest) {
 			return errArray
 		}
-		(*list)[i], rest = rest[:size:size], rest[size:]
+		(*list)[i], rest = bytes.Clone(rest[:size]), rest[size:]
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jackc/pgx/v5/pgtype"
 	"pgregory.net/rapid"
 )
@@ -41,4 +43,41 @@ func TestShortWayOfArraysWritesWhatTheLongOneDoes(t *testing.T) {
 		same(t, pgtype.Int8ArrayOID, []int64(nil)) // a column of NULLs
 		same(t, pgtype.Int8ArrayOID, []int32{1})   // what goes the long way in both
 	})
+}
+
+// The short way reads what the long one does.
+func TestShortWayOfArraysReadsWhatTheLongOneDoes(t *testing.T) {
+	long, short := pgtype.NewMap(), pgtype.NewMap()
+	registerArrays(short)
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOf(rapid.OneOf(rapid.SliceOf(rapid.Byte()),
+			rapid.Just([]byte(nil)))).Draw(t, "values")
+		written, err := long.Encode(pgtype.ByteaArrayOID, pgtype.BinaryFormatCode, values, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := [][]byte{{1}}, [][]byte{{1}}
+		if err := short.Scan(pgtype.ByteaArrayOID, pgtype.BinaryFormatCode, written,
+			&got); err != nil {
+			t.Fatal(err)
+		}
+		if err := long.Scan(pgtype.ByteaArrayOID, pgtype.BinaryFormatCode, written,
+			&want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%x:\n%s", written, diff)
+		}
+		for i := range got {
+			if (got[i] == nil) != (values[i] == nil) {
+				t.Errorf("value %d: %v, want %v", i, got[i], values[i])
+			}
+		}
+		short.Scan(pgtype.ByteaArrayOID, pgtype.BinaryFormatCode, // no panic
+			written[:rapid.IntRange(0, max(len(written)-1, 0)).Draw(t, "cut")], &got)
+	})
+	if err := short.Scan(pgtype.ByteaArrayOID, pgtype.BinaryFormatCode, make([]byte, 11),
+		new([][]byte)); err == nil {
+		t.Error("eleven bytes are an array")
+	}
 }
