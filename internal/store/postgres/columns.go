@@ -152,7 +152,8 @@ func (encodeBytes) Encode(value any, buf []byte) ([]byte, error) {
 
 type scanBytes struct{}
 
-// Scan makes nil of NULL. Each value is a copy of its own: one that is kept for long keeps no others.
+// Scan makes nil of NULL. Each value is a copy of its own: one that is kept for long keeps no
+// others.
 func (scanBytes) Scan(src []byte, target any) error {
 	list := target.(*[][]byte)
 	*list = nil

@@ -107,8 +107,8 @@ func togetherClaims() []claim {
 			s.prune()
 			s.want("left", len(s.list(store.Filter{})), 30) // dead ones are kept longer
 			s.want("counts", s.counts(), task.Counts{Ready: 28, Dead: 2})
-			s.want("report on one that is gone", s.settle(outs[2].report(s.clock, task.Finish(nil))),
-				[]task.Status{task.Unknown})
+			late := outs[2].report(s.clock, task.Finish(nil))
+			s.want("report on one that is gone", s.settle(late), []task.Status{task.Unknown})
 			s.recorded(finishAll(s, outs[102:])...)
 			s.clock.Advance(limits.DefaultDeadKept + time.Hour)
 			s.prune()

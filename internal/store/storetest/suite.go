@@ -67,8 +67,8 @@ func claims() []claim {
 // statementClaims are those that may depend on the order in which a database finds rows, and on how
 // often it looks.
 func statementClaims() []claim {
-	return slices.Concat(takeClaims(), settleClaims(), togetherClaims(), holderClaims(), actClaims(),
-		leaseClaims(), queueClaims(), historyClaims(), changeClaims(), assignClaims(),
+	return slices.Concat(takeClaims(), settleClaims(), togetherClaims(), holderClaims(),
+		actClaims(), leaseClaims(), queueClaims(), historyClaims(), changeClaims(), assignClaims(),
 		seatClaims(), fireClaims(), watchClaims(), joinClaims(), upkeepClaims())
 }
 
