@@ -24,7 +24,7 @@ var floors = map[string]int{
 	"internal/progress": 0, "internal/limits": 0, "internal/seal": 0,
 	"internal/store":       0,
 	"internal/store/rules": 0, "internal/store/pack": 0,
-	"internal/wire":        0, "internal/counters": 0, "internal/history": 0, "internal/bucket": 0,
+	"internal/wire": 0, "internal/counters": 0, "internal/history": 0, "internal/bucket": 0,
 	"internal/explain": 0, "internal/overview": 0,
 	"internal/store/rules/assign": 0, "internal/store/rules/retain": 0, "internal/listing": 0,
 	"internal/usage": 0, "internal/names": 0,
