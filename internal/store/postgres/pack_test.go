@@ -266,7 +266,7 @@ func TestActingWaitsForTheDeletionOfANeighbour(t *testing.T) {
 	o := meanwhile(t)
 	sp := o.submit(o.batch(64, 64, false))[0]
 	batch := []int64{sp.Batch}
-	o.do(lockPacks, batch, []int32{3})
+	o.do(lockPackRows, batch, []int32{3})
 	acted := make(chan []store.Acted, 1)
 	go func() {
 		acted <- must(o.Act(t.Context(), []store.Action{
@@ -321,7 +321,7 @@ func TestTasksAreFoundByTheKeysOfTheirPacks(t *testing.T) {
 	batch, n := []int64{ids[3]}, []int32{77}
 	for name, q := range map[string]query{
 		"facts": tell(findFacts, batch, n, true), "packs": tell(freshPacks, batch, n, []int32{200}),
-		"steps": tell(newestSteps, batch, n, []int32{200}), "lock": tell(lockPacks, batch, n),
+		"steps": tell(newestSteps, batch, n, []int32{200}), "lock": tell(lockPackRows, batch, n),
 		"log": tell(taskLogs.stands, ids[3], 77), "ahead": tell(aheadOwn, ids[3], 0, 100, 0, 100),
 		"unknown":   tell(whyNot, batch, n, n),
 		"stretches": tell(inStretches.few, batch, n, []int32{200}, nil),
