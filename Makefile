@@ -14,8 +14,11 @@ quick: format vet
 format:
 	@out=$$($(GO)fmt -l .); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
 
+# What runs by itself only is to compile all the same.
 vet:
 	$(GO) vet ./...
+	$(GO) vet -tags chaos ./internal/chaos
+	$(GO) vet -tags scenarios ./internal/scenarios
 
 # esbuild, which the bundle of the console is made with, is a tool as staticcheck is: it is built once.
 lint:

@@ -103,7 +103,7 @@ func (s *submitter) once(ctx context.Context) {
 	}
 	s.asked.Add(int64(len(tasks)))
 	for try := 0; ; try++ {
-		receipts, err := s.clients[try%len(s.clients)].Submit(ctx, tasks)
+		receipts, err := s.clients[try%len(s.clients)].Submit(ctx, tasks...)
 		switch {
 		case err == nil:
 			s.acknowledge(ctx, tasks, lines, receipts)
@@ -136,7 +136,7 @@ func (s *submitter) acknowledge(
 	if tasks[0].Key == "" || s.luck.IntN(4) > 0 {
 		return
 	}
-	if receipts, err := s.clients[1].Submit(ctx, tasks); err == nil {
+	if receipts, err := s.clients[1].Submit(ctx, tasks...); err == nil {
 		note(receipts)
 		if i := slices.IndexFunc(receipts, func(r task.Receipt) bool {
 			return !r.Existing

@@ -160,7 +160,7 @@ func (w *world) connect(servers ...string) *client.Client {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(c.Close)
+	w.t.Cleanup(func() { c.Close() })
 	return c
 }
 
