@@ -13,9 +13,10 @@
 // either in a mark, with its bit set, or as a step, never in both. Where a newer step stands, too,
 // after a replay or a removal, that step tells how the task stands.
 //
-// SQLite keeps both so. PostgreSQL keeps the tasks of a pack in arrays, which SQL can read, and marks
-// as they are here.
+// SQLite keeps both so. PostgreSQL keeps the tasks of a pack in arrays, which SQL can read, and
+// marks as they are here.
 //
-// Bodies are written once and only added to, so both stores append without reading. A body that
-// does not follow the rules is an error that says where ([ErrDamaged]), and never a panic.
+// The body of a mark is only added to. That of a pack is written once; retention writes it again
+// without the tasks that it deletes ([Thin]). A body that does not follow the rules is an error that
+// says where ([ErrDamaged]), and never a panic.
 package pack

@@ -23,7 +23,6 @@ type outcome struct {
 	Error            string
 	Worker           string
 	Started          int64
-	marked           bool // it stands in a mark
 }
 
 // member is a task as it was submitted, and what became of it.
@@ -110,7 +109,6 @@ func markedOutcome(d *pack.Done, stage string) outcome {
 	return outcome{
 		Seq: 0, Kind: s.Kind, Stage: s.Stage, Attempt: s.Attempt, Base: s.Base,
 		ContextSeq: s.ContextSeq, Finished: s.Finished, Worker: s.Worker, Started: s.Started,
-		marked: true,
 	}
 }
 
