@@ -145,7 +145,7 @@ func (m *memory) planActs(what store.Action, ids []task.ID, now time.Time) (a ac
 	a.acted = make([]store.Acted, len(ids))
 	mark := m.nextBatch(a.at) // an id that nothing else has: a repetition is known by it
 	for i, id := range ids {
-		it := m.items[id]
+		it := m.item(id)
 		if it != nil && (it.place == out || it.place == settling) &&
 			what.Kind != task.KindCancelled {
 			a.acted[i] = store.Acted{
@@ -178,7 +178,7 @@ func (m *memory) learn(
 			continue
 		}
 		moved := kind == task.KindMoved || kind == task.KindReplayed
-		if it := m.items[g.ID]; it != nil && (it == before[i] || !moved) {
+		if it := m.item(g.ID); it != nil && (it == before[i] || !moved) {
 			if it.given() { // its worker's next beat asks the store how it ended
 				it.worker.changed()
 			}

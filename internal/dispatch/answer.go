@@ -13,30 +13,68 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// handed is a hand-out as it was when it was chosen; its item may have gone on since.
+// handed is a hand-out as it was when it was chosen; its task may have gone on since.
 type handed struct {
-	item    *item
+	spot
+	was     *item // nil = the task was plain
 	token   task.Token
 	context store.Value
 	guarded bool
-	doubted bool // item.unchecked
+	doubted bool // the context came out of the store: see span.unchecked
 	task.Handout
 }
 
+// handout is a hand-out of an item as it stands.
+func (it *item) handout() handed {
+	return handed{
+		spot: spot{it.span, it.cell}, was: it, token: it.token, context: it.context,
+		guarded: it.span.guarded(), doubted: it.unchecked, Handout: task.Handout{
+			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Attempt: int(it.attempt) + 1,
+			Deadline: it.until, ContextBy: it.contextBy,
+		},
+	}
+}
+
+// handout is a hand-out as it stands.
+func (s spot) handout() handed {
+	if it := s.cell.item; it != nil {
+		return it.handout()
+	}
+	return handed{
+		spot: s, token: s.token(), context: s.cell.context, doubted: s.span.doubts(s.cell.context),
+		Handout: task.Handout{
+			ID: s.id(), Queue: s.span.queue.conf.Name, Stage: s.cell.stage, Attempt: 1,
+			Deadline: s.cell.parcel.until,
+		},
+	}
+}
+
 // current tells whether the hand-out still stands.
-func (h *handed) current() bool { return h.item.place == out && h.item.token == h.token }
+func (h *handed) current() bool {
+	it := h.was
+	if it == nil {
+		if it = h.cell.item; it == nil {
+			return h.cell.place == out // a plain task goes out once
+		}
+	}
+	return it.place == out && it.token == h.token
+}
+
+// item is that of the hand-out's task, while the hand-out stands.
+func (h *handed) item() *item {
+	if h.was == nil {
+		return h.spot.item()
+	}
+	return h.was
+}
 
 // collect ends the waiting and returns the tasks; those of a caller that is gone are ready again,
 // as if never handed out.
 func (wt *waiter) collect(left bool, now time.Time) []handed {
 	wt.leave()
-	list := make([]handed, len(wt.items))
-	for i, it := range wt.items {
-		list[i] = handed{item: it, token: it.token, context: it.context, guarded: it.span.guarded(),
-			doubted: it.unchecked, Handout: task.Handout{
-				ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Attempt: int(it.attempt) + 1,
-				Deadline: it.until, ContextBy: it.contextBy,
-			}}
+	list := make([]handed, len(wt.given))
+	for i, s := range wt.given {
+		list[i] = s.handout()
 	}
 	if left {
 		unhand(list, now)
@@ -51,7 +89,7 @@ func unhand(list []handed, now time.Time) {
 		if !list[i].current() {
 			continue
 		}
-		it := list[i].item
+		it := list[i].item()
 		it.takeBack()
 		it.stopAlarm()
 		it.span.idle++
@@ -143,7 +181,7 @@ func (h *handed) rest(wait time.Duration) {
 	if !h.current() {
 		return
 	}
-	it := h.item
+	it := h.item()
 	it.takeBack()
 	it.stopAlarm()
 	it.span.idle++
@@ -154,7 +192,7 @@ func (h *handed) rest(wait time.Duration) {
 // end settles a hand-out, if it still stands, with an outcome that no worker reported.
 func (h *handed) end(kind task.Kind, why string, now time.Time) {
 	if h.current() {
-		h.item.end(kind, why, now)
+		h.item().end(kind, why, now)
 	}
 }
 
@@ -199,7 +237,7 @@ func (d *Dispatcher) guard(list []handed) []handed {
 	defer d.release()
 	for i := range list {
 		if list[i].guarded && list[i].current() {
-			list[i].item.row = true
+			list[i].item().row = true
 		}
 	}
 	return list
@@ -209,7 +247,7 @@ func (d *Dispatcher) guard(list []handed) []handed {
 func guardedRows(list []handed) (rows []store.Running) {
 	for i := range list {
 		if list[i].guarded && list[i].current() {
-			rows = append(rows, list[i].item.running())
+			rows = append(rows, list[i].item().running())
 		}
 	}
 	sortRunning(rows)
@@ -233,13 +271,22 @@ func (it *item) running() store.Running {
 	}
 }
 
+// writing notes that the hand-out is in an answer on its way.
+func (h *handed) writing() {
+	if h.was == nil && h.cell.item == nil {
+		h.cell.parcel.written = true
+		return
+	}
+	h.item().written = true
+}
+
 // written notes that an answer is on its way: beats that begin from now on must name its tasks.
 func (d *Dispatcher) written(list []handed) {
 	d.mu.Lock()
 	defer d.release()
 	for i := range list {
 		if list[i].current() {
-			list[i].item.written = true
+			list[i].writing()
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (m *memory) hear(b task.Beat, now time.Time) (w *worker, late bool) {
 			continue
 		}
 		named[key] = struct{}{}
-		if it := m.items[h.ID]; it != nil && it.place == out && it.worker == w &&
+		if it := m.item(h.ID); it != nil && it.place == out && it.worker == w &&
 			keyOf(it.id, it.token) == key {
 			it.progress, it.note = h.Progress, h.Note
 		}
@@ -165,7 +165,7 @@ func (m *memory) key(h task.Held) (handKey, bool) {
 
 // heldKey is key without a look at the seal where memory knows the very token.
 func (m *memory) heldKey(h task.Held) (handKey, bool) {
-	if it := m.items[h.ID]; it != nil {
+	if it := m.item(h.ID); it != nil {
 		if t, err := task.ParseToken(h.Token); err == nil && t == it.token {
 			return keyOf(h.ID, t), true
 		}
@@ -233,7 +233,7 @@ func (d *Dispatcher) askStore(
 // unknown are the hand-outs of a beat that memory does not know.
 func (m *memory) unknown(b task.Beat) (list []handKey) {
 	for _, h := range b.Tasks {
-		if m.items[h.ID] != nil {
+		if m.has(h.ID) {
 			continue
 		}
 		if key, ok := m.key(h); ok {
@@ -294,7 +294,7 @@ func (w *worker) answer(
 			continue
 		}
 		order, asked := known[key]
-		switch it := w.memory.items[h.ID]; {
+		switch it := w.memory.item(h.ID); {
 		case it != nil && (it.place == out || it.place == settling) &&
 			keyOf(it.id, it.token) == key:
 			answer.Tasks[i].Action = task.ActionContinue

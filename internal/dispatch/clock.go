@@ -68,7 +68,7 @@ func (d *Dispatcher) HearStore(asked, answered time.Time, beat store.Beat) {
 func (d *Dispatcher) Holding() int {
 	d.mu.Lock()
 	defer d.release()
-	return len(d.mem.items)
+	return d.mem.held()
 }
 
 // ClockOffset is how far this process' own clock is ahead of the store's.

@@ -190,8 +190,12 @@ func (m *memory) forgetQueue(name string) {
 	if q == nil {
 		return
 	}
-	for _, it := range m.items {
-		if it.queue == q {
+	for _, sp := range m.spans {
+		if sp.queue != q {
+			continue
+		}
+		for s := range sp.live() {
+			it := s.unqueued()
 			if it.place == out {
 				it.worker.changed()
 			}

@@ -251,9 +251,7 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 		return nil
 	}
 	d.mem.closed = true
-	for _, it := range d.mem.items {
-		it.timer.Stop()
-	}
+	d.mem.stopAlarms()
 	for _, q := range d.mem.queues {
 		q.wake.Stop()
 	}

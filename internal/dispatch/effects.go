@@ -25,11 +25,12 @@ type effects struct {
 
 // alarm is a moment at which memory wants to be asked again.
 type alarm struct {
-	what  what
-	item  *item
-	queue *queue
-	token task.Token // of the item's hand-out
-	wait  time.Duration
+	what   what
+	item   *item
+	parcel *parcel // the deadline is that of all its tasks
+	queue  *queue
+	token  task.Token // of the item's hand-out
+	wait   time.Duration
 }
 
 // what says what an alarm is for.
@@ -130,11 +131,13 @@ func (d *Dispatcher) set(a alarm) {
 		defer d.release()
 		d.mem.ring(a, time.Now())
 	})
-	switch a.what {
-	case deadline, nap:
+	switch {
+	case a.parcel != nil:
+		a.parcel.timer = timer
+	case a.item != nil:
 		a.item.timer.Stop()
 		a.item.timer = timer
-	case waking:
+	case a.what == waking:
 		a.queue.wake.Stop()
 		a.queue.wake = timer
 	}
@@ -142,10 +145,12 @@ func (d *Dispatcher) set(a alarm) {
 
 // wanted tells whether what the alarm is for is still to come.
 func (a *alarm) wanted() bool {
-	switch a.what {
-	case deadline:
+	switch {
+	case a.parcel != nil:
+		return a.parcel.left > 0
+	case a.what == deadline:
 		return a.item.place == out && a.item.token == a.token
-	case nap:
+	case a.what == nap:
 		return a.item.place == asleep
 	}
 	return true
@@ -161,7 +166,7 @@ func (m *memory) ring(a alarm, now time.Time) {
 	}
 	switch a.what {
 	case deadline:
-		a.item.end(task.KindTimeout, overdueText(a.item.until.Sub(a.item.started)), now)
+		a.timeOut(now)
 	case nap:
 		a.item.enqueue()
 		a.item.queue.match(now)
@@ -174,8 +179,42 @@ func (m *memory) ring(a alarm, now time.Time) {
 	}
 }
 
+// timeOut ends what is past its deadline.
+func (a *alarm) timeOut(now time.Time) {
+	late := []*item{a.item}
+	if a.parcel != nil {
+		late = late[:0]
+		for _, s := range a.parcel.out() {
+			late = append(late, s.item())
+		}
+	}
+	for _, it := range late {
+		it.end(task.KindTimeout, overdueText(it.until.Sub(it.started)), now)
+	}
+}
+
+// stopAlarms lets all alarms of tasks be: nobody waits for them any more.
+func (m *memory) stopAlarms() {
+	for _, sp := range m.spans {
+		for i := range sp.cells {
+			if it := sp.cells[i].item; it != nil {
+				it.timer.Stop()
+			}
+		}
+	}
+	for _, w := range m.workers {
+		for _, p := range w.parcels {
+			p.timer.Stop()
+		}
+	}
+}
+
 // stopAlarm lets an item's alarm be, if it has one.
 func (it *item) stopAlarm() {
+	if it.parcel != nil {
+		it.parcel.less()
+		it.parcel = nil
+	}
 	if m := it.queue.memory; it.timer != nil {
 		m.do.stopped = append(m.do.stopped, it.timer)
 		it.timer = nil

@@ -76,7 +76,7 @@ func (m *memory) staleSpans(now time.Time) map[*span]bool {
 	var stale map[*span]bool
 	limit := uint32(m.conf.GiveAfter / m.conf.Beat)
 	for _, q := range m.queues {
-		old := func(e *entry) bool { return !e.void() && m.turns-e.item.round > limit }
+		old := func(e *entry) bool { return !e.void() && m.turns-e.round > limit }
 		if q.idleElsewhere(now) {
 			old = func(e *entry) bool { return !e.void() }
 		}
@@ -88,7 +88,7 @@ func (m *memory) staleSpans(now time.Time) map[*span]bool {
 				if stale == nil {
 					stale = map[*span]bool{}
 				}
-				stale[e.item.span] = true
+				stale[e.span] = true
 			}
 		}
 	}
@@ -138,8 +138,9 @@ func (d *Dispatcher) give(ctx context.Context, req store.GiveRequest) error {
 // park keeps a span's tasks from going out.
 func (sp *span) park() {
 	sp.giving = true
-	for it := range sp.items() {
-		if it.place == ready {
+	for s := range sp.live() {
+		if s.place() == ready {
+			it := s.unqueued()
 			it.place = parked
 			sp.under--
 			sp.parked = append(sp.parked, it)
@@ -171,8 +172,8 @@ func (m *memory) sortedSpans() []*span {
 // anySettling tells whether a task of the span is on its way into the store: then memory is about
 // to know better.
 func (sp *span) anySettling() bool {
-	for it := range sp.items() {
-		if it.place == settling {
+	for s := range sp.live() {
+		if s.place() == settling {
 			return true
 		}
 	}
@@ -183,8 +184,12 @@ func (sp *span) anySettling() bool {
 func (sp *span) collectGive(req *store.GiveRequest) {
 	req.Spans = append(req.Spans, sp.Taking())
 	due, rank := int64(math.MaxInt64), int64(math.MaxInt64) // the least of the idle ones
-	for it := range sp.items() {
-		switch it.place {
+	for s := range sp.live() {
+		if s.plain(ready) {
+			due, rank = min(due, sp.due()), min(rank, sp.Rank)
+			continue
+		}
+		switch it := s.item(); it.place {
 		case out:
 			if !it.row {
 				req.Running = append(req.Running, it.running())

@@ -20,8 +20,9 @@ type waiter struct {
 	// it has room for by then
 	whole   bool
 	members []member
-	items   []*item
-	ready   chan struct{} // closed when items is complete
+	given   []spot        // what it was given
+	parcel  *parcel       // that the last plain ones of it are in
+	ready   chan struct{} // closed when given is complete
 }
 
 // member is a waiter's place among those that wait for one queue.

@@ -220,12 +220,12 @@ func (h *house) empty() {
 	h.t.Helper()
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()
-	if len(h.d.mem.items) != 0 || len(h.d.mem.spans) != 0 {
-		h.t.Fatalf("memory still has %d tasks in %d spans", len(h.d.mem.items), len(h.d.mem.spans))
+	if h.d.mem.held() != 0 || len(h.d.mem.spans) != 0 {
+		h.t.Fatalf("memory still has %d tasks in %d spans", h.d.mem.held(), len(h.d.mem.spans))
 	}
 	for name, w := range h.d.mem.workers {
-		if len(w.out) != 0 {
-			h.t.Fatalf("worker %s still has %d tasks", name, len(w.out))
+		if w.hands() != 0 {
+			h.t.Fatalf("worker %s still has %d tasks", name, w.hands())
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // slots is how many tasks the waiter may still be given.
-func (wt *waiter) slots() int { return min(wt.limit-len(wt.items), wt.room()) }
+func (wt *waiter) slots() int { return min(wt.limit-len(wt.given), wt.room()) }
 
 // room is how many more tasks the waiter's worker may hold.
 func (wt *waiter) room() int {
@@ -44,7 +44,7 @@ func (q *queue) handOut(now time.Time) {
 		if first == nil || first.Value.slots() < 1 || q.ready.first() == nil || q.mustTake() {
 			break
 		}
-		q.ready.drop().hand(first.Value, now)
+		q.ready.pop().handTo(first.Value, now)
 	}
 	q.memory.dismissServed()
 }
@@ -65,7 +65,7 @@ func (wt *waiter) match(now time.Time) {
 		if best == nil {
 			break
 		}
-		best.item.queue.ready.drop().hand(wt, now)
+		best.span.queue.ready.pop().handTo(wt, now)
 	}
 	queues := wt.members
 	m.dismissServed()
@@ -82,7 +82,7 @@ func (m *memory) dismissServed() {
 	}
 }
 
-// hand puts a task into a waiting worker's hands. The caller took it off the heap.
+// hand puts an item into a waiting worker's hands. The caller took it off the heap.
 func (it *item) hand(wt *waiter, now time.Time) {
 	m, w := it.queue.memory, wt.worker
 	it.place, it.worker, it.incarnation = out, w, w.incarnation
@@ -99,11 +99,26 @@ func (it *item) hand(wt *waiter, now time.Time) {
 	w.give(it)
 	it.queue.handed++
 	it.queue.wanted = now
-	if len(wt.items) == 0 {
-		m.do.holds = append(m.do.holds, wt)
+	wt.take(spot{it.span, it.cell})
+}
+
+// handTo puts a task into a waiting worker's hands. The caller took it off the heap.
+func (s spot) handTo(wt *waiter, now time.Time) {
+	if it := s.cell.item; it != nil {
+		it.hand(wt, now)
+		return
 	}
-	wt.items = append(wt.items, it)
-	w.reorder()
+	s.hand(wt, now)
+}
+
+// take notes that a waiter was given a task.
+func (wt *waiter) take(s spot) {
+	if len(wt.given) == 0 {
+		do := &wt.worker.memory.do
+		do.holds = append(do.holds, wt)
+	}
+	wt.given = append(wt.given, s)
+	wt.worker.reorder()
 }
 
 // give puts an item into the worker's hands.

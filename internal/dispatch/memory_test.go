@@ -10,7 +10,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -396,7 +395,7 @@ func (s *teller) effects() {
 		for _, h := range wt.collect(false, s.now) {
 			names = append(names, s.name(h.ID))
 			s.tokens[h.ID] = h.token
-			h.item.written = true
+			h.writing()
 		}
 		s.say("%s gets %s", wt.worker.name, cmp.Or(strings.Join(names, " "), "nothing"))
 		delete(s.waits, wt)
@@ -415,16 +414,26 @@ func (s *teller) show() {
 	places := map[place]string{
 		ready: "ready", parked: "parked", asleep: "asleep", out: "out", settling: "settling",
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(s.m.items), task.ID.Compare) {
-		it := s.m.items[id]
-		with := ""
-		if it.place == out {
+	var list []spot
+	for _, sp := range s.m.spans {
+		list = slices.AppendSeq(list, sp.live())
+	}
+	slices.SortFunc(list, func(a, b spot) int { return a.id().Compare(b.id()) })
+	for _, at := range list {
+		it, with := at.cell.item, ""
+		if it == nil {
+			it = &item{}
+			if at.cell.parcel != nil {
+				it.worker = at.cell.parcel.worker
+			}
+		}
+		if at.place() == out {
 			with = " with " + it.worker.name
 		}
-		s.say("%s of span %d: %s%s, attempt %d, seq %d", s.name(id), it.span.ID, places[it.place],
-			with, it.attempt, it.seq)
+		s.say("%s of span %d: %s%s, attempt %d, seq %d", s.name(at.id()), at.span.ID,
+			places[at.place()], with, it.attempt, it.seq)
 	}
-	if len(s.m.items) == 0 {
+	if len(list) == 0 {
 		s.say("nothing is held")
 	}
 }

@@ -120,7 +120,7 @@ func (m *memory) judged(
 	for i := range due.Rows {
 		u, st := &due.Rows[i], &stood[i]
 		switch {
-		case m.items[u.ID] != nil: // this node's own timer watches it
+		case m.has(u.ID): // this node's own timer watches it
 		case st.Found && (st.Final || st.Seq != u.Seq):
 			litter.Watch = append(litter.Watch, store.Watch{ID: u.ID, Seq: u.Seq})
 		case !st.Found || m.leftToHolder(u, &st.Owner, due.Now):

@@ -35,7 +35,7 @@ func (m *memory) planSubmission(
 		}
 		want := q.demand(now) - held[q]
 		if share && b.Due <= at && !q.backlog && !q.conf.Paused && !m.shut() {
-			mine, shares := q.shareOut(len(b.Tasks), q.roomFor()-len(q.ready.entries)-held[q],
+			mine, shares := q.shareOut(len(b.Tasks), q.roomFor()-q.ready.count-held[q],
 				now)
 			if len(shares) > 0 {
 				want = mine

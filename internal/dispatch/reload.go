@@ -37,7 +37,7 @@ func (d *Dispatcher) reload(items []*item) {
 // had when it was asked.
 func (m *memory) replaceAll(items []*item, seqs []int32, stood []store.Stood, now time.Time) {
 	for i, it := range items {
-		if it.place == settling && it.seq == seqs[i] && m.items[it.id] == it {
+		if it.place == settling && it.seq == seqs[i] && it.cell.item == it {
 			// else it went on meanwhile, by itself
 			m.replace(it, &stood[i], now)
 		}
@@ -61,7 +61,7 @@ func (m *memory) replace(it *item, s *store.Stood, now time.Time) {
 	it.place = gone // a pointer to it may stand in a heap: what follows is a new item
 	it.stopAlarm()
 	fresh := it.queue.newItem(it.span, &s.Loaded)
-	m.items[it.id] = &fresh
+	spot{it.span, it.cell}.become(fresh)
 	it.span.idle++
 	it.span.under--
 	fresh.enter(s.Running, s.Due, m.clock.read(now), now)
@@ -85,9 +85,7 @@ func (m *memory) reloadSoon(items ...*item) {
 		case settling, gone:
 			continue
 		case out:
-			given = append(given, handed{
-				item: it, token: it.token, Handout: task.Handout{ID: it.id},
-			})
+			given = append(given, it.handout())
 			continue
 		case ready:
 			it.span.idle--
@@ -131,9 +129,9 @@ func (m *memory) replaceTouched(list []handed, stood []store.Stood, now time.Tim
 			// it went on meanwhile, by itself, or was not touched after all
 			continue
 		}
-		h.item.settle()
-		h.item.worker.changed()
-		m.replace(h.item, &stood[i], now)
+		h.was.settle()
+		h.was.worker.changed()
+		m.replace(h.was, &stood[i], now)
 	}
 }
 
@@ -144,11 +142,12 @@ func (sp *span) drop() {
 		return
 	}
 	delete(sp.memory.spans, sp.ID)
-	for it := range sp.items() {
+	sp.memory.index.remove(sp)
+	for s := range sp.live() {
+		it := s.unqueued()
 		it.takeBack()
 		it.place = gone
 		it.stopAlarm()
-		delete(sp.memory.items, it.id)
 	}
 }
 

@@ -88,7 +88,7 @@ func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
 // missBeats tells whether a worker that has something in hands missed a beat.
 func (ws workers) missBeats(now time.Time) bool {
 	for _, w := range ws {
-		if w.beats && len(w.out) > 0 && w.silent(now) > w.told {
+		if w.beats && w.hands() > 0 && w.silent(now) > w.told {
 			return true
 		}
 	}
@@ -111,9 +111,9 @@ func (ws workers) hearAlive(got store.Beat, now time.Time) {
 // is tells whether what is waited for from the worker is with that start of it: a later one has
 // none of it.
 func (w *worker) is(incarnation string) bool {
-	return !slices.ContainsFunc(w.out, func(it *item) bool {
-		return it.incarnation != "" && it.incarnation != incarnation
-	})
+	other := func(its string) bool { return its != "" && its != incarnation }
+	return !slices.ContainsFunc(w.out, func(it *item) bool { return other(it.incarnation) }) &&
+		!slices.ContainsFunc(w.parcels, func(p *parcel) bool { return other(p.incarnation) })
 }
 
 // leave gives back what a leaving worker says that it has of other nodes' tasks.
@@ -156,7 +156,7 @@ func (m *memory) hearHint(queue string, ids []task.ID, now time.Time) {
 	}
 	var touched []*item
 	for _, id := range ids {
-		if it := m.items[id]; it != nil {
+		if it := m.item(id); it != nil {
 			touched = append(touched, it)
 		}
 		m.watchers.tell(id, &m.do)

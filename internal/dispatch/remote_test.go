@@ -71,7 +71,7 @@ func orphan(t *testing.T, houses map[string]*house) (begun task.Handout) {
 	<-waiting
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
-	if it := c.d.mem.items[begun.ID]; it == nil || it.place != out {
+	if it := c.d.mem.item(begun.ID); it == nil || it.place != out {
 		t.Fatal("c has not taken it over")
 	}
 	delete(houses, "a")

@@ -19,7 +19,8 @@ import (
 type reporting struct {
 	row      *store.Report // in its settlement
 	decision progress.Decision
-	item     *item // what memory knows of the task, nil when another node (or nobody) holds it
+	spot     spot  // where the task is; nowhere when another node (or nobody) holds it
+	was      *item // what memory knew of the task; nil when it was plain, too
 	first    bool  // the report that took the item out of its worker's hands; a repeated one is not
 	status   task.Status
 	// it says that a transaction has recorded the outcome: what is decided is for when none has
@@ -221,8 +222,8 @@ func (d *Dispatcher) checkSize(r *task.Report) string {
 
 // contextLimit is how large the contexts of a task may be, as far as memory knows.
 func (m *memory) contextLimit(id task.ID) int64 {
-	if it := m.items[id]; it != nil {
-		return it.queue.conf.ContextLimit
+	if s := m.find(id); s.cell != nil {
+		return s.span.queue.conf.ContextLimit
 	}
 	return limits.DefaultContextLimit
 }
@@ -237,7 +238,21 @@ func (s *settlement) decideHeld(
 	var worker *worker
 	for i := range list {
 		c := &list[i]
-		it := m.items[c.ID]
+		at := m.find(c.ID)
+		if at.cell != nil && at.plain(out) && c.ends(at) {
+			s.bytes += len(c.result)
+			worker = at.cell.parcel.worker
+			at.settle()
+			r := s.add()
+			r.first = true
+			at.decideDone(r, c, name, now)
+			*index = append(*index, c.index)
+			continue
+		}
+		var it *item
+		if at.cell != nil {
+			it = at.item()
+		}
 		if !it.isOf(c, name) {
 			foreign = append(foreign, *c)
 			continue
@@ -255,9 +270,17 @@ func (s *settlement) decideHeld(
 		worker = it.worker
 	}
 	if worker != nil {
+		worker.reorder()
 		worker.match(now)
 	}
 	return foreign
+}
+
+// ends tells whether a report is of the hand-out that a plain task is in, and nothing is to be said
+// of it but that the task is done.
+func (c *checked) ends(s spot) bool {
+	return c.Outcome.Kind == task.KindDone && c.context == nil && !c.Committed &&
+		c.token == s.token()
 }
 
 // byOldSeal tells whether a worker may report a hand-out by a token that an earlier version sealed:
@@ -272,7 +295,7 @@ func (it *item) decide(
 	r *reporting, o task.Outcome, context, result store.Value, worker string,
 	now time.Time,
 ) {
-	r.item = it
+	r.spot, r.was = spot{it.span, it.cell}, it
 	r.row.ID, r.row.Queue, r.row.Token = it.id, it.queue.conf.Name, it.token
 	r.row.Ready = it.due()
 	at := it.queue.memory.clock.read(now)

@@ -108,7 +108,7 @@ func (m *memory) matchAll(now time.Time) {
 			q.wanted = now
 		}
 		q.match(now)
-		if !q.stored && q.waiting.Len() == 0 && len(q.ready.entries) == 0 && !q.taking &&
+		if !q.stored && q.waiting.Len() == 0 && q.ready.count == 0 && !q.taking &&
 			now.Sub(q.looked) > forget {
 			delete(m.queues, name)
 		}
@@ -122,7 +122,7 @@ func (m *memory) forgetOld(now time.Time) {
 	maps.DeleteFunc(m.recovered, old)
 	maps.DeleteFunc(m.gave, old)
 	for name, w := range m.workers {
-		if len(w.out) == 0 && len(w.waiting) == 0 && !w.draining && now.Sub(w.seen) > forget {
+		if w.hands() == 0 && len(w.waiting) == 0 && !w.draining && now.Sub(w.seen) > forget {
 			delete(m.workers, name)
 		}
 	}
@@ -156,7 +156,7 @@ func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
 func (m *memory) beginLook(now time.Time) (names []string, signs []int) {
 	for name, q := range m.queues {
 		if !q.taking && !q.conf.Paused && !m.shut() && now.Sub(q.looked) >= m.conf.Look &&
-			(len(q.ready.entries) > 0 || q.demand(now) > 0) {
+			(q.ready.count > 0 || q.demand(now) > 0) {
 			names = append(names, name)
 		}
 	}
@@ -259,13 +259,18 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 func (m *memory) beginSync(now time.Time) (req store.SyncRequest, inserted []handed) {
 	req.Holder = m.conf.Holder
 	for _, w := range m.workers {
+		for _, p := range slices.Clone(w.parcels) {
+			if now.Sub(p.started) >= youngFor {
+				w.lookInto(p)
+			}
+		}
 		for _, it := range w.out {
 			if now.Sub(it.started) < youngFor {
 				continue
 			}
 			if !it.row && it.token.SpanToken == it.span.Token && it.token.Span == it.span.ID {
 				req.Insert = append(req.Insert, it.running())
-				inserted = append(inserted, handed{item: it, token: it.token})
+				inserted = append(inserted, it.handout())
 			}
 			req.Watch = append(req.Watch, store.Watch{ID: it.id, Seq: it.seq})
 		}
@@ -286,11 +291,11 @@ func (m *memory) endSync(
 	}
 	for i := range inserted {
 		if inserted[i].current() {
-			inserted[i].item.row = true
+			inserted[i].was.row = true
 		}
 	}
 	for _, id := range got.Settled {
-		if it := m.items[id]; it != nil && it.place == out && it.seq == watched[id] {
+		if it := m.item(id); it != nil && it.place == out && it.seq == watched[id] {
 			// else it went on meanwhile, by itself
 			it.settle()
 			it.worker.changed()

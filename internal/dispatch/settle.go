@@ -33,14 +33,43 @@ func (it *item) end(kind task.Kind, why string, now time.Time) {
 	it.queue.memory.do.found = append(it.queue.memory.do.found, s)
 }
 
+// item is that of the report's task; nil when this node does not hold it.
+func (r *reporting) item() *item {
+	if r.was == nil && r.spot.cell != nil {
+		return r.spot.item()
+	}
+	return r.was
+}
+
+// plain tells whether the report's task was plain, and still is.
+func (r *reporting) plain() bool {
+	return r.was == nil && r.spot.cell != nil && r.spot.cell.item == nil
+}
+
+// settling tells whether the report's task is still on its way into the store.
+func (r *reporting) settling() bool {
+	switch {
+	case r.spot.cell == nil:
+		return false
+	case r.plain():
+		return r.spot.cell.place == settling
+	}
+	return r.item().place == settling
+}
+
+// current tells whether the report's task is still on its way into the store by that hand-out.
+func (r *reporting) current() bool {
+	return r.settling() && (r.plain() || r.item().token == r.row.Token)
+}
+
 // unsettle puts hand-outs back into their workers' hands whose settlement did not happen. A worker
 // that is forgotten meanwhile is known again, so that its silence is noticed.
 func (m *memory) unsettle(list []reporting, now time.Time) {
 	for i := range list {
-		it := list[i].item
-		if it == nil || !list[i].first || it.place != settling || it.token != list[i].row.Token {
+		if !list[i].first || !list[i].current() {
 			continue
 		}
+		it := list[i].item()
 		if w := m.workers[it.worker.name]; w == nil {
 			m.workers[it.worker.name] = it.worker
 		} else {
@@ -123,13 +152,13 @@ func (m *memory) takeSpent(load []*settlement) []int64 {
 	spent := m.spent
 	m.spent = nil
 	leaves := func(r *reporting) bool {
-		return r.first && !r.committed && r.item.place == settling &&
+		return r.first && !r.committed && r.settling() &&
 			(r.decision.Final != "" || r.decision.Moved)
 	}
 	for _, s := range load {
 		for i := range s.reports {
 			if r := &s.reports[i]; leaves(r) {
-				sp := r.item.span
+				sp := r.spot.span
 				if sp.leaving++; sp.leaving == sp.left {
 					sp.deleted = true
 					spent = append(spent, sp.ID)
@@ -139,8 +168,8 @@ func (m *memory) takeSpent(load []*settlement) []int64 {
 	}
 	for _, s := range load {
 		for i := range s.reports {
-			if r := &s.reports[i]; r.item != nil {
-				r.item.span.leaving = 0
+			if sp := s.reports[i].spot.span; sp != nil {
+				sp.leaving = 0
 			}
 		}
 	}
@@ -162,8 +191,8 @@ func (m *memory) apply(
 				if q := r.apply(m, got.Now, now); q != nil && !slices.Contains(touched, q) {
 					touched = append(touched, q)
 				}
-			case r.item != nil && r.item.place == settling && r.item.token == r.row.Token:
-				again = append(again, r.item)
+			case r.current():
+				again = append(again, r.item())
 			}
 		}
 	}
@@ -203,9 +232,15 @@ func (r *reporting) apply(m *memory, storeNow int64, now time.Time) *queue {
 	if r.decision.Moved {
 		m.queue(r.row.Queue).signAt(r.row.Move.Rank, r.row.Move.Due, storeNow, now)
 	}
-	it := r.item
+	if r.plain() {
+		if r.settling() {
+			r.spot.forget()
+		}
+		return nil
+	}
+	it := r.item()
 	if it == nil {
-		if held := m.items[r.row.ID]; held != nil && held.seq == r.row.Token.Seq {
+		if held := m.item(r.row.ID); held != nil && held.seq == r.row.Token.Seq {
 			// its token outlived a change of holder
 			m.reloadSoon(held)
 		} else if r.decision.Final == "" && !r.decision.Moved {

@@ -49,7 +49,7 @@ func (q *queue) roomFor() (room int) {
 		// a worker with two holds has its room only once
 		n := w.room() - w.counted
 		if !wt.whole {
-			n = min(wt.limit-len(wt.items), n)
+			n = min(wt.limit-len(wt.given), n)
 		}
 		n = max(n, 0)
 		w.counted += n
@@ -72,7 +72,7 @@ func (m *memory) announce(now time.Time) {
 		if q.waiting.Len() == 0 {
 			continue
 		}
-		if n := q.roomFor() - len(q.ready.entries); n > 0 {
+		if n := q.roomFor() - q.ready.count; n > 0 {
 			room[name] = n
 		}
 	}

@@ -511,7 +511,7 @@ func TestWorkerOfASpanThatWasNeverGivenBackIsHeardForAFullLimit(t *testing.T) {
 		h.beat("w", "1", 1, got)
 		time.Sleep(8 * time.Second) // a round writes it down
 		h.d.mu.Lock()
-		sp := h.d.mem.items[id].span
+		sp := h.d.mem.find(id).span
 		if sp.Token != 1 || len(h.d.mem.gave) != 0 {
 			t.Errorf("the span has token %d, and %d were given back", sp.Token, len(h.d.mem.gave))
 		}

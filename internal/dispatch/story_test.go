@@ -205,9 +205,11 @@ func TestWhatNobodyWaitsForIsGivenBack(t *testing.T) {
 		first := <-waiting
 		time.Sleep(5 * time.Second)
 		h.d.mu.Lock()
-		for _, it := range h.d.mem.items {
-			if it.place == ready {
-				t.Errorf("task %s is still held ready", it.id)
+		for _, sp := range h.d.mem.spans {
+			for s := range sp.live() {
+				if s.place() == ready {
+					t.Errorf("task %s is still held ready", s.id())
+				}
 			}
 		}
 		h.d.mu.Unlock()

@@ -283,34 +283,37 @@ func (m *memory) admitSpan(
 	if m.spans[s.ID] != nil || m.recovered[s.ID].token >= s.Token {
 		return
 	}
-	sp := &span{memory: m, Span: s}
-	m.spans[s.ID] = sp
-	delete(m.unmatched, s.ID)
-	block := make([]item, s.Hi-s.Lo+1)
-	for i := s.Lo; i <= s.Hi; i++ {
-		id := task.ID{Batch: b.ID, N: i}
+	sp := &span{
+		memory: m, Span: s, queue: q, cells: make([]cell, s.Hi-s.Lo+1),
+		priority: time.Duration(b.Due-b.Rank) * time.Microsecond,
+	}
+	moved := m.index.knows(b.ID)
+	var special []*item
+	for i := range sp.cells {
+		c, t := &sp.cells[i], &b.Tasks[s.Lo+int32(i)]
+		c.n, c.place = s.Lo+int32(i), gone
+		id := task.ID{Batch: b.ID, N: c.n}
 		if len(existing) > 0 {
 			if _, ok := existing[id]; ok {
 				continue
 			}
 		}
-		if m.items[id] != nil { // moved before the answer came, and taken with its new span
+		if moved && m.has(id) { // before the answer came, and taken with its new span
 			continue
 		}
-		t := &b.Tasks[i]
-		it := &block[i-s.Lo]
-		*it = item{
-			id: id, span: sp, queue: q, rank: b.Rank,
-			priority: time.Duration(b.Due-b.Rank) * time.Microsecond, stage: t.Stage,
-			context: t.Context, contextSeq: -1, maxAttempts: t.MaxAttempts, timeout: t.Timeout,
-		}
 		sp.left++
-		sp.idle++
-		m.items[id] = it
-		it.enqueue()
+		if t.MaxAttempts == 0 && t.Timeout == 0 {
+			c.place, c.stage, c.context = ready, t.Stage, t.Context
+			continue
+		}
+		it := sp.newItem(c.n, t.Stage, t.Context)
+		it.maxAttempts, it.timeout = t.MaxAttempts, t.Timeout
+		spot{sp, c}.become(it)
+		special = append(special, it)
 	}
-	if sp.left == 0 {
-		sp.forget()
+	m.keep(sp)
+	for _, it := range special {
+		it.enqueue()
 	}
 }
 

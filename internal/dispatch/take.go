@@ -52,7 +52,7 @@ func (q *queue) demand(now time.Time) int {
 	if now.Sub(q.wanted) > q.memory.conf.GiveAfter || q.ready.bytes > q.memory.conf.AheadBytes {
 		return 0
 	}
-	have := len(q.ready.entries)
+	have := q.ready.count
 	if q.mustTake() { // none of them is next
 		have = 0
 	}
@@ -68,7 +68,7 @@ func (q *queue) demand(now time.Time) int {
 // what is ready later; then memory goes first.
 func (q *queue) mustTake() bool {
 	e := q.ready.first()
-	return e != nil && e.rank > q.behind && len(q.ready.entries) < q.memory.conf.Ahead &&
+	return e != nil && e.rank > q.behind && q.ready.count < q.memory.conf.Ahead &&
 		q.ready.bytes <= q.memory.conf.AheadBytes
 }
 
@@ -79,7 +79,7 @@ func (q *queue) takeSoon(now time.Time) {
 		return
 	}
 	n := q.demand(now)
-	if n <= 0 || len(q.ready.entries) > 0 && n < len(q.ready.entries) && !q.mustTake() {
+	if n <= 0 || q.ready.count > 0 && n < q.ready.count && !q.mustTake() {
 		return
 	}
 	if now.Before(q.reserve) {
@@ -173,34 +173,61 @@ func (m *memory) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now time
 		known.drop() // it was free meanwhile
 	}
 	gave, known := m.gave[hs.ID]
-	sp := &span{memory: m, Span: hs.Span, returned: known && gave.token == hs.Token-1}
+	sp := &span{
+		memory: m, Span: hs.Span, queue: q, cells: make([]cell, len(hs.Tasks)), unchecked: true,
+		returned: known && gave.token == hs.Token-1,
+	}
 	delete(m.gave, hs.ID)
-	m.spans[hs.ID] = sp
-	delete(m.unmatched, hs.ID)
-	block := make([]item, len(hs.Tasks))
+	if len(hs.Tasks) > 0 {
+		sp.priority = time.Duration(hs.Tasks[0].HeadStart) * time.Microsecond
+	}
+	var odd []int
 	for i := range hs.Tasks {
-		it := &block[i]
-		*it = q.newItem(sp, &hs.Tasks[i])
-		if old := m.items[it.id]; old != nil {
-			if old.seq > it.seq {
+		c, l := &sp.cells[i], &hs.Tasks[i]
+		c.n, c.place = l.N, gone
+		if old := m.item(task.ID{Batch: hs.Batch, N: l.N}); old != nil {
+			if old.seq > l.Seq {
 				// it moved while this was on its way, and was taken with its new span
 				continue
 			}
 			old.forget() // a newer owner: what is known here of the task is outdated
 		}
-		m.items[it.id] = it
 		sp.left++
-		sp.idle++
-		it.enter(hs.Tasks[i].Running, hs.Tasks[i].Due, storeNow, now)
+		if sp.isPlain(l) {
+			c.place, c.stage, c.context = ready, l.Stage, l.Context
+			continue
+		}
+		spot{sp, c}.become(q.newItem(sp, l))
+		odd = append(odd, i)
 	}
-	if sp.left == 0 {
-		sp.forget()
+	m.keep(sp)
+	for _, i := range odd {
+		sp.cells[i].item.enter(hs.Tasks[i].Running, hs.Tasks[i].Due, storeNow, now)
 	}
 }
 
+// keep takes a span into memory whose cells are made: its plain tasks are ready, none of the others
+// is anywhere yet.
+func (m *memory) keep(sp *span) {
+	m.spans[sp.ID] = sp
+	delete(m.unmatched, sp.ID)
+	m.index.add(sp)
+	sp.idle = sp.left
+	if sp.left == 0 {
+		sp.forget()
+		return
+	}
+	for i := range sp.cells {
+		if sp.cells[i].place == ready {
+			sp.under++
+		}
+	}
+	sp.queue.ready.pushRun(sp)
+}
+
 // newItem makes an item of a task that the store described.
-func (q *queue) newItem(sp *span, l *store.Loaded) item {
-	it := item{
+func (q *queue) newItem(sp *span, l *store.Loaded) *item {
+	it := &item{
 		id: task.ID{Batch: sp.Batch, N: l.N}, span: sp, queue: q,
 		priority: time.Duration(l.HeadStart) * time.Microsecond,
 		stage:    l.Stage, seq: l.Seq, attempt: l.Attempt, base: l.Base, context: l.Context,
@@ -235,7 +262,6 @@ func (it *item) enqueue() {
 		return
 	}
 	sp.under++
-	it.round = it.queue.memory.turns
 	it.queue.ready.push(it)
 }
 
@@ -291,8 +317,8 @@ func (it *item) forget() {
 	was := it.place
 	it.place = gone
 	it.stopAlarm()
-	if items := it.queue.memory.items; items[it.id] == it {
-		delete(items, it.id)
+	if it.cell.item == it {
+		it.cell.item, it.cell.place = nil, gone
 	}
 	sp := it.span
 	sp.left--
@@ -313,6 +339,7 @@ func (sp *span) forget() {
 	m := sp.memory
 	if m.spans[sp.ID] == sp {
 		delete(m.spans, sp.ID)
+		m.index.remove(sp)
 		if !sp.deleted {
 			m.spent = append(m.spent, sp.ID)
 		}

@@ -369,7 +369,7 @@ func TestManyDueTimesAreNotAllHeldForOneWaiter(t *testing.T) {
 		h.submit(subs...)
 		h.d.mu.Lock()
 		defer h.d.mu.Unlock()
-		if n := len(h.d.mem.items); n > 10 {
+		if n := h.d.mem.held(); n > 10 {
 			t.Errorf("%d tasks are held for one waiter", n)
 		}
 	})

@@ -78,14 +78,15 @@ func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
 
 // complete adds to what the store says of a task what only memory knows: who runs it.
 func (m *memory) complete(v *task.View) {
-	if it := m.items[v.ID]; it != nil && (it.place == out || it.place == settling && it.given()) &&
-		!v.State.Final() {
-		v.State = task.Running
-		v.Worker = it.worker.name
-		v.Attempt = int(it.attempt) + 1
-		v.Started = time.UnixMicro(m.clock.read(it.started)).UTC()
-		v.Progress, v.Note = it.progress, it.note
+	it := m.item(v.ID)
+	if it == nil || v.State.Final() || it.place != out && (it.place != settling || !it.given()) {
+		return
 	}
+	v.State = task.Running
+	v.Worker = it.worker.name
+	v.Attempt = int(it.attempt) + 1
+	v.Started = time.UnixMicro(m.clock.read(it.started)).UTC()
+	v.Progress, v.Note = it.progress, it.note
 }
 
 // watchers are callers that wait for tasks to become final.
@@ -135,6 +136,11 @@ func (m *memory) handouts() map[task.ID]store.Live {
 		for _, it := range w.out {
 			live[it.id] = store.Live{
 				Worker: w.name, Started: m.clock.read(it.started), Attempt: it.attempt + 1,
+			}
+		}
+		for s, p := range w.plainOut() {
+			live[s.id()] = store.Live{
+				Worker: w.name, Started: m.clock.read(p.started), Attempt: 1,
 			}
 		}
 	}
@@ -196,6 +202,9 @@ func (ws workers) young() map[string]int64 {
 				young[it.queue.conf.Name]++
 			}
 		}
+		for s := range w.plainOut() {
+			young[s.span.queue.conf.Name]++
+		}
 	}
 	return young
 }
@@ -234,8 +243,8 @@ func (d *Dispatcher) QueuesOf(ctx context.Context, ids []task.ID) ([]string, err
 	var at []int
 	d.mu.Lock()
 	for i, id := range ids {
-		if it := d.mem.items[id]; it != nil {
-			queues[i] = it.queue.conf.Name
+		if s := d.mem.find(id); s.cell != nil {
+			queues[i] = s.span.queue.conf.Name
 		} else {
 			unknown = append(unknown, id)
 			at = append(at, i)

@@ -60,7 +60,7 @@ func TestLongDelayOfAStageLeavesMemory(t *testing.T) {
 		bubble(t, func(t *testing.T, h *house) {
 			h.between(wait)
 			h.d.mu.Lock()
-			held := len(h.d.mem.items)
+			held := h.d.mem.held()
 			h.d.mu.Unlock()
 			if want := map[string]int{"short": 1, "long": 0}[name]; held != want {
 				t.Errorf("a %s wait leaves %d tasks in memory, want %d", name, held, want)

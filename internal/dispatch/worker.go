@@ -30,7 +30,9 @@ type worker struct {
 	gone     string    // the start that said so: what it asked before may come in later
 	wordAt   time.Time // when that was said here last: what the store said before is out of date
 
-	out     []*item // what it has in hands, in no order
+	out     []*item   // the items that it has in hands, in no order
+	parcels []*parcel // the plain tasks that it has in hands, and some of those items, in no order
+	plain   int       // how many plain tasks those are
 	waiting []*waiter
 	counted int // room that a demand under way has counted
 
@@ -88,8 +90,11 @@ func (w *worker) room() int {
 	case !w.measured:
 		return limits.MaxHold
 	}
-	return int(w.capacity-w.reserved.Float()) - len(w.out)
+	return int(w.capacity-w.reserved.Float()) - w.hands()
 }
+
+// hands is how many tasks the worker has in hands.
+func (w *worker) hands() int { return len(w.out) + w.plain }
 
 // reorder puts the worker's waiting holds where they belong after its free capacity changed.
 func (w *worker) reorder() {
@@ -132,9 +137,20 @@ func (w *worker) dismiss() {
 // sorted is what the worker has in hands, oldest id first; a list of its own, because what is done
 // with them changes the hands.
 func (w *worker) sorted() []*item {
+	w.lookInto(w.parcels...)
 	return slices.SortedFunc(slices.Values(w.out), func(a, b *item) int {
 		return a.id.Compare(b.id)
 	})
+}
+
+// lookInto makes items of the plain tasks in the worker's hands that are in parcels: they are to be
+// spoken of one by one.
+func (w *worker) lookInto(parcels ...*parcel) {
+	for _, p := range parcels {
+		for _, s := range p.out() {
+			s.item()
+		}
+	}
 }
 
 // match serves the holds of a worker that has room again.
@@ -246,7 +262,7 @@ func (m *memory) judge(now, at time.Time) (spared, active int) {
 	}
 	var losses []loss
 	for _, w := range m.workers {
-		if !w.beats || len(w.out) == 0 && !w.serves {
+		if !w.beats || w.hands() == 0 && !w.serves {
 			continue
 		}
 		active++

@@ -76,7 +76,7 @@ func (m *memory) listWorkers(now time.Time) []task.Worker {
 			Name: w.name, Node: m.conf.Holder.Node, State: state,
 			Active:   state == task.WorkerActive || state == task.WorkerDraining,
 			Draining: w.draining, Capacity: w.capacity,
-			Load: w.shares, Labels: maps.Clone(w.labels), Zone: w.zone, Running: len(w.out),
+			Load: w.shares, Labels: maps.Clone(w.labels), Zone: w.zone, Running: w.hands(),
 			Free: max(w.room(), 0), Queues: slices.Sorted(maps.Keys(w.asked)),
 			Jobs: w.jobs, Seen: w.seen,
 		})
@@ -178,7 +178,7 @@ func (w *worker) drop(now time.Time) {
 	w.compare(nil, false, true, now)
 	w.retire()
 	w.beats = true // what could not be given back is found by its silence
-	if len(w.out) == 0 {
+	if w.hands() == 0 {
 		delete(w.memory.workers, w.name)
 	}
 }

@@ -1,0 +1,165 @@
+package dispatch
+
+import "github.com/rotahq/rota/task"
+
+// heap keeps what is ready by rank, then id. A binary heap (Williams 1964) of items and of runs of
+// plain tasks; what left is skipped when it comes to the top. The keys stand in the heap itself, so
+// that sifting does not chase pointers.
+type heap struct {
+	entries []entry
+	count   int   // of the tasks; items that left count until they are skipped
+	bytes   int64 // of their contexts
+}
+
+// entry is an item, or a run of a span's plain tasks.
+type entry struct {
+	rank  int64
+	id    task.ID // of the first task
+	span  *span
+	round uint32 // the round after which it was ready
+
+	item *item  // nil = a run
+	gen  uint32 // of the item, when it came in; an entry of an earlier one is void
+
+	from, to int32 // the run's cells; those that are not ready any more left
+}
+
+// void tells whether all of it left since.
+func (e *entry) void() bool {
+	if e.item != nil {
+		return e.item.place != ready || e.item.gen != e.gen
+	}
+	for e.from <= e.to && e.span.cells[e.from].place != ready {
+		e.from++
+	}
+	return e.from > e.to
+}
+
+func (e *entry) before(b *entry) bool {
+	if e.rank != b.rank {
+		return e.rank < b.rank
+	}
+	if e.id.Batch != b.id.Batch {
+		return e.id.Batch < b.id.Batch
+	}
+	return e.id.N < b.id.N
+}
+
+// push makes an item ready.
+func (h *heap) push(it *item) {
+	it.place = ready
+	it.gen++
+	h.count++
+	h.bytes += int64(len(it.context))
+	h.add(entry{
+		rank: it.rank, id: it.id, span: it.span, round: it.queue.memory.turns, item: it,
+		gen: it.gen,
+	})
+}
+
+// pushRun makes the plain ones of a span's tasks ready, which are all not yet handed out.
+func (h *heap) pushRun(sp *span) {
+	e := entry{
+		rank: sp.Rank, span: sp, round: sp.memory.turns, to: int32(len(sp.cells)) - 1,
+	}
+	if e.void() {
+		return
+	}
+	e.id = task.ID{Batch: sp.Batch, N: sp.cells[e.from].n}
+	for i := e.from; i <= e.to; i++ {
+		if c := &sp.cells[i]; c.place == ready {
+			h.count++
+			h.bytes += int64(len(c.context))
+		}
+	}
+	h.add(e)
+}
+
+// leave notes that a plain task is no longer ready.
+func (h *heap) leave(c *cell) {
+	h.count--
+	h.bytes -= int64(len(c.context))
+}
+
+func (h *heap) add(e entry) {
+	h.entries = append(h.entries, e)
+	i := len(h.entries) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !e.before(&h.entries[up]) {
+			break
+		}
+		h.entries[i] = h.entries[up]
+		i = up
+	}
+	h.entries[i] = e
+}
+
+// first is the entry whose first task is of least rank, nil when nothing is ready.
+func (h *heap) first() *entry {
+	for len(h.entries) > 0 {
+		e := &h.entries[0]
+		if e.void() {
+			h.drop()
+			continue
+		}
+		if e.item != nil {
+			return e
+		}
+		if n := e.span.cells[e.from].n; n != e.id.N { // tasks in front of it left
+			e.id.N = n
+			h.sink(*e)
+			continue
+		}
+		return e
+	}
+	return nil
+}
+
+// pop takes the first ready task out, which there must be.
+func (h *heap) pop() spot {
+	e := h.first()
+	if e.item != nil {
+		it := e.item
+		h.drop()
+		return spot{it.span, it.cell}
+	}
+	c := &e.span.cells[e.from]
+	e.from++
+	h.leave(c)
+	return spot{e.span, c}
+}
+
+// drop removes the first entry.
+func (h *heap) drop() {
+	if it := h.entries[0].item; it != nil {
+		h.count--
+		h.bytes -= int64(len(it.context))
+	}
+	n := len(h.entries) - 1
+	last := h.entries[n]
+	h.entries[n] = entry{}
+	if h.entries = h.entries[:n]; n > 0 {
+		h.sink(last)
+	}
+}
+
+// sink puts an entry where it belongs, in place of the first.
+func (h *heap) sink(e entry) {
+	i, n := 0, len(h.entries)
+	for {
+		child := 2*i + 1
+		if child >= n {
+			break
+		}
+		if child+1 < n && h.entries[child+1].before(&h.entries[child]) {
+			child++
+		}
+		if !h.entries[child].before(&e) {
+			break
+		}
+		h.entries[i] = h.entries[child]
+		i = child
+	}
+	h.entries[i] = e
+}

@@ -1,0 +1,77 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/rotahq/rota/internal/progress"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/tick"
+)
+
+// place says where a task in memory is.
+type place uint8
+
+const (
+	ready    place = iota // in its queue's heap
+	parked                // of a span that killed its holders: waits until its neighbour is settled
+	asleep                // until its timer fires
+	out                   // with a worker
+	settling              // its report is on the way into the store
+	// no longer this node's affair; pointers to it may linger in heaps and timers
+	gone
+	odd // of a cell: where the task is its item says
+)
+
+// item is a task that is not plain, of a span that this node holds.
+type item struct {
+	id         task.ID
+	span       *span
+	cell       *cell // its place in the span, whose item it is until it is gone
+	queue      *queue
+	place      place
+	rank       int64 // due − priority, microseconds
+	priority   time.Duration
+	stage      string
+	seq        int32 // of the present or next hand-out
+	attempt    int32 // charged in this stage
+	base       int32
+	context    store.Value
+	contextSeq int32
+	// the context came out of the store, where an earlier version may have put what is no JSON
+	unchecked   bool
+	contextBy   string // the worker that wrote the context; "" = it was submitted
+	maxAttempts int32
+	timeout     int64 // microseconds, 0 = the queue's
+	timer       *tick.Timer
+	parcel      *parcel // whose alarm watches its deadline; nil = its own does
+	gen         uint32  // how often it was in the heap
+
+	// The hand-out; meaningful while out or settling.
+	worker      *worker
+	at          int // where it stands in worker.out, if it does
+	token       task.Token
+	incarnation string
+	started     time.Time
+	until       time.Time // hard limit
+	written     bool      // the answer is on its way: beats that begin now must name it
+	missed      int8      // beats in a row that did not name it
+	row         bool      // a running row stands in the store
+	progress    float64   // as its worker's last beat said
+	note        string
+}
+
+func (it *item) standing() progress.Standing {
+	return progress.Standing{Stage: it.stage, Seq: it.seq, Attempt: it.attempt, Base: it.base}
+}
+
+// due is since when the task may run, or when it may.
+func (it *item) due() int64 {
+	if it.attempt > 0 {
+		return it.rank
+	}
+	return it.rank + it.priority.Microseconds()
+}
+
+// given tells whether the next outcome may be that of a hand-out which a worker has, or had.
+func (it *item) given() bool { return it.worker != nil && it.token.Seq == it.seq }
