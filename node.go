@@ -200,8 +200,8 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	}
 	if !n.alone() {
 		tasks.Reach, tasks.Judges = n.rounds.Reach, n.rounds.Judges
-		tasks.Flights = 2 // a database works on several transactions at a time
-		tasks.Company = time.Millisecond
+		tasks.Flights = 2 // one of them may wait for somebody's lock
+		tasks.Company = 2 * time.Millisecond
 		if s, ok := n.store.(*shared); ok && s.told {
 			tasks.Announce = func(queues map[string]int) { s.Announce(n.conf.Name, queues) }
 		}

@@ -130,7 +130,7 @@ func NewSubmitter(ctx context.Context, conf SubmitterConfig) (*Submitter, error)
 		Store: db, Clock: tick.New(tick.Config{}), Log: conf.Log,
 		// of nobody: its ids differ from those of nodes, and of other submitters
 		Holder:  store.Holder{Node: "submitter-" + strings.ToLower(rand.Text())},
-		Flights: 2, Company: time.Millisecond,
+		Flights: 2, Company: 2 * time.Millisecond,
 	})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

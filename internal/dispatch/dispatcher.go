@@ -54,12 +54,12 @@ type Config struct {
 	// brings may pass it. Default 32 MiB.
 	AheadBytes int64
 	Gather     int // tasks or reports per transaction at most; default 4,096
-	// transactions of submissions under way at a time, and of reports; default 1, all that a store
-	// with one writer can use
+	// transactions of submissions under way at most, and of reports; default 1, all that a store
+	// with one writer can use. A second one begins only beside one that takes unusually long
 	Flights int
 	// Company is how long a transaction under load waits for more to go with it, if it would be
-	// smaller than the last. A lone call never waits. Default: not at all, as a store that gathers
-	// by itself wants it.
+	// smaller than the last. Who calls alone never waits. Default: not at all, as a store that
+	// gathers by itself wants it.
 	Company time.Duration
 	// tasks or reports that may wait for a transaction before more is refused; default 200,000
 	Room      int
@@ -123,6 +123,9 @@ func setDefault[T int | int64 | time.Duration](v *T, d T) {
 	}
 }
 
+// lateFlight is how long a transaction may take before another one does not wait for it.
+const lateFlight = 50 * time.Millisecond
+
 // errLeaseGone says that this node may not write at present: its lease has expired, or was ended.
 var errLeaseGone = errors.New("this node's lease is gone")
 
@@ -174,11 +177,13 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 	}
 	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	d.submits = gather[submitting]{
-		flights: conf.Flights, company: conf.Company, limit: conf.Gather, room: conf.Room,
-		fly: d.flySubmissions, size: (*submitting).size,
+		flights: conf.Flights, patience: lateFlight, company: conf.Company, limit: conf.Gather,
+		room: conf.Room,
+		fly:  d.flySubmissions, size: (*submitting).size,
 	}
 	d.settles = gather[settlement]{
-		flights: conf.Flights, company: conf.Company, limit: conf.Gather, room: conf.Room,
+		flights: conf.Flights, patience: lateFlight, company: conf.Company, limit: conf.Gather,
+		room: conf.Room,
 		wait: d.afterYou, fly: d.flySettlements, size: (*settlement).size,
 	}
 	if err := d.Refresh(ctx); err != nil {
