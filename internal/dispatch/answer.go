@@ -18,34 +18,38 @@ type handed struct {
 	spot
 	was     *item // nil = the task was plain
 	token   task.Token
-	context store.Value
 	guarded bool
 	doubted bool // the context came out of the store: see span.unchecked
-	task.Handout
 }
 
-// handout is a hand-out of an item as it stands.
-func (it *item) handout() handed {
+// handed is the present hand-out of an item.
+func (it *item) handed() handed {
 	return handed{
-		spot: spot{it.span, it.cell}, was: it, token: it.token, context: it.context,
-		guarded: it.span.guarded(), doubted: it.unchecked, Handout: task.Handout{
-			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Attempt: int(it.attempt) + 1,
-			Deadline: it.until, ContextBy: it.contextBy,
-		},
+		spot: spot{it.span, it.cell}, was: it, token: it.token, guarded: it.span.guarded(),
+		doubted: it.unchecked,
 	}
 }
 
-// handout is a hand-out as it stands.
-func (s spot) handout() handed {
+// handed is the present hand-out of a task.
+func (s spot) handed() handed {
 	if it := s.cell.item; it != nil {
-		return it.handout()
+		return it.handed()
 	}
-	return handed{
-		spot: s, token: s.token(), context: s.cell.context, doubted: s.span.doubts(s.cell.context),
-		Handout: task.Handout{
-			ID: s.id(), Queue: s.span.queue.conf.Name, Stage: s.cell.stage, Attempt: 1,
-			Deadline: s.cell.parcel.until,
-		},
+	return handed{spot: s, token: s.token(), doubted: s.span.doubts(s.cell.context)}
+}
+
+// handout is what the worker is to know of the present hand-out of a task; its token, and a large
+// context, are still to come.
+func (s spot) handout() task.Handout {
+	if it := s.cell.item; it != nil {
+		return task.Handout{
+			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Context: []byte(it.context),
+			Attempt: int(it.attempt) + 1, Deadline: it.until, ContextBy: it.contextBy,
+		}
+	}
+	return task.Handout{
+		ID: s.id(), Queue: s.span.queue.conf.Name, Stage: s.cell.stage,
+		Context: []byte(s.cell.context), Attempt: 1, Deadline: s.cell.parcel.until,
 	}
 }
 
@@ -68,19 +72,19 @@ func (h *handed) item() *item {
 	return h.was
 }
 
-// collect ends the waiting and returns the tasks; those of a caller that is gone are ready again,
-// as if never handed out.
-func (wt *waiter) collect(left bool, now time.Time) []handed {
+// collect ends the waiting and returns the tasks, and what their worker is to know of each; those of
+// a caller that is gone are ready again, as if never handed out.
+func (wt *waiter) collect(left bool, now time.Time) (list []handed, tasks []task.Handout) {
 	wt.leave()
-	list := make([]handed, len(wt.given))
+	list, tasks = make([]handed, len(wt.given)), make([]task.Handout, len(wt.given))
 	for i, s := range wt.given {
-		list[i] = s.handout()
+		list[i], tasks[i] = s.handed(), s.handout()
 	}
 	if left {
 		unhand(list, now)
-		return nil
+		return nil, nil
 	}
-	return list
+	return list, tasks
 }
 
 // unhand takes hand-outs back whose tokens nobody has seen.
@@ -102,56 +106,72 @@ func unhand(list []handed, now time.Time) {
 // answer completes hand-outs: those of guarded spans are written down first, large contexts are
 // fetched, as many as there is room for. What has none is ready again.
 func (d *Dispatcher) answer(
-	ctx context.Context, list []handed, room func(int64) bool,
+	ctx context.Context, list []handed, tasks []task.Handout, room func(int64) bool,
 ) task.HoldAnswer {
 	if len(list) == 0 {
 		return task.HoldAnswer{}
 	}
-	list = d.guard(list)
+	guarded := d.guard(list)
 	if room == nil {
 		room = func(int64) bool { return true }
 	}
-	given := list[:0]
+	given, complete := list[:0], tasks[:0]
 	var back []handed
-	tokens := make([]byte, 0, 24*len(list))
 	size := int64(0)
 	for i := range list {
-		h := list[i]
-		h.Context = []byte(h.context)
-		if _, large := h.context.Blob(); large {
-			most := d.queueConf(h.Queue).ContextLimit // how large it is only reading it tells
+		h, t := list[i], tasks[i]
+		if h.guarded && !guarded {
+			back = append(back, h)
+			continue
+		}
+		if v := store.Value(t.Context); isLarge(v) {
+			most := d.queueConf(t.Queue).ContextLimit // how large it is only reading it tells
 			if size > d.conf.AnswerMax || !room(most) {
 				back = append(back, h)
 				continue
 			}
-			text, err := d.store.Value(ctx, h.context)
+			text, err := d.store.Value(ctx, v)
 			room(int64(len(text)) - most)
 			if err != nil { // one unreadable context must not hold up the others
 				d.unreadable(&h, err)
 				continue
 			}
-			h.Context = text
+			t.Context = text
 		}
 		if h.doubted {
-			if problem := wire.CheckValue(h.Context); problem != "" {
+			if problem := wire.CheckValue(t.Context); problem != "" {
 				d.spoilt(&h, problem)
 				continue
 			}
 		}
-		size += int64(len(h.Context))
-		from := len(tokens)
-		tokens = h.token.Append(tokens)
-		h.Token = string(tokens[from:])
-		given = append(given, h)
+		size += int64(len(t.Context))
+		given, complete = append(given, h), append(complete, t)
 	}
 	if len(back) > 0 {
 		d.putBack(back)
 	}
-	tasks := make([]task.Handout, len(given))
-	for i := range given {
-		tasks[i] = given[i].Handout
+	writeTokens(given, complete)
+	return task.HoldAnswer{Tasks: complete, Written: func() { d.written(given) }}
+}
+
+// isLarge tells whether a value is in the blob store.
+func isLarge(v store.Value) bool {
+	_, large := v.Blob()
+	return large
+}
+
+// writeTokens gives each task the text of its token. Those of one answer share their memory.
+func writeTokens(list []handed, tasks []task.Handout) {
+	const usual = 48 // bytes
+	text, ends := make([]byte, 0, usual*len(list)), make([]int, len(list))
+	for i := range list {
+		text = list[i].token.Append(text)
+		ends[i] = len(text)
 	}
-	return task.HoldAnswer{Tasks: tasks, Written: func() { d.written(given) }}
+	rest, from := string(text), 0
+	for i, end := range ends {
+		tasks[i].Token, from = rest[from:end], end
+	}
 }
 
 // putBack is unhand with the lock.
@@ -172,7 +192,7 @@ func (d *Dispatcher) unreadable(h *handed, err error) {
 		h.end(task.KindRetry, fmt.Sprintf("read context: %v", err), time.Now())
 		return
 	}
-	d.log.Warn("read context", "task", h.ID.String(), "error", err)
+	d.log.Warn("read context", "task", h.id().String(), "error", err)
 	h.rest(time.Second)
 }
 
@@ -199,7 +219,7 @@ func (h *handed) end(kind task.Kind, why string, now time.Time) {
 // spoilt settles a hand-out as failed whose context can't stand in an answer: it would make the
 // whole answer one that no worker can read. All ways in are checked; the store may hold older ones.
 func (d *Dispatcher) spoilt(h *handed, problem string) {
-	d.log.Error("context can't be handed out", "task", h.ID.String(), "problem", problem)
+	d.log.Error("context can't be handed out", "task", h.id().String(), "problem", problem)
 	d.mu.Lock()
 	defer d.release()
 	h.end(task.KindFail, "the stored context can't be handed out: it "+problem,
@@ -207,13 +227,16 @@ func (d *Dispatcher) spoilt(h *handed, problem string) {
 }
 
 // guard writes hand-outs of guarded spans down before they are answered: if one of them kills this
-// process too, it is charged.
-func (d *Dispatcher) guard(list []handed) []handed {
+// process too, it is charged. It says no when they can't be.
+func (d *Dispatcher) guard(list []handed) bool {
+	if !slices.ContainsFunc(list, func(h handed) bool { return h.guarded }) {
+		return true
+	}
 	d.mu.Lock()
 	insert := guardedRows(list)
 	d.release()
 	if len(insert) == 0 {
-		return list
+		return true
 	}
 	got, err := d.store.Sync(d.ctx, store.SyncRequest{Holder: d.conf.Holder, Insert: insert})
 	if err == nil && got.LeaseGone {
@@ -222,16 +245,7 @@ func (d *Dispatcher) guard(list []handed) []handed {
 	if err != nil {
 		d.note(err)
 		d.log.Warn("write down guarded hand-outs", "error", err)
-		var open, shut []handed
-		for _, h := range list {
-			if h.guarded {
-				shut = append(shut, h)
-			} else {
-				open = append(open, h)
-			}
-		}
-		d.putBack(shut)
-		return open
+		return false
 	}
 	d.mu.Lock()
 	defer d.release()
@@ -240,7 +254,7 @@ func (d *Dispatcher) guard(list []handed) []handed {
 			list[i].item().row = true
 		}
 	}
-	return list
+	return true
 }
 
 // guardedRows are the rows of those hand-outs that are to be written down first.

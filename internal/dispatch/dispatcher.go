@@ -143,6 +143,7 @@ type Dispatcher struct {
 
 	submits gather[submitting]
 	settles gather[settlement]
+	reuse   reuse
 	usual   usual
 
 	// changing is of size 1, and full while somebody changes a queue here: memory hears of changes

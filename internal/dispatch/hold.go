@@ -49,9 +49,9 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 	}
 	d.await(ctx, wt, r.Wait)
 	d.mu.Lock()
-	list := wt.collect(ctx.Err() != nil, time.Now())
+	list, tasks := wt.collect(ctx.Err() != nil, time.Now())
 	d.release()
-	answer := d.answer(ctx, list, r.Room)
+	answer := d.answer(ctx, list, tasks, r.Room)
 	answer.PollInterval = poll
 	for i := range answer.Tasks {
 		answer.Tasks[i].Queue = own.Write(answer.Tasks[i].Queue)

@@ -392,9 +392,10 @@ func (s *teller) effects() {
 	}
 	for _, wt := range do.holds {
 		var names []string
-		for _, h := range wt.collect(false, s.now) {
-			names = append(names, s.name(h.ID))
-			s.tokens[h.ID] = h.token
+		list, _ := wt.collect(false, s.now)
+		for _, h := range list {
+			names = append(names, s.name(h.id()))
+			s.tokens[h.id()] = h.token
 			h.writing()
 		}
 		s.say("%s gets %s", wt.worker.name, cmp.Or(strings.Join(names, " "), "nothing"))

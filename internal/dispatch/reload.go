@@ -85,7 +85,7 @@ func (m *memory) reloadSoon(items ...*item) {
 		case settling, gone:
 			continue
 		case out:
-			given = append(given, it.handout())
+			given = append(given, it.handed())
 			continue
 		case ready:
 			it.span.idle--
@@ -109,7 +109,7 @@ func (d *Dispatcher) verify(list []handed) {
 	}
 	ids := make([]task.ID, len(list))
 	for i := range list {
-		ids[i] = list[i].ID
+		ids[i] = list[i].id()
 	}
 	stood, err := d.store.Stand(d.ctx, ids)
 	if err != nil {
@@ -124,7 +124,7 @@ func (d *Dispatcher) verify(list []handed) {
 // replaceTouched takes those hand-outs from their workers that no longer stand in the store.
 func (m *memory) replaceTouched(list []handed, stood []store.Stood, now time.Time) {
 	for i := range list {
-		h, key := &list[i], keyOf(list[i].ID, list[i].token)
+		h, key := &list[i], keyOf(list[i].id(), list[i].token)
 		if !h.current() || key.stands(&stood[i]) {
 			// it went on meanwhile, by itself, or was not touched after all
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -43,6 +44,56 @@ func newSettlement(size int) *settlement {
 	}
 }
 
+// reuse is memory of settlements that were recorded, to be used again: there are hundreds a second,
+// and each is large for a moment. What a write that failed may still look at never comes here.
+type reuse struct {
+	settlements sync.Pool // of *settlement
+	rows        sync.Pool // of *[]store.Report
+}
+
+// settlement is an empty one for so many reports.
+func (u *reuse) settlement(size int) *settlement {
+	s, _ := u.settlements.Get().(*settlement)
+	if s == nil || cap(s.rows) < size {
+		return newSettlement(size)
+	}
+	s.done = make(chan struct{})
+	return s
+}
+
+// done takes back a settlement that was recorded and answered.
+func (u *reuse) done(s *settlement) {
+	clear(s.rows)
+	clear(s.reports)
+	*s = settlement{rows: s.rows[:0], reports: s.reports[:0]}
+	u.settlements.Put(s)
+}
+
+// gather puts the rows of several settlements together.
+func (u *reuse) gather(load []*settlement) []store.Report {
+	n := 0
+	for _, s := range load {
+		n += len(s.rows)
+	}
+	var all []store.Report
+	if p, _ := u.rows.Get().(*[]store.Report); p != nil && cap(*p) >= n {
+		all = *p
+	} else {
+		all = make([]store.Report, 0, n)
+	}
+	for _, s := range load {
+		all = append(all, s.rows...)
+	}
+	return all
+}
+
+// gathered takes back rows that were recorded.
+func (u *reuse) gathered(rows []store.Report) {
+	clear(rows)
+	rows = rows[:0]
+	u.rows.Put(&rows)
+}
+
 // add makes room for one more report, within the size that was asked for.
 func (s *settlement) add() *reporting {
 	s.rows = append(s.rows, store.Report{})
@@ -79,7 +130,7 @@ func (d *Dispatcher) Report(
 	if err != nil {
 		return nil, err
 	}
-	s := newSettlement(len(ready))
+	s := d.reuse.settlement(len(ready))
 	index := make([]int, 0, len(ready))
 	d.mu.Lock()
 	if d.mem.closed {
@@ -116,6 +167,7 @@ func (d *Dispatcher) Report(
 	for i := range s.reports {
 		s.reports[i].answer(&answers[index[i]])
 	}
+	d.reuse.done(s)
 	return answers, nil
 }
 

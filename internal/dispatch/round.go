@@ -270,7 +270,7 @@ func (m *memory) beginSync(now time.Time) (req store.SyncRequest, inserted []han
 			}
 			if !it.row && it.token.SpanToken == it.span.Token && it.token.Span == it.span.ID {
 				req.Insert = append(req.Insert, it.running())
-				inserted = append(inserted, it.handout())
+				inserted = append(inserted, it.handed())
 			}
 			req.Watch = append(req.Watch, store.Watch{ID: it.id, Seq: it.seq})
 		}

@@ -88,7 +88,7 @@ func (d *Dispatcher) flySettlements(load []*settlement) {
 	set := store.Settlement{Reports: load[0].rows, Spent: d.mem.takeSpent(load)}
 	d.release()
 	if len(load) > 1 {
-		set.Reports = gathered(load)
+		set.Reports = d.reuse.gather(load)
 	}
 	var got store.Settled
 	err := d.again(func() (err error) {
@@ -103,21 +103,12 @@ func (d *Dispatcher) flySettlements(load []*settlement) {
 	again := d.mem.apply(load, got, time.Now())
 	d.release()
 	d.reload(again)
+	if len(load) > 1 {
+		d.reuse.gathered(set.Reports)
+	}
 	for _, s := range load {
 		close(s.done)
 	}
-}
-
-func gathered(load []*settlement) []store.Report {
-	n := 0
-	for _, s := range load {
-		n += len(s.rows)
-	}
-	all := make([]store.Report, 0, n)
-	for _, s := range load {
-		all = append(all, s.rows...)
-	}
-	return all
 }
 
 func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err error) {
