@@ -144,6 +144,10 @@ func (s *teller) do(words []string) {
 		s.round()
 	case "show":
 		s.show()
+	case "plain":
+		s.plain()
+	case "act":
+		s.act(args[0])
 	default:
 		s.t.Fatalf("no story has a %q", words[0])
 	}
@@ -437,6 +441,25 @@ func (s *teller) show() {
 	if len(list) == 0 {
 		s.say("nothing is held")
 	}
+}
+
+// plain says which tasks are no items.
+func (s *teller) plain() {
+	var names []string
+	for _, id := range s.ids {
+		if at := s.m.find(id); at.cell != nil && at.cell.item == nil {
+			names = append(names, s.name(id))
+		}
+	}
+	s.say("plain: %s", cmp.Or(strings.Join(names, " "), "none"))
+}
+
+// act has a task cancelled.
+func (s *teller) act(name string) {
+	what := store.Action{Kind: task.KindCancelled, By: "somebody"}
+	a := s.m.planActs(what, []task.ID{s.id(name)}, s.now)
+	got := []store.Acted{{ID: s.id(name), Queue: "q", Found: true, Changed: true}}
+	s.m.learn(what.Kind, got, a.before, a.at, s.now)
 }
 
 // Memory waits for nobody, asks no clock and starts nothing: only the dispatcher around it does.
