@@ -18,7 +18,7 @@
 //
 // # Memory and what is around it
 //
-// What the node knows and holds is one struct, memory: queues, spans and their items, workers. Its
+// What the node knows and holds is one struct, memory: queues, spans and their tasks, workers. Its
 // verbs, and those of what it is made of, are given what happened and when; they change what is
 // remembered and leave behind, as effects, what is to be done: holds to answer, questions to the
 // store, alarms to set. They wait for nobody, ask no clock and start nothing, which a test holds
@@ -28,6 +28,15 @@
 // must be asked of the store is asked between two such calls, so that memory may have gone on
 // meanwhile: what comes back is held against what is there by then.
 //
+// # Plain tasks
+//
+// Most tasks are handed out once and soon done. Such a plain task is a cell of its span and no more
+// (cell.go); a run of them that is ready is one entry of its queue's heap, what one hold gets of a
+// span is one parcel, and one alarm watches its deadline. A task that is tried again, has settings
+// of its own or is spoken of by itself becomes an item, and stays one. So there are two ways: the
+// quick one of plain tasks (admit, hand out, done) and the other, of items, which knows all cases.
+// Whoever asks memory for an item gets one, and need not know what the task was.
+//
 // # What holds
 //
 //   - Memory is a cache of facts: everything here can be lost at any moment and is read again from
@@ -35,7 +44,7 @@
 //   - Nothing is handed out before its span's holding is committed, nothing is answered before its
 //     commit.
 //   - A task in memory is in exactly one place: ready heap, asleep in the clock, out with one
-//     worker, or being settled.
+//     worker, or being settled. It is so as a plain task or as an item, never as both.
 //   - A worker's load is the number of its hand-outs that it has not reported, counted from them;
 //     it never passes the capacity that its beats state, nor, before the first one, what it asks
 //     for.

@@ -331,8 +331,7 @@ func (s *settlement) decideHeld(
 // ends tells whether a report is of the hand-out that a plain task is in, and nothing is to be said
 // of it but that the task is done.
 func (c *checked) ends(s spot) bool {
-	return c.Outcome.Kind == task.KindDone && c.context == nil && !c.Committed &&
-		c.token == s.token()
+	return c.Outcome.Kind == task.KindDone && c.context == nil && c.token == s.token()
 }
 
 // byOldSeal tells whether a worker may report a hand-out by a token that an earlier version sealed:
