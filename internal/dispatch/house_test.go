@@ -84,10 +84,19 @@ func (h *house) member(ctx context.Context) {
 
 func (h *house) close() {
 	h.t.Helper()
+	h.sound()
 	if err := h.d.Close(h.ctx); err != nil {
 		h.t.Error(err)
 	}
 	h.halt()
+}
+
+// sound wants what memory counts to be so.
+func (h *house) sound() {
+	h.t.Helper()
+	h.d.mu.Lock()
+	defer h.d.mu.Unlock()
+	sound(h.t, h.d.mem)
 }
 
 // bubble runs a story on a fresh node.

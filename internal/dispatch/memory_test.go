@@ -152,6 +152,7 @@ func (s *teller) do(words []string) {
 		s.t.Fatalf("no story has a %q", words[0])
 	}
 	s.effects()
+	sound(s.t, s.m)
 }
 
 func (s *teller) number(text string) int {

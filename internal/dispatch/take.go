@@ -211,12 +211,12 @@ func (m *memory) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now time
 func (m *memory) keep(sp *span) {
 	m.spans[sp.ID] = sp
 	delete(m.unmatched, sp.ID)
-	m.index.add(sp)
 	sp.idle = sp.left
-	if sp.left == 0 {
+	if sp.left == 0 { // all of it lives in other spans, and is found there
 		sp.forget()
 		return
 	}
+	m.index.add(sp)
 	for i := range sp.cells {
 		if sp.cells[i].place == ready {
 			sp.under++

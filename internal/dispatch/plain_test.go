@@ -1,0 +1,67 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// A task that is done may leave a context behind: it is stored with the outcome.
+func TestOutcomeOfAPlainTaskKeepsItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		ids := h.many(1)
+		h.report("w", h.one("w"), task.Outcome{Kind: task.KindDone, Context: []byte(`{"a":1}`)},
+			task.Recorded)
+		v, err := h.d.Task(h.ctx, ids[0], 0)
+		if err != nil || string(v.Context) != `{"a":1}` {
+			t.Errorf("the context is %s: %v", v.Context, err)
+		}
+	})
+}
+
+// What is done wakes nobody any more: a parcel's alarm goes with its last task, whether that stayed
+// plain or was named by a beat.
+func TestAlarmOfAParcelGoesWithItsLastTask(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		clock := h.d.conf.Clock
+		before := clock.Pending()
+		h.many(10)
+		list := h.hold("w", 10)
+		if got := clock.Pending(); len(list) != 10 || got != before+1 {
+			t.Fatalf("%d tasks went out, and %d alarms were set", len(list), got-before)
+		}
+		h.beat("w", "i", 10, list[8:]...)
+		for _, x := range list {
+			h.report("w", x, task.Finish(nil), task.Recorded)
+		}
+		time.Sleep(time.Second)
+		if got := clock.Pending(); got != before {
+			t.Errorf("%d alarms are left of tasks that are done", got-before)
+		}
+	})
+}
+
+// A context that an earlier version stored, and that is no JSON, spoils no answer: its task fails,
+// plain as it is.
+func TestStoredContextThatIsNoJSONIsNotHandedOut(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		sub, ids, err := h.d.Draft(h.ctx, []task.Submission{{Queue: "q"}, {Queue: "q"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub.Batches[0].Tasks[0].Context = store.Value("{no JSON")
+		if _, err := h.store.Submit(h.ctx, sub); err != nil {
+			t.Fatal(err)
+		}
+		h.d.Hear("q", nil)
+		if list := h.hold("w", 2); len(list) != 1 || list[0].ID != ids[1] {
+			t.Errorf("%v was handed out, want only %v", list, ids[1])
+		}
+		time.Sleep(time.Second)
+		if v, err := h.d.Task(h.ctx, ids[0], 0); err != nil || v.State != task.Dead {
+			t.Errorf("the other one is %s: %v", v.State, err)
+		}
+	})
+}

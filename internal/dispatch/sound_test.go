@@ -1,0 +1,86 @@
+package dispatch
+
+import (
+	"slices"
+	"testing"
+)
+
+// sound holds what memory counts against a count: it is called after every line of the stories, and
+// where houses are closed.
+func sound(t *testing.T, m *memory) {
+	t.Helper()
+	plain := map[*queue]int{} // tasks that are ready
+	for id, sp := range m.spans {
+		left, idle, under := 0, 0, 0
+		for s := range sp.live() {
+			left++
+			switch at := s.place(); at {
+			case out, settling:
+				under++
+			case ready:
+				idle++
+				under++
+			default:
+				idle++
+			}
+			if s.plain(ready) {
+				plain[sp.queue]++
+			}
+			if got := m.find(s.id()); got != s {
+				t.Errorf("%v of span %d is found in %+v", s.id(), id, got)
+			}
+			if it := s.cell.item; it != nil && (it.cell != s.cell || it.span != sp || it.id != s.id()) {
+				t.Errorf("%v has the item of %v", s.id(), it.id)
+			}
+		}
+		if sp.left != left || sp.idle != idle || sp.under != under || left == 0 {
+			t.Errorf("span %d counts %d left, %d idle, %d under way; it has %d, %d, %d", id, sp.left,
+				sp.idle, sp.under, left, idle, under)
+		}
+	}
+	for name, w := range m.workers {
+		hands := 0
+		for i, p := range w.parcels {
+			n := len(p.out())
+			if p.at != i || p.worker != w || p.left != n || n == 0 {
+				t.Errorf("a parcel of %s counts %d out, and has %d", name, p.left, n)
+			}
+		}
+		for s, p := range w.plainOut() {
+			if hands++; m.find(s.id()) != s || p != s.cell.parcel {
+				t.Errorf("%s has %v in hands, which is not here", name, s.id())
+			}
+		}
+		if hands != w.plain {
+			t.Errorf("%s counts %d plain tasks in hands, and has %d", name, w.plain, hands)
+		}
+		for i, it := range w.out {
+			if it.at != i || it.worker != w || it.place != out || it.cell.item != it {
+				t.Errorf("%s has %v in hands, which is %d", name, it.id, it.place)
+			}
+			if it.parcel != nil && !slices.Contains(w.parcels, it.parcel) {
+				t.Errorf("the parcel that watches %v is not its worker's", it.id)
+			}
+		}
+	}
+	for name, q := range m.queues {
+		runs, items, bytes := 0, 0, int64(0)
+		for i := range q.ready.entries {
+			e := &q.ready.entries[i]
+			if e.item != nil {
+				items++
+				continue
+			}
+			for k := e.from; k <= e.to; k++ {
+				if c := &e.span.cells[k]; c.place == ready {
+					runs++
+					bytes += int64(len(c.context))
+				}
+			}
+		}
+		if runs != plain[q] || q.ready.count != runs+items || q.ready.bytes < bytes {
+			t.Errorf("the heap of %s counts %d, has %d of %d plain tasks that are ready, and %d items",
+				name, q.ready.count, runs, plain[q], items)
+		}
+	}
+}
