@@ -72,8 +72,8 @@ func (h *handed) item() *item {
 	return h.was
 }
 
-// collect ends the waiting and returns the tasks, and what their worker is to know of each; those of
-// a caller that is gone are ready again, as if never handed out.
+// collect ends the waiting and returns the tasks, and what their worker is to know of each. Those
+// of a caller that is gone are ready again, as if never handed out.
 func (wt *waiter) collect(left bool, now time.Time) (list []handed, tasks []task.Handout) {
 	wt.leave()
 	list, tasks = make([]handed, len(wt.given)), make([]task.Handout, len(wt.given))
@@ -145,7 +145,8 @@ func (d *Dispatcher) answer(
 			}
 		}
 		size += int64(len(t.Context))
-		given, complete = append(given, h), append(complete, t)
+		given = append(given, h)
+		complete = append(complete, t)
 	}
 	if len(back) > 0 {
 		d.putBack(back)

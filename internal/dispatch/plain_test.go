@@ -65,3 +65,27 @@ func TestStoredContextThatIsNoJSONIsNotHandedOut(t *testing.T) {
 		}
 	})
 }
+
+// An outcome that a transaction recorded is what a view shows, also before the worker has reported.
+func TestViewShowsWhatATransactionRecorded(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.many(1)
+		x := h.one("w")
+		token, err := task.ParseToken(x.Token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := h.store.Settle(h.ctx, store.Settlement{Reports: []store.Report{{
+			ID: x.ID, Queue: "q", Token: token, Step: store.Step{
+				Kind: task.KindNext, Stage: "second", ContextSeq: -1, Worker: "w",
+				Due: time.Now().Add(time.Minute).UnixMicro(),
+			},
+		}}})
+		if err != nil || got.Verdicts[0] != task.Recorded {
+			t.Fatalf("%v: %v", got.Verdicts, err)
+		}
+		if v := h.view(x.ID); v.State != task.Waiting || v.Stage != "second" {
+			t.Errorf("the task is %s in stage %q", v.State, v.Stage)
+		}
+	})
+}

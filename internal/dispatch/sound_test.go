@@ -29,7 +29,8 @@ func sound(t *testing.T, m *memory) {
 			if got := m.find(s.id()); got != s {
 				t.Errorf("%v of span %d is found in %+v", s.id(), id, got)
 			}
-			if it := s.cell.item; it != nil && (it.cell != s.cell || it.span != sp || it.id != s.id()) {
+			it := s.cell.item
+			if it != nil && (it.cell != s.cell || it.span != sp || it.id != s.id()) {
 				t.Errorf("%v has the item of %v", s.id(), it.id)
 			}
 		}

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rotahq/rota/internal/history"
@@ -81,6 +82,10 @@ func (m *memory) complete(v *task.View) {
 	it := m.item(v.ID)
 	if it == nil || v.State.Final() || it.place != out && (it.place != settling || !it.given()) {
 		return
+	}
+	stands := func(s task.Step) bool { return s.Seq == it.seq }
+	if slices.ContainsFunc(v.Steps, stands) {
+		return // a transaction recorded the outcome, and nobody told this node yet
 	}
 	v.State = task.Running
 	v.Worker = it.worker.name
