@@ -1,9 +1,12 @@
 package dispatch
 
 import (
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -88,4 +91,77 @@ func TestViewShowsWhatATransactionRecorded(t *testing.T) {
 			t.Errorf("the task is %s in stage %q", v.State, v.Stage)
 		}
 	})
+}
+
+// What was handed out this moment is counted as running, though nothing of it is in the store.
+func TestPlainTasksRunFromTheMomentTheyAreHandedOut(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.many(3)
+		h.hold("w", 2)
+		h.counts(task.Counts{Ready: 1, Running: 2})
+	})
+}
+
+// Who is rid of its tasks has the most free capacity, and is first.
+func TestReportOfPlainTasksMovesTheirWorkerToTheFront(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.beat("a", "i", 2)
+		h.beat("b", "i", 2)
+		h.many(3)
+		has, other := h.hold("a", 2), h.hold("b", 1)
+		if len(has) != 2 || len(other) != 1 {
+			t.Fatalf("a got %d, b %d", len(has), len(other))
+		}
+		got := make(chan string, 2)
+		for _, name := range []string{"b", "a"} {
+			go func() {
+				if len(h.holdFor(name, 1, time.Minute)) > 0 {
+					got <- name
+				}
+			}()
+			synctest.Wait()
+		}
+		for _, x := range has {
+			h.report("a", x, task.Finish(nil), task.Recorded)
+		}
+		h.many(1)
+		if name := <-got; name != "a" {
+			t.Errorf("%s got the task, and a has more room", name)
+		}
+		h.many(1)
+		<-got
+	})
+}
+
+// A later start of a worker has none of what an earlier one was given, though that is one parcel.
+func TestParcelIsWithTheStartThatGotIt(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.beat("w", "first", 2)
+		h.many(2)
+		h.hold("w", 2)
+		h.d.mu.Lock()
+		defer h.d.mu.Unlock()
+		if w := h.d.mem.workers["w"]; !w.is("first") || w.is("second") || w.plain != 2 {
+			t.Errorf("with the first start: %v, with the second: %v", w.is("first"), w.is("second"))
+		}
+	})
+}
+
+// A span that is given back is where its first task is, plain or not.
+func TestSpanThatIsGivenBackHasTheRankOfItsPlainTasks(t *testing.T) {
+	c := newCrowd(0)
+	hs := &store.HeldSpan{Span: store.Span{
+		ID: 1, Token: 1, Batch: 1, Hi: 1, Queue: "q", Rank: 100, Due: 150,
+	}, Tasks: []store.Loaded{
+		{N: 0, ContextSeq: -1, HeadStart: 50},
+		{
+			N: 1, ContextSeq: -1, HeadStart: 50, Due: 900,
+			Standing: progress.Standing{Seq: 1, Attempt: 1},
+		},
+	}}
+	c.m.loadSpan(c.q, hs, 200, time.Time{})
+	req := c.m.allToGive()
+	if want := []store.Move{{Rank: 100, Due: 150}}; !slices.Equal(req.Orders, want) {
+		t.Errorf("it is given back at %+v, want %+v", req.Orders, want)
+	}
 }
