@@ -22,8 +22,11 @@ const (
 	asynqIdle = 2 * time.Millisecond
 )
 
-// redisAsynq is Asynq on Redis, which writes every change to its log and syncs that once a second.
-type redisAsynq struct{}
+// redisAsynq is Asynq on Redis, which writes every change to its log.
+type redisAsynq struct {
+	// when Redis syncs its log: "everysec", or "always", before it answers, as rota does
+	fsync string
+}
 
 // redisServer is the program that Asynq stands on.
 func redisServer() (string, error) {
@@ -34,7 +37,7 @@ func redisServer() (string, error) {
 	return path, nil
 }
 
-func (redisAsynq) title(ctx context.Context) (string, error) {
+func (a redisAsynq) title(ctx context.Context) (string, error) {
 	redis, err := redisServer()
 	if err != nil {
 		return "", err
@@ -45,11 +48,14 @@ func (redisAsynq) title(ctx context.Context) (string, error) {
 	}
 	_, version, _ := strings.Cut(line, "v=")
 	version, _, _ = strings.Cut(version, " ")
-	return fmt.Sprintf("Asynq %s on Redis %s", moduleVersion("github.com/hibiken/asynq"), version),
-		nil
+	title := fmt.Sprintf("Asynq %s on Redis %s", moduleVersion("github.com/hibiken/asynq"), version)
+	if a.fsync == "always" {
+		title += " with appendfsync always"
+	}
+	return title, nil
 }
 
-func (redisAsynq) server(_ context.Context, g ground) ([]string, func(string) string, error) {
+func (a redisAsynq) server(_ context.Context, g ground) ([]string, func(string) string, error) {
 	redis, err := redisServer()
 	if err != nil {
 		return nil, nil, err
@@ -61,7 +67,7 @@ func (redisAsynq) server(_ context.Context, g ground) ([]string, func(string) st
 	command := []string{
 		redis, "--bind", "127.0.0.1", "--port", port, "--dir", g.folder, "--daemonize", "no",
 		"--save", "",
-		"--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0",
+		"--appendonly", "yes", "--appendfsync", a.fsync, "--auto-aof-rewrite-percentage", "0",
 	}
 	return command, func(line string) string {
 		if strings.Contains(line, "Ready to accept connections") {
@@ -87,18 +93,19 @@ func (redisAsynq) connect(address string, l load) (submitter, error) {
 		return nil, fmt.Errorf("submit %d tasks at a time: Asynq takes one", l.batch)
 	}
 	opt := asynq.RedisClientOpt{Addr: address, PoolSize: l.callers}
-	return &enqueuer{asynq.NewClient(opt), asynq.NewInspector(opt)}, nil
+	return &enqueuer{client: asynq.NewClient(opt), inspector: asynq.NewInspector(opt)}, nil
 }
 
 // enqueuer submits to Asynq: one client, which has a connection for each caller.
 type enqueuer struct {
 	client    *asynq.Client
 	inspector *asynq.Inspector
+	turn      turn
 }
 
 func (e *enqueuer) submit(ctx context.Context, _ int) error {
-	_, err := e.client.EnqueueContext(ctx, asynq.NewTask(queue, payload), asynq.Queue(queue),
-		asynq.MaxRetry(0))
+	t := asynq.NewTask(queue, payloads[e.turn.take(1)])
+	_, err := e.client.EnqueueContext(ctx, t, asynq.Queue(queue), asynq.MaxRetry(0))
 	return err
 }
 

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 // how to get them.
 func needPeers(t *testing.T) {
 	t.Helper()
-	for _, p := range []peer{redisAsynq{}, postgresRiver{}} {
+	for _, p := range []peer{redisAsynq{fsync: "always"}, postgresRiver{}} {
 		if _, err := p.title(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ type sulky struct {
 
 func (s sulky) server(ctx context.Context, g ground) ([]string, func(string) string, error) {
 	if s.command == nil {
-		return s.redisAsynq.server(ctx, g)
+		return redisAsynq{fsync: "everysec"}.server(ctx, g)
 	}
 	return s.command, func(line string) string { return line }, nil
 }

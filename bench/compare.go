@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -53,17 +54,31 @@ type row struct {
 func rows() []row {
 	return []row{
 		{"batch", "rota with 100 tasks per submission, Asynq with its enqueue", "asynq", false,
-			load{callers: 8, batch: 100}, load{callers: 32, batch: 1}},
+			load{callers: 16, batch: 100}, load{callers: 32, batch: 1}},
+		{"batch-always", "the same, and Redis syncs before it answers, as rota does",
+			"asynq-always", false, load{callers: 16, batch: 100}, load{callers: 32, batch: 1}},
 		{"lone", "lone submissions by 64 callers on both sides, as if each were a program", "asynq",
 			false, load{callers: 64, batch: 1}, load{callers: 64, batch: 1}},
+		{"lone-always", "the same, and Redis syncs before it answers, as rota does",
+			"asynq-always", false, load{callers: 64, batch: 1}, load{callers: 64, batch: 1}},
 		{"shared", "lone submissions by 64 callers of one program, which share a client", "asynq",
 			false, load{64, 1, 1}, load{64, 1, 1}},
 		{"postgres", "100 tasks per submission on both sides, rota over HTTP, River in process",
-			"river", true, load{callers: 8, batch: 100}, load{callers: 16, batch: 100}},
+			"river", true, load{callers: 16, batch: 100}, load{callers: 16, batch: 100}},
 		{"postgres-lone",
 			"lone submissions by 64 callers on both sides, rota over HTTP, River in process",
 			"river", true, load{callers: 64, batch: 1}, load{callers: 64, batch: 1}},
 	}
+}
+
+// rowNames are all of them, in a sentence.
+func rowNames() string {
+	var names []string
+	for _, r := range rows() {
+		names = append(names, r.name)
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // rows are those to run.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"compress/zlib"
 	"context"
 	"encoding/json"
 	"errors"
@@ -103,8 +105,31 @@ func TestWorkerLinesAreHeardWhole(t *testing.T) {
 	}
 }
 
-func TestPayloadIs100BytesOfJSON(t *testing.T) {
-	if len(payload) != 100 || !json.Valid(payload) {
-		t.Errorf("%d bytes: %s", len(payload), payload)
+func TestPayloadsAre100BytesOfJSONThatDoNotCompress(t *testing.T) {
+	var packed bytes.Buffer
+	w := zlib.NewWriter(&packed)
+	for i, p := range payloads {
+		if len(p) != 100 || !json.Valid(p) {
+			t.Fatalf("%d bytes: %s", len(p), p)
+		}
+		if i > 0 && bytes.Equal(p, payloads[i-1]) {
+			t.Fatalf("payload %d is that before it", i)
+		}
+		w.Write(p)
+	}
+	w.Close()
+	// 64 of the 100 bytes are random, 6 bits each
+	if least := len(payloads) * 48; packed.Len() < least {
+		t.Errorf("all of them fit in %d bytes, want at least %d", packed.Len(), least)
+	}
+}
+
+func TestPayloadsGoRound(t *testing.T) {
+	var next turn
+	n := len(texts)
+	for _, x := range []struct{ n, want int }{{100, 0}, {1, 100}, {n - 102, 101}, {5, n - 1}, {1, 4}} {
+		if got := next.take(x.n); got != x.want {
+			t.Errorf("%d begin at %d, want %d", x.n, got, x.want)
+		}
 	}
 }

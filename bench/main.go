@@ -54,7 +54,7 @@ func command(args []string, out, progress io.Writer) error {
 	flags.DurationVar(&c.seconds, "seconds", 10*time.Second, "how long each run submits, as `10s`")
 	flags.IntVar(&c.pairs, "pairs", 5, "runs of each row on both sides; the median counts")
 	flags.StringVar(&c.only, "only", "",
-		"the `row` to run: batch, lone, shared, postgres or postgres-lone (default all)")
+		"the `row` to run: "+rowNames()+" (default all)")
 	flags.StringVar(&c.rota, "rota", "", "rota's `binary` (default: built from the folder above)")
 	flags.StringVar(&c.dir, "dir", "",
 		"`folder` on the disk to measure (default the system's for temporary files)")

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
-	"strings"
+	"math/rand/v2"
+	"sync/atomic"
 )
 
 const (
@@ -11,11 +13,39 @@ const (
 	lanes = 64 // handlers at a time, on both sides
 )
 
-// payload is the context of every task: a JSON document of 100 bytes, which are mostly text.
-var (
-	payload = []byte(`{"benchmark":"life cycle","text":"` + text + `"}`)
-	text    = strings.Repeat("0", 64)
-)
+// texts vary from task to task and don't compress, so that no side has it easier than with work of
+// its users. They are the same on all sides and in all runs.
+var texts = makeTexts(4096)
+
+func makeTexts(n int) []string {
+	luck := rand.NewChaCha8([32]byte{})
+	list := make([]string, n)
+	for i := range list {
+		raw := make([]byte, 48)
+		luck.Read(raw)
+		list[i] = base64.RawURLEncoding.EncodeToString(raw)
+	}
+	return list
+}
+
+// payloads are the contexts of tasks: JSON documents of 100 bytes, which are mostly text.
+var payloads = makePayloads()
+
+func makePayloads() [][]byte {
+	list := make([][]byte, len(texts))
+	for i, text := range texts {
+		list[i] = []byte(`{"benchmark":"life cycle","text":"` + text + `"}`)
+	}
+	return list
+}
+
+// turn gives out numbers of payloads, by many callers at a time.
+type turn struct{ taken atomic.Uint64 }
+
+// take is the first of the next n, which go round.
+func (t *turn) take(n int) int {
+	return int((t.taken.Add(uint64(n)) - uint64(n)) % uint64(len(texts)))
+}
 
 // ground is what a run stands on. All of it is empty when the run begins, and goes after it.
 type ground struct {
@@ -57,7 +87,9 @@ func peerNamed(name, binary string) (peer, error) {
 	case "rota":
 		return rota{binary}, nil
 	case "asynq":
-		return redisAsynq{}, nil
+		return redisAsynq{fsync: "everysec"}, nil
+	case "asynq-always":
+		return redisAsynq{fsync: "always"}, nil
 	case "river":
 		return postgresRiver{}, nil
 	}

@@ -141,9 +141,9 @@ func TestFamilyTimeCountsChildrenThatEnded(t *testing.T) {
 }
 
 func TestRiverCarriesTheSamePayload(t *testing.T) {
-	got, err := json.Marshal(riverPayload)
-	if err != nil || string(got) != string(payload) {
-		t.Errorf("%s, %v, want %s", got, err, payload)
+	got, err := json.Marshal(riverPayload(7))
+	if err != nil || string(got) != string(payloads[7]) {
+		t.Errorf("%s, %v, want %s", got, err, payloads[7])
 	}
 }
 

@@ -64,7 +64,7 @@ func riverLog() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
-// riverJob is what a job carries; as JSON it is payload.
+// riverJob is what a job carries; as JSON it is one of payloads.
 type riverJob struct {
 	Benchmark string `json:"benchmark"`
 	Text      string `json:"text"`
@@ -72,7 +72,9 @@ type riverJob struct {
 
 func (riverJob) Kind() string { return queue }
 
-var riverPayload = riverJob{Benchmark: "life cycle", Text: text}
+func riverPayload(i int) riverJob {
+	return riverJob{Benchmark: "life cycle", Text: texts[i%len(texts)]}
+}
 
 // openRiver makes a client with connections of its own.
 func openRiver(
@@ -101,11 +103,11 @@ func (postgresRiver) connect(address string, l load) (submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &insertions{client: client, pool: pool, jobs: make([]river.InsertManyParams, l.batch)}
-	for n := range i.jobs {
-		i.jobs[n] = river.InsertManyParams{
-			Args: riverPayload, InsertOpts: &river.InsertOpts{Queue: queue},
-		}
+	i := &insertions{client: client, pool: pool, batch: l.batch}
+	for n := range len(texts) + l.batch {
+		i.jobs = append(i.jobs, river.InsertManyParams{
+			Args: riverPayload(n), InsertOpts: &river.InsertOpts{Queue: queue},
+		})
 	}
 	return i, nil
 }
@@ -114,14 +116,17 @@ func (postgresRiver) connect(address string, l load) (submitter, error) {
 type insertions struct {
 	client *river.Client[pgx.Tx]
 	pool   *pgxpool.Pool
-	jobs   []river.InsertManyParams // of each submission
+	batch  int                      // jobs of a submission
+	jobs   []river.InsertManyParams // with all payloads, and the first ones again
+	turn   turn
 }
 
 func (i *insertions) submit(ctx context.Context, _ int) (err error) {
-	if len(i.jobs) == 1 {
-		_, err = i.client.Insert(ctx, i.jobs[0].Args, i.jobs[0].InsertOpts)
+	from := i.turn.take(i.batch)
+	if jobs := i.jobs[from : from+i.batch]; i.batch == 1 {
+		_, err = i.client.Insert(ctx, jobs[0].Args, jobs[0].InsertOpts)
 	} else {
-		_, err = i.client.InsertManyFast(ctx, i.jobs)
+		_, err = i.client.InsertManyFast(ctx, jobs)
 	}
 	return err
 }

@@ -42,9 +42,11 @@ func (r rota) server(_ context.Context, g ground) ([]string, func(string) string
 }
 
 func (rota) connect(address string, l load) (submitter, error) {
-	s := &submissions{tasks: make([]task.Submission, l.batch)}
-	for i := range s.tasks {
-		s.tasks[i] = task.Submission{Queue: queue, Context: payload}
+	s := &submissions{batch: l.batch}
+	for i := range len(payloads) + l.batch {
+		s.tasks = append(s.tasks, task.Submission{
+			Queue: queue, Context: payloads[i%len(payloads)],
+		})
 	}
 	for range cmp.Or(l.clients, l.callers) {
 		c, err := client.New(client.Config{Servers: []string{address}})
@@ -59,11 +61,14 @@ func (rota) connect(address string, l load) (submitter, error) {
 // submissions hands tasks to rota. Callers that share a client have their submissions gathered.
 type submissions struct {
 	clients []*client.Client
-	tasks   []task.Submission // of each submission
+	batch   int               // tasks of a submission
+	tasks   []task.Submission // with all payloads, and the first ones again
+	turn    turn
 }
 
 func (s *submissions) submit(ctx context.Context, caller int) error {
-	_, err := s.clients[caller%len(s.clients)].Submit(ctx, s.tasks...)
+	from := s.turn.take(s.batch)
+	_, err := s.clients[caller%len(s.clients)].Submit(ctx, s.tasks[from:from+s.batch]...)
 	return err
 }
 

@@ -2,10 +2,11 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,14 +19,18 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// context100 is a JSON document of 100 bytes.
-var context100 = json.RawMessage(fmt.Sprintf(`{"benchmark":"life cycle","text":"%063d"}`, 0))
-
-// hundred is a submission of 100 tasks.
+// hundred is a submission of 100 tasks. Their contexts are JSON documents of 100 bytes, which differ
+// and don't compress, as little as those of users would.
 func hundred() []task.Submission {
+	luck := rand.NewChaCha8([32]byte{})
 	tasks := make([]task.Submission, 100)
 	for i := range tasks {
-		tasks[i] = task.Submission{Queue: Queue, Context: context100}
+		raw := make([]byte, 48)
+		luck.Read(raw)
+		text := base64.RawURLEncoding.EncodeToString(raw)
+		tasks[i] = task.Submission{
+			Queue: Queue, Context: []byte(`{"benchmark":"life cycle","text":"` + text + `"}`),
+		}
 	}
 	return tasks
 }
