@@ -127,7 +127,9 @@ func TestPayloadsAre100BytesOfJSONThatDoNotCompress(t *testing.T) {
 func TestPayloadsGoRound(t *testing.T) {
 	var next turn
 	n := len(texts)
-	for _, x := range []struct{ n, want int }{{100, 0}, {1, 100}, {n - 102, 101}, {5, n - 1}, {1, 4}} {
+	for _, x := range []struct{ n, want int }{
+		{100, 0}, {1, 100}, {n - 102, 101}, {5, n - 1}, {1, 4},
+	} {
 		if got := next.take(x.n); got != x.want {
 			t.Errorf("%d begin at %d, want %d", x.n, got, x.want)
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// hundred is a submission of 100 tasks. Their contexts are JSON documents of 100 bytes, which differ
-// and don't compress, as little as those of users would.
+// hundred is a submission of 100 tasks. Their contexts are JSON documents of 100 bytes, which
+// differ and don't compress, as little as those of users would.
 func hundred() []task.Submission {
 	luck := rand.NewChaCha8([32]byte{})
 	tasks := make([]task.Submission, 100)
