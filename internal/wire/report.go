@@ -126,7 +126,12 @@ func (r *Report) check() {
 		r.Invalid = fmt.Sprintf("id: %.40q is not a task id", r.IDText)
 		return
 	}
-	if _, err = task.ParseToken(r.Token); err != nil {
+	r.CheckRest()
+}
+
+// CheckRest sets Invalid to the first thing that is wrong with what stands behind the id.
+func (r *Report) CheckRest() {
+	if _, err := task.ParseToken(r.Token); err != nil {
 		r.Invalid = fmt.Sprintf("token: %.60q is not a hand-out token", r.Token)
 		return
 	}
