@@ -30,6 +30,8 @@ require (
 	zombiezen.com/go/sqlite v1.4.2
 )
 
+require github.com/coder/websocket v1.8.15 // indirect
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
