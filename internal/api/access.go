@@ -36,6 +36,7 @@ const (
 	toKnock   right = iota // no token at all
 	toRead                 // see everything
 	toPrepare              // see what a worker must know
+	toStream               // open a stream, on which each call needs its own right
 	toSubmit               // submit, cancel one task
 	toWork                 // act as a worker
 	toOperate              // change what is there
@@ -51,6 +52,7 @@ var rights = map[string]right{
 	"GET /metrics":        toRead, "GET /openapi.json": toRead,
 
 	"GET /v1/access": toPrepare,
+	"GET /v1/stream": toStream,
 
 	"GET /v1/overview":        toRead,
 	"GET /v1/overview/stream": toRead,
@@ -157,7 +159,7 @@ func (r role) may(need right) bool {
 	case roleViewer:
 		return need <= toPrepare
 	case roleWorker:
-		return need == toKnock || need == toPrepare || need == toWork
+		return need == toKnock || need == toPrepare || need == toStream || need == toWork
 	}
 	return need == toKnock
 }
@@ -289,10 +291,16 @@ func (a *API) admit(r *http.Request, need right) (principal, error) {
 	case !known:
 		return who, refuse(http.StatusUnauthorized,
 			"this call needs the header Authorization: Bearer TOKEN, with a token that is known here")
-	case !who.Role.may(need):
-		return who, refuse(http.StatusForbidden, "%s %q may not make this call", who.Role, who.Name)
 	}
-	return who, nil
+	return who, who.may(need)
+}
+
+// may refuses what the principal's role may not do.
+func (p principal) may(need right) error {
+	if p.Role.may(need) {
+		return nil
+	}
+	return refuse(http.StatusForbidden, "%s %q may not make this call", p.Role, p.Name)
 }
 
 // neighbour refuses what a web page elsewhere makes a browser on this machine send: without tokens,

@@ -29,22 +29,22 @@ const (
 
 // keep takes n more bytes for an answer, unless less than spare would be left, and waits for them
 // so long at most. What alone is larger than all there is takes all there is.
-func (a *API) keep(ctx context.Context, w *answer, n, spare int64, within time.Duration) bool {
-	if w.kept == 0 {
+func (a *API) keep(ctx context.Context, c *call, n, spare int64, within time.Duration) bool {
+	if c.kept == 0 {
 		n = min(n, a.large.limit-spare)
 	}
 	got := a.large.await(ctx, n, spare, within)
 	if got {
-		w.kept += n
+		c.kept += n
 	}
 	return got
 }
 
 // shrink gives n of the bytes back that an answer took.
-func (a *API) shrink(w *answer, n int64) {
-	n = min(n, w.kept)
+func (a *API) shrink(c *call, n int64) {
+	n = min(n, c.kept)
 	a.large.give(n)
-	w.kept -= n
+	c.kept -= n
 }
 
 // view reads a task for an answer. How large it is only reading it tells: so few are read at a
@@ -58,11 +58,11 @@ func (a *API) view(ctx context.Context, w *answer, id task.ID) (task.View, error
 		v, err := a.conf.Engine.Task(ctx, id, 0)
 		a.loads.give(1)
 		size := min(weight(&v), a.large.limit-spare)
-		if err != nil || size <= max(w.kept, smallAnswer) || a.keep(ctx, w, size-w.kept, spare, 0) {
+		if err != nil || size <= max(w.kept, smallAnswer) || a.keep(ctx, &w.call, size-w.kept, spare, 0) {
 			return v, missing(err, id)
 		}
 		v = task.View{} // nothing is held on to while this one waits
-		if !a.keep(ctx, w, size-w.kept, spare, patience) {
+		if !a.keep(ctx, &w.call, size-w.kept, spare, patience) {
 			return v, busy("too many large answers are under way")
 		}
 	}

@@ -226,6 +226,7 @@ type API struct {
 	large      budget  // bytes of large answers
 	loads      budget  // tasks that are being read, before anybody knows how large they are
 	follows    follows // streams of server-sent events
+	streams    streams // of frames
 	audits     budget  // of schedules: each may go over millions of due times
 	gate       gate    // of submissions
 	sealer     *seal.Sealer
@@ -264,6 +265,7 @@ func New(conf Config) (*API, error) {
 	})
 	a.bodies.limit, a.large.limit, a.loads.limit = conf.MaxBodies, conf.MaxAnswers, maxLoads
 	a.follows.limit, a.follows.limitEach = maxFollows, maxFollowsEach
+	a.streams.limit, a.streams.limitEach = maxStreams, maxStreamsEach
 	a.audits.limit = maxAudits
 	a.gate.rate = firstRate
 	a.makers = newQueueGate(conf.Engine.Queues)
@@ -280,6 +282,7 @@ func New(conf Config) (*API, error) {
 	a.registerOverview()
 	a.registerTasks()
 	a.registerHot()
+	a.registerStream()
 	a.registerLogs()
 	a.registerQueues()
 	a.registerExplanations()
@@ -308,10 +311,11 @@ func (a *API) told(e store.Event) {
 	a.conf.Tell(e)
 }
 
-// Close ends streams, as the shutdown of Server does, and tells what was summed up of changes, when
+// Close ends streams, as the shutdown of Server does, waits for their calls, and tells what was summed up of changes, when
 // no call is under way any more.
 func (a *API) Close() {
 	a.close()
+	a.streams.under.Wait()
 	a.auditor.flush(time.Now())
 }
 
@@ -381,7 +385,7 @@ type router struct{ *API }
 func (r router) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
 	r.plain(pattern, func(w *answer, q *http.Request) error {
 		if n := pageWeight(q.URL); n > smallAnswer &&
-			!r.keep(q.Context(), w, n, r.large.limit/4, patience) {
+			!r.keep(q.Context(), &w.call, n, r.large.limit/4, patience) {
 			return busy("too many large answers are under way")
 		}
 		handler(w, q)
@@ -413,8 +417,10 @@ func (a *API) plain(pattern string, handler func(*answer, *http.Request) error) 
 	}
 	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		canonicalNames(r)
-		a.serve(&answer{ResponseWriter: w, within: a.conf.AnswerWithin, from: addressOf(r)}, r,
-			rule{need, about}, count, handler)
+		a.serve(&answer{
+			ResponseWriter: w, within: a.conf.AnswerWithin,
+			call: call{from: addressOf(r), remote: r.RemoteAddr},
+		}, r, rule{need, about}, count, handler)
 	})
 }
 
@@ -422,18 +428,14 @@ func (a *API) plain(pattern string, handler func(*answer, *http.Request) error) 
 // how long the caller may take to read.
 type answer struct {
 	http.ResponseWriter
-	who    principal
-	from   string // the caller's address
+	call
 	within time.Duration
-	status int   // 0 = nothing was answered yet
-	broken bool  // the caller is gone or too slow
-	body   int64 // taken of the budget for bodies
+	status int  // 0 = nothing was answered yet
+	broken bool // the caller is gone or too slow
 
 	outcome string            // of a problem
 	notes   map[string]string // what is told of the change, besides
 	quiet   bool              // nothing is
-
-	kept int64 // taken of the budget for answers
 }
 
 func (w *answer) WriteHeader(status int) {
@@ -480,11 +482,10 @@ func (a *API) serve(
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	defer func() {
 		count.done(w.status, time.Since(start))
-		a.refused(w, r)
+		a.refused(&w.call, w.status, r.Pattern)
 		a.auditCall(w, r, changes[r.Pattern])
 	}()
-	defer a.letGo(w)
-	defer func() { a.shrink(w, w.kept) }()
+	defer a.giveBack(&w.call)
 	defer func() {
 		if p := recover(); p != nil {
 			a.recovered(w, r, p)
@@ -522,15 +523,22 @@ func needsStore(path string) bool {
 // recovered ends a call that panicked: with 500, or, when its answer was begun, by cutting the
 // connection.
 func (a *API) recovered(w *answer, r *http.Request, p any) {
-	refused := doubt(http.StatusInternalServerError, "this is a fault of the server")
+	refused := doubt(http.StatusInternalServerError, ownFault)
 	if !w.broken && p != http.ErrAbortHandler { // huma panics when it can't write
-		a.logged(refused, "call panicked", "call", r.Method+" "+r.URL.Path, "panic", p, "stack",
-			string(debug.Stack()))
+		a.panicked(refused, r.Method+" "+r.URL.Path, p)
 	}
 	if w.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
 	a.fail(w, r, refused)
+}
+
+// ownFault is what the caller of a call that panicked learns.
+const ownFault = "this is a fault of the server"
+
+// panicked logs a call that panicked, and gives the refusal its name there.
+func (a *API) panicked(refused *problem, call string, p any) {
+	a.logged(refused, "call panicked", "call", call, "panic", p, "stack", string(debug.Stack()))
 }
 
 // checkQuery refuses what would otherwise be skipped in silence: broken escapes, and one name

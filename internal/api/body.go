@@ -58,9 +58,3 @@ func unreadable(err error) *problem {
 	}
 	return refuse(http.StatusBadRequest, "the body ended before its time")
 }
-
-// letGo gives the budget of a body back that nothing points into any more.
-func (a *API) letGo(w *answer) {
-	a.bodies.give(w.body)
-	w.body = 0
-}

@@ -70,7 +70,7 @@ func (a *API) history(
 	}
 	const each = 400 // bytes of a period, about
 	if n := each * (q.To - q.From) / q.Step.Microseconds(); n > smallAnswer &&
-		!a.keep(ctx, in.w, n, a.large.limit/4, patience) {
+		!a.keep(ctx, &in.w.call, n, a.large.limit/4, patience) {
 		return nil, busy("too many large answers are under way")
 	}
 	periods, err := a.conf.History.History(ctx, q)

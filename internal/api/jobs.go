@@ -160,7 +160,7 @@ func (a *API) jobs(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !a.keep(r.Context(), w, 2*fullPage, a.large.limit/4, patience) {
+	if !a.keep(r.Context(), &w.call, 2*fullPage, a.large.limit/4, patience) {
 		return busy("too many large answers are under way")
 	}
 	read := func(after string, n int) ([]task.Job, error) {

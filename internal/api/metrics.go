@@ -94,6 +94,9 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 			Name: "rota_http_answer_bytes", Help: "Memory that large answers under way take.",
 		}, func() float64 { return float64(a.large.taken.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rota_streams", Help: "Streams of frames that are open.",
+		}, func() float64 { return float64(a.streams.open()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_submit_weight",
 			Help: "Submitted and not yet stored: tasks, and one for each KiB of their contexts.",
 		}, func() float64 { return float64(a.gate.look().under) }),

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rotahq/rota/internal/frame"
 )
 
 func TestDocumentIsTheOneThatWasReviewed(t *testing.T) {
@@ -132,6 +134,9 @@ func TestEveryExampleWorks(t *testing.T) {
 			}
 			response, text := ask(t, a,
 				strings.ToUpper(method)+" "+target+strings.Replace(query, "&", "?", 1), body)
+			if target == frame.Path && response.StatusCode == http.StatusUpgradeRequired {
+				continue // it is no WebSocket
+			}
 			if response.StatusCode >= 300 && response.StatusCode != http.StatusConflict {
 				t.Errorf("%s %s %s: %d %s", method, target, body, response.StatusCode, text)
 			}

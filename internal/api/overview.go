@@ -267,7 +267,7 @@ func (a *API) getOverview(w *answer, r *http.Request) error {
 		return err
 	}
 	if n := told.Size(); n > smallAnswer &&
-		!a.keep(r.Context(), w, n, a.large.limit/4, patience) {
+		!a.keep(r.Context(), &w.call, n, a.large.limit/4, patience) {
 		return busy("too many large answers are under way")
 	}
 	a.write(w, http.StatusOK, told.Aged(time.Since(at)).Append)

@@ -180,7 +180,7 @@ func (a *API) plan(w *answer, r *http.Request) error {
 		return wrong("body", "the answer would have %d MiB, and %d MiB is the limit: suppose less",
 			size>>20, most>>20)
 	}
-	if size > smallAnswer && !a.keep(r.Context(), w, size, a.large.limit/4, patience) {
+	if size > smallAnswer && !a.keep(r.Context(), &w.call, size, a.large.limit/4, patience) {
 		return busy("too many large answers are under way")
 	}
 	a.writeValue(w, http.StatusOK, planOut{

@@ -51,14 +51,14 @@ var refusalReasons = map[int]string{
 }
 
 // refused counts and logs a call that was refused.
-func (a *API) refused(w *answer, r *http.Request) {
-	reason := refusalReasons[w.status]
+func (a *API) refused(c *call, status int, pattern string) {
+	reason := refusalReasons[status]
 	if reason == "" {
 		return
 	}
 	a.metrics.refused.WithLabelValues(reason).Inc()
-	a.refusalLog.note(w.status, w.from, time.Now(), "reason", reason, "from", w.from, "by",
-		w.who.Name, "role", string(w.who.Role), "call", r.Pattern)
+	a.refusalLog.note(status, c.from, time.Now(), "reason", reason, "from", c.from, "by",
+		c.who.Name, "role", string(c.who.Role), "call", pattern)
 }
 
 func (f *refusals) note(status int, from string, now time.Time, what ...any) {

@@ -225,7 +225,7 @@ func (a *API) schedules(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !a.keep(r.Context(), w, 2*fullPage, a.large.limit/4, patience) {
+	if !a.keep(r.Context(), &w.call, 2*fullPage, a.large.limit/4, patience) {
 		return busy("too many large answers are under way")
 	}
 	read := func(after string, n int) ([]store.ScheduleView, error) {

@@ -139,7 +139,7 @@ func (a *API) backfill(w *answer, r *http.Request) error {
 		return err
 	}
 	const item = 300 // about so many bytes is one in the answer
-	if !a.keep(r.Context(), w, item*limits.MaxBackfill, a.large.limit/4, patience) {
+	if !a.keep(r.Context(), &w.call, item*limits.MaxBackfill, a.large.limit/4, patience) {
 		return busy("too many large answers are under way")
 	}
 	asked := store.BackfillRequest{

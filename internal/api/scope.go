@@ -148,8 +148,9 @@ const (
 var reaches = map[string]reach{
 	"/": ofNothing, "GET /{$}": ofNothing, "GET /docs": ofNothing, "GET /page/{file}": ofNothing,
 	"GET /console/{file}": ofNothing, "GET /v1/access": ofNothing,
-	"GET /healthz": ofNothing,
-	"GET /readyz":  ofNothing, "GET /metrics": ofAll, "GET /openapi.json": ofNothing,
+	"GET /v1/stream": ofNothing, // the calls on it are about what they are over HTTP
+	"GET /healthz":   ofNothing,
+	"GET /readyz":    ofNothing, "GET /metrics": ofAll, "GET /openapi.json": ofNothing,
 
 	"GET /v1/overview":        ofChosen,
 	"GET /v1/overview/stream": ofChosen,
@@ -399,8 +400,9 @@ const notYours = "the hand-out is not yours"
 // any token with a scope only what is of its queues. Wrong seals are counted; beyond what their
 // address may get wrong they are answered here, without a look into the store.
 func (a *API) screen(
-	r *http.Request, who principal, worker string, given []wire.Report, answers []wire.Answer,
+	ctx context.Context, c *call, worker string, given []wire.Report, answers []wire.Answer,
 ) error {
+	who := c.who
 	if who.Role != roleWorker && who.scope == nil {
 		return nil
 	}
@@ -420,7 +422,7 @@ func (a *API) screen(
 		switch {
 		case worth == seal.Forged:
 			forged++
-			if !a.seals.mayErr(r.RemoteAddr) {
+			if !a.seals.mayErr(c.remote) {
 				answers[i].Status, answers[i].Detail = task.Stale, notYours
 				continue
 			}
@@ -436,12 +438,12 @@ func (a *API) screen(
 	}
 	if forged > 0 {
 		a.seals.note(a.conf.Log, "a worker reported by tokens that were never given out",
-			r.RemoteAddr, "caller", who.Name, "worker", worker, "reports", forged)
+			c.remote, "caller", who.Name, "worker", worker, "reports", forged)
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	queues, err := a.conf.Engine.QueuesOf(r.Context(), ids)
+	queues, err := a.conf.Engine.QueuesOf(ctx, ids)
 	if err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ var everywhere = []string{
 var harmless = []string{
 	"GET /readyz", "GET /healthz", "GET /openapi.json", "GET /v1/nodes",
 	"POST /v1/schedules/preview", "GET /v1/calendars", "GET /v1/calendars/{calendar}",
-	"GET /v1/access",
+	"GET /v1/access", "GET /v1/stream",
 }
 
 // mayBeAbout says what a call may be about, by its path.

@@ -188,7 +188,7 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 	for i := range views {
 		long += int64(len(views[i].Error))
 	}
-	if long > smallAnswer && !a.keep(ctx, in.w, long, a.large.limit/4, patience) {
+	if long > smallAnswer && !a.keep(ctx, &in.w.call, long, a.large.limit/4, patience) {
 		return nil, busy("too many large answers are under way")
 	}
 	views = visible(in.who, views, func(v *task.View) bool { return in.who.scope.queue(v.Queue) })
