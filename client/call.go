@@ -14,6 +14,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rotahq/rota/internal/frame"
+	"github.com/rotahq/rota/internal/stream"
 )
 
 // maxAnswer is the longest answer that is read; a server that sends more is broken.
@@ -24,15 +27,23 @@ type request struct {
 	method, path string
 	query        url.Values
 	body         []byte
+	hot          *hot          // in place of body: a stream may carry the call
 	lines        bool          // the body is JSON, one value a line
 	wait         time.Duration // what the server may wait before it answers
 	safe         bool          // may be made twice
 }
 
+// hot is a call that a stream may carry.
+type hot struct {
+	kind  frame.Kind
+	frame stream.Body   // of a frame
+	json  func() []byte // the body over HTTP
+}
+
 // answer is what came back with a 2xx.
 type answer struct {
 	body   []byte
-	header http.Header
+	header http.Header // nil = it came on a stream, and body is that of a frame
 }
 
 // do makes the call until it is answered, refused, too often tried, or ctx ends.
@@ -172,6 +183,14 @@ func (c *Client) tryOne(ctx context.Context, r request) (server string, a answer
 func (c *Client) try(ctx context.Context, server string, r request) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout+r.wait)
 	defer cancel()
+	if r.hot != nil {
+		if l := c.lines.to(server); l != nil {
+			if a, err := l.call(ctx, r.hot.kind, r.hot.frame); err != errNoLine {
+				return a, err
+			}
+		}
+		r.body = r.hot.json()
+	}
 	response, err := c.open(ctx, server, r)
 	if err != nil {
 		return answer{}, err

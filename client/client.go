@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -30,6 +31,10 @@ type Config struct {
 	Timeout   time.Duration // of one try, on top of what the call itself waits for; default 30s
 	// submissions in flight at a time; what comes meanwhile is gathered; default 1
 	Flights int
+	// make each call over HTTP; default: submissions, and the calls of workers, go over one
+	// WebSocket to the server, once it stands and as long as the server takes it
+	NoStream bool
+	Log      *slog.Logger // told once when a server takes no stream; default slog.Default()
 
 	Attempts int // tries of one call, the first included; 1 = never repeat; default 5
 	// of all calls, how many may be repeats once RetryFloor is used up; 0 to 1, default 0.1
@@ -53,6 +58,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Attempts == 0 {
 		c.Attempts = 5
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
 	}
 	if c.RetryShare == 0 {
 		c.RetryShare = 0.1
@@ -113,6 +121,7 @@ type Client struct {
 	servers servers
 	header  http.Header // of every request
 	budget  budget
+	lines   lines
 	silence time.Duration // longestSilence, but in tests
 
 	submissions *gather[task.Submission, task.Receipt]
@@ -142,6 +151,7 @@ func New(c Config) (*Client, error) {
 	if cl.http == nil {
 		cl.http = &http.Client{Transport: transport()}
 	}
+	cl.lines.init(cl)
 	cl.budget = budget{share: c.RetryShare, floor: c.RetryFloor}
 	cl.submissions = &gather[task.Submission, task.Receipt]{
 		flights: c.Flights, running: &cl.flights, limit: task.MaxSubmissions,
@@ -154,7 +164,9 @@ func New(c Config) (*Client, error) {
 // methods after it. A client's never fails: the error is a node's, which closes its store.
 func (c *Client) Close() error {
 	c.servers.stop()
+	c.lines.stop()
 	c.flights.Wait()
+	c.lines.close()
 	if c.config.HTTP == nil {
 		c.http.CloseIdleConnections()
 	}

@@ -50,7 +50,8 @@ type directConn struct {
 // RoundTrip makes one exchange. As http.RoundTripper asks, it does not repeat anything, and closes
 // the request's body.
 func (t *direct) RoundTrip(q *http.Request) (*http.Response, error) {
-	if q.URL.Scheme != "http" || q.ContentLength < 0 || q.ContentLength > directBody {
+	if q.URL.Scheme != "http" || q.ContentLength < 0 || q.ContentLength > directBody ||
+		q.Header.Get("Upgrade") != "" {
 		return t.rest.RoundTrip(q)
 	}
 	if q.Body != nil {

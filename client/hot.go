@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/rotahq/rota/internal/frame"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -34,16 +35,27 @@ func allKeyed(tasks []task.Submission) bool {
 func (c *Client) submit(
 	ctx context.Context, tasks []task.Submission, safe bool,
 ) ([]task.Receipt, error) {
-	size := 32
-	for i := range tasks {
-		size += submissionSize(&tasks[i])
-	}
-	body := wire.AppendSubmissions(make([]byte, 0, size), tasks)
-	a, err := c.do(ctx, request{method: http.MethodPost, path: "/v1/tasks", body: body, safe: safe})
+	a, err := c.do(ctx, request{method: http.MethodPost, path: "/v1/tasks", safe: safe, hot: &hot{
+		kind: frame.Submit,
+		frame: func(b []byte, long int) ([]byte, []wire.Cut) {
+			return frame.CutSubmissions(b, tasks, long)
+		},
+		json: func() []byte {
+			size := 32
+			for i := range tasks {
+				size += submissionSize(&tasks[i])
+			}
+			return wire.AppendSubmissions(make([]byte, 0, size), tasks)
+		},
+	}})
 	if err != nil {
 		return nil, err
 	}
-	receipts, err := wire.ParseReceipts(a.body)
+	read := wire.ParseReceipts
+	if a.header == nil {
+		read = frame.ParseReceipts
+	}
+	receipts, err := read(a.body)
 	if err != nil {
 		return nil, fmt.Errorf("read receipts: %w", err)
 	}
@@ -58,27 +70,41 @@ const clockSlack = 2 * time.Second
 // error. Deadlines are given by the server's clock; when ours differs by more than two seconds,
 // they are moved to ours.
 func (c *Client) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
-	body := wire.AppendHold(make([]byte, 0, 256), r)
 	a, err := c.do(ctx, request{
-		method: http.MethodPost, path: "/v1/tasks/hold", body: body, wait: r.Wait, safe: true,
+		method: http.MethodPost, path: "/v1/tasks/hold", wait: r.Wait, safe: true, hot: &hot{
+			kind: frame.Hold,
+			frame: func(b []byte, _ int) ([]byte, []wire.Cut) {
+				return frame.AppendHold(b, r), nil
+			},
+			json: func() []byte { return wire.AppendHold(make([]byte, 0, 256), r) },
+		},
 	})
 	if err != nil {
 		return task.HoldAnswer{}, fmt.Errorf("hold tasks for %q: %w", r.Worker, err)
 	}
-	held, err := wire.ParseHandouts(a.body)
+	held, err := readHandouts(a)
 	if err != nil {
 		return task.HoldAnswer{}, fmt.Errorf("read tasks for %q: %w", r.Worker, err)
 	}
-	if server, err := http.ParseTime(a.header.Get("Date")); err == nil && len(held.Tasks) > 0 {
-		if ahead := time.Since(server); ahead.Abs() > clockSlack {
-			for i := range held.Tasks {
-				if d := &held.Tasks[i].Deadline; !d.IsZero() {
-					*d = d.Add(ahead)
-				}
+	if ahead := time.Since(held.Now); !held.Now.IsZero() && ahead.Abs() > clockSlack {
+		for i := range held.Tasks {
+			if d := &held.Tasks[i].Deadline; !d.IsZero() {
+				*d = d.Add(ahead)
 			}
 		}
 	}
-	return held, nil
+	return held.HoldAnswer, nil
+}
+
+// readHandouts reads the answer to a hold, with the server's time where it is known.
+func readHandouts(a answer) (held frame.Handouts, err error) {
+	if a.header == nil {
+		return frame.ParseHandouts(a.body)
+	}
+	if held.HoldAnswer, err = wire.ParseHandouts(a.body); err == nil {
+		held.Now, _ = http.ParseTime(a.header.Get("Date")) // zero where it is none
+	}
+	return held, err
 }
 
 // reportSize is about what a report weighs on the wire.
@@ -166,20 +192,45 @@ func (c *Client) reportsOf(worker string) *gather[task.Report, task.Answer] {
 func (c *Client) report(
 	ctx context.Context, worker string, reports []task.Report,
 ) ([]task.Answer, error) {
-	size := 64 + len(worker)
-	for i := range reports {
-		size += reportSize(&reports[i])
-	}
-	body := wire.AppendReports(make([]byte, 0, size), worker, reports)
 	a, err := c.do(ctx, request{
-		method: http.MethodPost, path: "/v1/tasks/report", body: body, safe: true,
+		method: http.MethodPost, path: "/v1/tasks/report", safe: true, hot: &hot{
+			kind: frame.Report,
+			frame: func(b []byte, long int) ([]byte, []wire.Cut) {
+				return frame.CutReports(b, worker, reports, long)
+			},
+			json: func() []byte {
+				size := 64 + len(worker)
+				for i := range reports {
+					size += reportSize(&reports[i])
+				}
+				return wire.AppendReports(make([]byte, 0, size), worker, reports)
+			},
+		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	answers, err := wire.ParseAnswers(a.body)
+	answers, err := readAnswers(a, reports)
 	if err != nil {
 		return nil, fmt.Errorf("read answers: %w", err)
+	}
+	return answers, nil
+}
+
+// readAnswers reads the answer to reports. On a stream they have no ids.
+func readAnswers(a answer, reports []task.Report) ([]task.Answer, error) {
+	if a.header != nil {
+		return wire.ParseAnswers(a.body)
+	}
+	answers, err := frame.ParseAnswers(a.body)
+	if err == nil && len(answers) != len(reports) {
+		err = fmt.Errorf("%d answers to %d reports", len(answers), len(reports))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range answers {
+		answers[i].ID = reports[i].ID
 	}
 	return answers, nil
 }
@@ -193,7 +244,15 @@ func (c *Client) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error)
 	}
 	a, err := c.do(ctx, request{
 		method: http.MethodPost, path: workerPath(b.Worker) + "/beat", query: query,
-		body: wire.AppendBeat(make([]byte, 0, 256+64*len(b.Tasks)), b), wait: b.Wait, safe: true,
+		wait: b.Wait, safe: true, hot: &hot{
+			kind: frame.Beat,
+			frame: func(to []byte, _ int) ([]byte, []wire.Cut) {
+				return frame.AppendBeat(to, b), nil
+			},
+			json: func() []byte {
+				return wire.AppendBeat(make([]byte, 0, 256+64*len(b.Tasks)), b)
+			},
+		},
 	})
 	if err != nil {
 		return task.BeatAnswer{}, fmt.Errorf("beat of %q: %w", b.Worker, err)

@@ -81,7 +81,8 @@ type Config struct {
 	Ready   int           // tasks of the benchmark ready
 	Pollers int           // workers of the benchmarks idle and beats
 
-	Schedules int // of the benchmark schedules
+	Schedules int  // of the benchmark schedules
+	NoStream  bool // each call is made over HTTP
 
 	Version string       // of this program
 	Output  *term.Output // for the report

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"time"
 
 	"github.com/rotahq/rota/client"
@@ -46,6 +45,8 @@ and dropped after it: http, library, lone, and latency between two nodes.`,
 	s.IntVar(&conf.Pollers, "pollers", 2_000, "workers of the benchmark idle")
 	s.IntVar(&conf.Schedules, "schedules", 10_000,
 		"schedules of the benchmark schedules; it starts a node with ten times as many")
+	s.BoolVar(&conf.NoStream, "no-stream", false,
+		"make each call over HTTP, not on one WebSocket to the server")
 	cmd.AddCommand(a.benchWorker())
 	return cmd
 }
@@ -53,13 +54,19 @@ and dropped after it: http, library, lone, and latency between two nodes.`,
 // benchWorker is the worker process of `rota bench`.
 func (a toolCommands) benchWorker() *cobra.Command {
 	conf := bench.WorkerConfig{Out: a.Out}
-	cmd := a.remote(&cobra.Command{
+	noStream := false
+	cmd := &cobra.Command{
 		Use: "worker", Short: "The worker process of the benchmarks", Hidden: true, Args: takes(),
-	},
-		func(ctx context.Context, c *client.Client, _ []string) error {
-			conf.Client = c
-			return bench.Work(ctx, conf)
-		})
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if conf.Client, err = a.connect(client.Config{NoStream: noStream}); err != nil {
+				return err
+			}
+			defer conf.Client.Close()
+			return bench.Work(cmd.Context(), conf)
+		},
+	}
+	cmd.Flags().AddFlagSet(a.shared)
+	cmd.Flags().BoolVar(&noStream, "no-stream", false, "make each call over HTTP")
 	cmd.Flags().StringVar(&conf.Queue, "queue", bench.Queue, "`queue` to take tasks from")
 	cmd.Flags().IntVar(&conf.Capacity, "capacity", bench.Lanes, "handlers at a time")
 	cmd.Flags().BoolVar(&conf.Waits, "waits", false, "print how long each task waited")

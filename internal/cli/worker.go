@@ -32,6 +32,7 @@ type workerFlags struct {
 	stopGrace time.Duration
 	level     slog.Level
 	shell     bool
+	noStream  bool
 }
 
 func (a workerCommands) worker() *cobra.Command {
@@ -99,12 +100,13 @@ worker, not even when that is killed.`,
 			if err := f.check(cmd.ArgsLenAtDash(), args); err != nil {
 				return err
 			}
-			c, err := a.client()
+			log := a.logger(f.level)
+			c, err := a.connect(client.Config{NoStream: f.noStream, Log: log})
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			return a.runWorker(cmd.Context(), c, f, args)
+			return a.runWorker(cmd.Context(), c, log, f, args)
 		},
 	}
 	s := cmd.Flags()
@@ -124,6 +126,8 @@ worker, not even when that is killed.`,
 	s.DurationVar(&f.grace, "grace", 10*time.Second, "from SIGTERM to SIGKILL")
 	s.DurationVar(&f.stopGrace, "stop-grace", 30*time.Second,
 		"how long tasks' commands may go on after Ctrl-C")
+	s.BoolVar(&f.noStream, "no-stream", false,
+		"make each call over HTTP, not on one WebSocket to the server")
 	s.TextVar(&f.level, "log-level", slog.LevelInfo,
 		"`level` from which on to log: debug, info, warn or error")
 	cmd.AddCommand(a.workerList(), a.workerShow(), a.workerDrain(), a.workerUndrain(),
@@ -167,13 +171,12 @@ func (f *workerFlags) check(dash int, args []string) error {
 }
 
 func (a workerCommands) runWorker(
-	ctx context.Context, c *client.Client, f workerFlags, argv []string,
+	ctx context.Context, c *client.Client, log *slog.Logger, f workerFlags, argv []string,
 ) error {
 	labels, err := parseLabels(f.labels)
 	if err != nil {
 		return err
 	}
-	log := a.logger(f.level)
 	w, err := worker.New(worker.Config{
 		// no command is so quick that it must wait here to be started
 		Queue: c, Name: f.name, Capacity: f.capacity, Ahead: -1,

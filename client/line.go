@@ -1,0 +1,290 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/rotahq/rota/internal/frame"
+	"github.com/rotahq/rota/internal/stream"
+)
+
+const (
+	lineLook  = time.Second      // how often a line is looked at
+	lineIdle  = 50 * time.Second // without a call, until it is closed; the server's limit is 60 s
+	lineQuiet = 15 * time.Second // nothing was heard for so long: the server is asked for a sign
+	lineSign  = 10 * time.Second // which must come so soon
+	lineWrite = 10 * time.Second // until the server must have taken a piece
+	// overtime is how long a call goes on sending when its time is over; then the stream is cut.
+	overtime = 100 * time.Millisecond
+)
+
+// line is a stream that stands. Many calls are under way on it; each of them waits for its own
+// answer, which one goroutine reads. Another one watches over the line, and ends it.
+type line struct {
+	conn  *stream.Conn
+	over  func(error) // told when it has ended, before calls under way are
+	group sync.WaitGroup
+	quit  chan struct{} // closed when it has ended
+
+	mu    sync.Mutex
+	calls map[uint32]*waiting
+	last  uint32 // id
+	used  time.Time
+	err   error // why it ended; nil = it has not
+}
+
+// waiting is a call that waits for its answer.
+type waiting struct {
+	came chan struct{} // of size 1: the answer is there, or err
+	kind frame.Kind
+	body []byte
+	err  error
+}
+
+var (
+	errNoLine = errors.New("the stream has no room, or has ended: nothing was sent")
+	errUnused = errors.New("the stream is not used any more")
+)
+
+func newLine(conn *stream.Conn, over func(error)) *line {
+	l := &line{
+		conn: conn, over: over, quit: make(chan struct{}), calls: map[uint32]*waiting{},
+		used: time.Now(),
+	}
+	l.group.Go(l.read)
+	l.group.Go(l.watch)
+	return l
+}
+
+// call makes one call. errNoLine: nothing was sent, and it goes another way.
+func (l *line) call(ctx context.Context, kind frame.Kind, body stream.Body) (answer, error) {
+	if ctx.Err() != nil {
+		return answer{}, &cutError{context.Cause(ctx)}
+	}
+	w := &waiting{came: make(chan struct{}, 1)}
+	id, ok := l.begin(w, frame.MaxCalls-1) // one is left for a ping
+	if !ok {
+		return answer{}, errNoLine
+	}
+	sent, err := l.send(ctx, id, kind, body)
+	if err != nil {
+		l.forget(id)
+		switch {
+		case ctx.Err() != nil && !sent:
+			return answer{}, &cutError{context.Cause(ctx)}
+		case ctx.Err() != nil:
+			return answer{}, context.Cause(ctx)
+		case !sent:
+			return answer{}, errNoLine
+		}
+		return answer{}, err
+	}
+	select {
+	case <-w.came:
+		return w.answer()
+	case <-ctx.Done():
+	}
+	if l.forget(id) && (kind == frame.Hold || kind == frame.Beat) {
+		l.leave(id)
+	}
+	return answer{}, context.Cause(ctx)
+}
+
+// begin gives a call an id, unless there are as many already.
+func (l *line) begin(w *waiting, most int) (id uint32, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil || len(l.calls) >= most {
+		return 0, false
+	}
+	for l.last++; l.calls[l.last] != nil; l.last++ {
+	}
+	l.calls[l.last] = w
+	l.used = time.Now()
+	return l.last, true
+}
+
+// forget lets an answer go; false says that it has come.
+func (l *line) forget(id uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.calls[id]
+	delete(l.calls, id)
+	return w != nil
+}
+
+// send sends a request, for not much longer than its caller has time: who does not read it is cut.
+func (l *line) send(
+	ctx context.Context, id uint32, kind frame.Kind, body stream.Body,
+) (sent bool, err error) {
+	late := context.AfterFunc(ctx, func() {
+		time.AfterFunc(overtime, func() {
+			if l.conn.Stuck(time.Now(), time.Hour, overtime) != nil {
+				l.fail(context.Cause(ctx))
+			}
+		})
+	})
+	defer late()
+	return l.conn.Send(ctx, id, kind, body)
+}
+
+// leave tells the server that nobody waits for an answer. It is no call's time that this takes.
+func (l *line) leave(id uint32) {
+	l.group.Go(func() { _, _ = l.conn.Send(context.Background(), id, frame.Leave, stream.None) })
+}
+
+// answer is what came.
+func (w *waiting) answer() (answer, error) {
+	switch {
+	case w.err != nil:
+		return answer{}, w.err
+	case w.kind == frame.Answer:
+		return answer{body: w.body}, nil
+	}
+	r, err := frame.ParseRefused(w.body)
+	if err != nil {
+		return answer{}, fmt.Errorf("read refusal: %w", err)
+	}
+	header := http.Header{"Content-Type": {"application/problem+json"}}
+	if r.RetryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(r.RetryAfter/time.Second)))
+	}
+	return answer{}, newError(r.Status, header, r.Problem)
+}
+
+// read reads answers until the line ends.
+func (l *line) read() {
+	for {
+		h, err := l.conn.Next()
+		if err == nil {
+			err = l.piece(h)
+		}
+		if err != nil {
+			l.fail(fmt.Errorf("read from the stream: %w", err))
+			return
+		}
+	}
+}
+
+// piece reads a piece of an answer. What nobody waits for is read away.
+func (l *line) piece(h frame.Header) error {
+	l.mu.Lock()
+	w := l.calls[h.ID]
+	if w != nil && !h.More {
+		delete(l.calls, h.ID)
+	}
+	l.mu.Unlock()
+	if w == nil {
+		return l.conn.Skip(h.Size)
+	}
+	if len(w.body)+h.Size > maxAnswer || h.Kind != frame.Answer && h.Kind != frame.Refusal {
+		err := fmt.Errorf("an answer of kind %d with more than %d bytes", h.Kind, len(w.body))
+		if l.forget(h.ID) || !h.More {
+			w.err = err
+			w.came <- struct{}{}
+		}
+		return err
+	}
+	if from, size := len(w.body), len(w.body)+h.Size; size > cap(w.body) {
+		room := size
+		if h.More {
+			room = max(size, 4*cap(w.body))
+		}
+		w.body = append(make([]byte, 0, room), w.body[:from]...)
+	}
+	w.kind = h.Kind
+	from := len(w.body)
+	w.body = w.body[:from+h.Size]
+	err := l.conn.Read(w.body[from:])
+	if !h.More { // else it is still among the calls
+		if err != nil {
+			w.err = fmt.Errorf("read from the stream: %w", err)
+		}
+		w.came <- struct{}{}
+	}
+	return err
+}
+
+// fail ends the line for a reason: calls under way fail with it. The watch closes the connection.
+func (l *line) fail(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return
+	}
+	l.err = why
+	close(l.quit)
+}
+
+// watch asks for signs of life, closes a line that nobody uses, and ends one that failed.
+func (l *line) watch() {
+	look := time.NewTicker(lineLook)
+	defer look.Stop()
+	var asked time.Time // for a sign
+	for open := true; open; {
+		select {
+		case <-l.quit:
+			open = false
+		case now := <-look.C:
+			asked = l.look(now, asked)
+		}
+	}
+	l.mu.Lock()
+	why := l.err
+	l.mu.Unlock()
+	l.over(why)
+	if why == errUnused {
+		l.conn.Close(websocket.StatusNormalClosure, "")
+	}
+	l.conn.Cut()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, w := range l.calls {
+		delete(l.calls, id)
+		w.err = why
+		w.came <- struct{}{}
+	}
+}
+
+// look looks at the line; asked is since when a sign is waited for.
+func (l *line) look(now, asked time.Time) time.Time {
+	l.mu.Lock()
+	under, used := len(l.calls), l.used
+	l.mu.Unlock()
+	quiet := now.Sub(l.conn.Heard())
+	switch {
+	case l.conn.Stuck(now, time.Hour, lineWrite) != nil:
+		l.fail(errSilent)
+	case under == 0 && now.Sub(used) > lineIdle:
+		l.fail(errUnused)
+	case quiet < lineQuiet:
+		return time.Time{}
+	case asked.IsZero() && under > 0:
+		l.group.Go(l.ping)
+		return now
+	case !asked.IsZero() && now.Sub(asked) > lineSign:
+		l.fail(errSilent)
+	}
+	return asked
+}
+
+// ping asks for a sign; whatever is read is one.
+func (l *line) ping() {
+	w := &waiting{came: make(chan struct{}, 1)}
+	if id, ok := l.begin(w, frame.MaxCalls); ok {
+		_, _ = l.conn.Send(context.Background(), id, frame.Ping, stream.None)
+	}
+}
+
+// end ends the line and waits until all of it has.
+func (l *line) end(why error) {
+	l.fail(why)
+	l.group.Wait()
+}
