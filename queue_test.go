@@ -1,10 +1,14 @@
 package rota
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,15 +81,109 @@ func TestDispatcherIsAQueue(t *testing.T) {
 }
 
 func TestClientIsAQueue(t *testing.T) {
-	queuetest.Run(t, func(t *testing.T) queuetest.House {
-		n := start(t, Config{Listen: "127.0.0.1:0"})
-		c, err := client.New(client.Config{Servers: []string{"http://" + n.Addr()}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return remote{c, n}
+	eachDoor(t, func(t *testing.T, way func(*testing.T, *Node) *client.Client) {
+		queuetest.Run(t, func(t *testing.T) queuetest.House {
+			n := start(t, Config{Listen: "127.0.0.1:0"})
+			return remote{way(t, n), n}
+		})
 	})
+}
+
+// eachDoor runs a test with clients that make each call over HTTP, and with clients that make them on
+// a stream.
+func eachDoor(t *testing.T, test func(*testing.T, func(*testing.T, *Node) *client.Client)) {
+	t.Run("HTTP", func(t *testing.T) {
+		test(t, func(t *testing.T, n *Node) *client.Client {
+			return clientOf(t, client.Config{Servers: []string{"http://" + n.Addr()}, NoStream: true})
+		})
+	})
+	t.Run("Stream", func(t *testing.T) {
+		test(t, func(t *testing.T, n *Node) *client.Client {
+			watched := &watchedCalls{}
+			c := clientOf(t, client.Config{
+				Servers: []string{"http://" + n.Addr()}, HTTP: &http.Client{Transport: watched},
+			})
+			onStream(t, n, c)
+			before := watched.hot.Load()
+			for now := before - 1; now != before; { // it stands here a moment after it does there
+				before = watched.hot.Load()
+				if err := idleHold(t, c); err != nil {
+					t.Fatal(err)
+				}
+				now = watched.hot.Load()
+			}
+			t.Cleanup(func() {
+				if got := watched.hot.Load() - before; got != 0 {
+					t.Errorf("%d calls went past the stream", got)
+				}
+			})
+			return c
+		})
+	})
+}
+
+func clientOf(t *testing.T, conf client.Config) *client.Client {
+	t.Helper()
+	c, err := client.New(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// onStream waits until the stream of a client to a node stands.
+func onStream(t *testing.T, n *Node, c *client.Client) {
+	t.Helper()
+	if err := idleHold(t, c); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return metric(t, n, "rota_streams") == 1 })
+}
+
+func idleHold(t *testing.T, c *client.Client) error {
+	_, err := c.Hold(t.Context(), task.HoldRequest{
+		Worker: "opener", Queues: []string{"none"}, Wait: time.Millisecond,
+	})
+	return err
+}
+
+// watchedCalls counts the calls over HTTP that a stream would carry.
+type watchedCalls struct {
+	http.Transport
+	hot atomic.Int64
+}
+
+func (w *watchedCalls) RoundTrip(q *http.Request) (*http.Response, error) {
+	switch path := q.URL.Path; {
+	case path == "/v1/tasks", path == "/v1/tasks/hold", path == "/v1/tasks/report",
+		strings.HasSuffix(path, "/beat"):
+		if q.Method == http.MethodPost {
+			w.hot.Add(1)
+		}
+	}
+	return w.Transport.RoundTrip(q)
+}
+
+// metric is a value that the page of a node's metrics shows.
+func metric(t *testing.T, n *Node, name string) float64 {
+	t.Helper()
+	response, err := http.Get("http://" + n.Addr() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page := bufio.NewScanner(response.Body)
+	for page.Scan() {
+		if value, ok := strings.CutPrefix(page.Text(), name+" "); ok {
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+	}
+	return 0
 }
 
 // jobHouse is a node that gives jobs to whoever beats: inside it, or from elsewhere.
@@ -115,14 +213,11 @@ func TestNodeGivesJobsInside(t *testing.T) {
 }
 
 func TestNodeGivesJobsToClients(t *testing.T) {
-	queuetest.RunJobs(t, func(t *testing.T) queuetest.JobHouse {
-		n := start(t, Config{Listen: "127.0.0.1:0", Beat: 50 * time.Millisecond})
-		c, err := client.New(client.Config{Servers: []string{"http://" + n.Addr()}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return jobHouse{c.Beat, n}
+	eachDoor(t, func(t *testing.T, way func(*testing.T, *Node) *client.Client) {
+		queuetest.RunJobs(t, func(t *testing.T) queuetest.JobHouse {
+			n := start(t, Config{Listen: "127.0.0.1:0", Beat: 50 * time.Millisecond})
+			return jobHouse{way(t, n).Beat, n}
+		})
 	})
 }
 
