@@ -114,7 +114,7 @@ type streamed struct {
 	known atomic.Pointer[known]
 	busy  atomic.Int32 // calls under way
 
-	reading   sync.Mutex          // held by who reads
+	reading   chan struct{}       // of size 1: full while somebody reads, or wants to and may
 	listening atomic.Bool         // somebody does
 	parts     map[uint32]*message // that have not all come; guarded by reading
 	partial   atomic.Int64        // since when the oldest of them has, in nanoseconds; 0 = none
@@ -156,7 +156,7 @@ func (a *API) openStream(w *answer, r *http.Request) error {
 	defer a.streams.end(caller)
 	s := &streamed{
 		api: a, call: call{who: w.who, from: w.from, remote: w.remote}, ask: r,
-		parts: map[uint32]*message{}, waits: map[uint32]context.CancelFunc{},
+		reading: make(chan struct{}, 1), parts: map[uint32]*message{}, waits: map[uint32]context.CancelFunc{},
 	}
 	s.known.Store(&known{a.tokens.Load(), w.who})
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{

@@ -28,6 +28,7 @@ import (
 // peer is the caller's end of a stream, which makes one call after the other.
 type peer struct {
 	*stream.Conn
+	ws   *websocket.Conn
 	t    testing.TB
 	last uint32
 }
@@ -65,7 +66,7 @@ func dial(
 	if err != nil {
 		return nil, response, err
 	}
-	p := &peer{Conn: stream.New(ws, &stream.Buffers{}), t: t}
+	p := &peer{Conn: stream.New(ws, &stream.Buffers{}), ws: ws, t: t}
 	t.Cleanup(p.Cut)
 	return p, response, nil
 }

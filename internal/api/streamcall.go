@@ -28,8 +28,8 @@ type message struct {
 
 // next reads until a call has all come.
 func (s *streamed) next() (*message, error) {
-	s.reading.Lock()
-	defer s.reading.Unlock()
+	s.reading <- struct{}{}
+	defer func() { <-s.reading }()
 	s.listening.Store(true)
 	defer s.listening.Store(false)
 	for {
