@@ -24,7 +24,8 @@ var floors = map[string]int{
 	"internal/progress": 0, "internal/limits": 0, "internal/seal": 0,
 	"internal/store":       0,
 	"internal/store/rules": 0, "internal/store/pack": 0,
-	"internal/wire": 0, "internal/frame": 0, "internal/counters": 0, "internal/history": 0, "internal/bucket": 0,
+	"internal/wire": 0, "internal/frame": 0, "internal/counters": 0, "internal/history": 0,
+	"internal/bucket":  0,
 	"internal/explain": 0, "internal/overview": 0,
 	"internal/store/rules/assign": 0, "internal/store/rules/retain": 0, "internal/listing": 0,
 	"internal/usage": 0, "internal/names": 0,
@@ -210,8 +211,8 @@ func TestGroundFloorIsPure(t *testing.T) {
 	}
 }
 
-// clientLinks are the outside modules that a program links which only submits tasks or does them: the
-// WebSocket of streams, and what one worker's processes are watched by.
+// clientLinks are the outside modules that a program links which only submits tasks or does them:
+// the WebSocket of streams, and what one worker's processes are watched by.
 var clientLinks = []string{"github.com/coder/websocket", "golang.org/x/sys"}
 
 // A program that only submits tasks or does them links little besides the standard library.

@@ -89,12 +89,14 @@ func TestClientIsAQueue(t *testing.T) {
 	})
 }
 
-// eachDoor runs a test with clients that make each call over HTTP, and with clients that make them on
-// a stream.
+// eachDoor runs a test with clients that make each call over HTTP, and with clients that make them
+// on a stream.
 func eachDoor(t *testing.T, test func(*testing.T, func(*testing.T, *Node) *client.Client)) {
 	t.Run("HTTP", func(t *testing.T) {
 		test(t, func(t *testing.T, n *Node) *client.Client {
-			return clientOf(t, client.Config{Servers: []string{"http://" + n.Addr()}, NoStream: true})
+			return clientOf(t, client.Config{
+				Servers: []string{"http://" + n.Addr()}, NoStream: true,
+			})
 		})
 	})
 	t.Run("Stream", func(t *testing.T) {

@@ -25,8 +25,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// framed is a server that takes streams. Each message goes to answer, which answers it or not; other
-// calls go to plain.
+// framed is a server that takes streams. Each message goes to answer, which answers it or not;
+// other calls go to plain.
 type framed struct {
 	answer  func(c *stream.Conn, id uint32, kind frame.Kind, body []byte)
 	plain   http.HandlerFunc
@@ -216,7 +216,7 @@ func TestHotCallsGoOverTheStreamOnceItStands(t *testing.T) {
 // Where no stream is to be had, calls are made over HTTP, and the log says so once.
 func TestServerThatTakesNoStreamIsToldOfOnce(t *testing.T) {
 	for name, refuseIt := range map[string]http.HandlerFunc{
-		"unknown": func(w http.ResponseWriter, _ *http.Request) { refuse(w, 404, "nothing is there") },
+		"unknown": func(w http.ResponseWriter, _ *http.Request) { refuse(w, 404, "nothing") },
 		"a proxy without upgrades": func(w http.ResponseWriter, r *http.Request) {
 			r.Header.Del("Upgrade")
 			refuse(w, 426, "what upgrade")
@@ -379,7 +379,9 @@ func TestDeadlinesOnAStreamAreMovedToOurClock(t *testing.T) {
 		}
 		now := time.Now().Add(ahead)
 		b, _ := frame.CutHandouts(nil, frame.Handouts{Now: now, HoldAnswer: task.HoldAnswer{
-			Tasks: []task.Handout{{ID: anID, Attempt: 1, Token: "t", Deadline: now.Add(time.Minute)}},
+			Tasks: []task.Handout{{
+				ID: anID, Attempt: 1, Token: "t", Deadline: now.Add(time.Minute),
+			}},
 		}}, 99)
 		reply(c, id, b)
 	}

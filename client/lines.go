@@ -14,8 +14,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// How streams are opened. One that can't be is tried again after a pause, longer each time; calls go
-// over HTTP meanwhile.
+// How streams are opened. One that can't be is tried again after a pause, longer each time; calls
+// go over HTTP meanwhile.
 var openAgain = task.Backoff{
 	Initial: time.Second, Max: time.Minute, Factor: 2, Jitter: 0.5,
 }
@@ -25,8 +25,8 @@ const (
 	steady     = time.Minute     // a stream that stood so long is opened again at once
 )
 
-// lines are the streams to the servers, each a line once it stands. They are opened beside the calls,
-// and only to servers to which hot calls go.
+// lines are the streams to the servers, each a line once it stands. They are opened beside the
+// calls, and only to servers to which hot calls go.
 type lines struct {
 	client  *Client
 	ctx     context.Context // of opening; nil = there are no streams

@@ -58,7 +58,8 @@ func (a *API) view(ctx context.Context, w *answer, id task.ID) (task.View, error
 		v, err := a.conf.Engine.Task(ctx, id, 0)
 		a.loads.give(1)
 		size := min(weight(&v), a.large.limit-spare)
-		if err != nil || size <= max(w.kept, smallAnswer) || a.keep(ctx, &w.call, size-w.kept, spare, 0) {
+		if err != nil || size <= max(w.kept, smallAnswer) ||
+			a.keep(ctx, &w.call, size-w.kept, spare, 0) {
 			return v, missing(err, id)
 		}
 		v = task.View{} // nothing is held on to while this one waits

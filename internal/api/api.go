@@ -311,8 +311,8 @@ func (a *API) told(e store.Event) {
 	a.conf.Tell(e)
 }
 
-// Close ends streams, as the shutdown of Server does, waits for their calls, and tells what was summed up of changes, when
-// no call is under way any more.
+// Close ends streams, as the shutdown of Server does, waits for their calls, and tells what was
+// summed up of changes, when no call is under way any more.
 func (a *API) Close() {
 	a.close()
 	a.streams.under.Wait()

@@ -11,12 +11,13 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// What the hot calls do stands here once. They come by two doors: as JSON over HTTP (hot.go), and as
-// frames on a stream (stream.go). A door reads the body, within the budget, and writes the answer.
+// What the hot calls do stands here once. They come by two doors: as JSON over HTTP (hot.go), and
+// as frames on a stream (stream.go). A door reads the body, within the budget, and writes the
+// answer.
 //
 // Contexts and results are parts of the body until the engine has stored them. So submit and report
-// wait for the engine even when the caller seems gone: the body's memory is in use until then, and a
-// caller that only closed its half of the connection still reads.
+// wait for the engine even when the caller seems gone: the body's memory is in use until then, and
+// a caller that only closed its half of the connection still reads.
 
 // call is what is known of a call, whatever door it came by, and what it takes.
 type call struct {
@@ -72,8 +73,8 @@ func (a *API) submitTasks(
 // body and may be kept for long; then the body would be, too.
 func wasteful(body []byte, used int) bool { return len(body) > 64<<10 && len(body) > 4*used }
 
-// holdTasks takes tasks for a worker, and has them written. The body is let go: it has only strings,
-// and the call may wait for long.
+// holdTasks takes tasks for a worker, and has them written. The body is let go: it has only
+// strings, and the call may wait for long.
 func (a *API) holdTasks(
 	ctx context.Context, c *call, request task.HoldRequest, write func(task.HoldAnswer),
 ) error {

@@ -17,13 +17,13 @@ import (
 	"github.com/rotahq/rota/internal/stream"
 )
 
-// A stream is one connection on which many hot calls are under way at a time; docs/stream.md says how
-// it is spoken. Whoever opens one is bounded:
+// A stream is one connection on which many hot calls are under way at a time; docs/stream.md says
+// how it is spoken. Whoever opens one is bounded:
 //
-//   - Each caller has at most maxStreamsEach streams, all callers together maxStreams; who is refused
-//     one makes its calls over HTTP.
-//   - On a stream at most frame.MaxCalls calls are under way: a goroutine each, which reads a message,
-//     has somebody else read on, and answers it. When all of them are busy nobody reads.
+//   - Each caller has at most maxStreamsEach streams, all callers together maxStreams; who is
+//     refused one makes its calls over HTTP.
+//   - On a stream at most frame.MaxCalls calls are under way: a goroutine each, which reads a
+//     message, has somebody else read on, and answers it. When all are busy nobody reads.
 //   - A call takes callCost of the budget of bodies from before its first byte is read until it is
 //     answered, what it weighs as far as it has come, and frame.ItemCost for each task or report in
 //     it. A hold and a beat give back all but callCost while they wait, as over HTTP. Submissions
@@ -156,7 +156,8 @@ func (a *API) openStream(w *answer, r *http.Request) error {
 	defer a.streams.end(caller)
 	s := &streamed{
 		api: a, call: call{who: w.who, from: w.from, remote: w.remote}, ask: r,
-		reading: make(chan struct{}, 1), parts: map[uint32]*message{}, waits: map[uint32]context.CancelFunc{},
+		reading: make(chan struct{}, 1), parts: map[uint32]*message{},
+		waits: map[uint32]context.CancelFunc{},
 	}
 	s.known.Store(&known{a.tokens.Load(), w.who})
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{

@@ -318,8 +318,8 @@ func TestStreamKeepsToTheScopeAsHTTPDoes(t *testing.T) {
 				settled(t, a)
 				if refused := response.StatusCode == 403; refused != (status == 403) ||
 					refused && !sameProblem(want, string(got)) {
-					t.Errorf("%s %s as %s: %d %s, over HTTP %d %s", pattern, text, token, status, got,
-						response.StatusCode, want)
+					t.Errorf("%s %s as %s: %d %s, over HTTP %d %s", pattern, text, token, status,
+						got, response.StatusCode, want)
 				}
 			}
 		}
@@ -340,7 +340,8 @@ func TestStreamIsRefusedAsOtherCallsAre(t *testing.T) {
 	}{
 		{open, "Host: evil.example", 403}, {open, "Origin: http://evil.example", 403},
 		{open, "Sec-Fetch-Site: cross-site", 403}, {closed, "X: none", 401},
-		{closed, "Authorization: Bearer wrong", 401}, {closed, "Authorization: Rota-Node n2 1 2 3", 403},
+		{closed, "Authorization: Bearer wrong", 401},
+		{closed, "Authorization: Rota-Node n2 1 2 3", 403},
 	} {
 		s := httptest.NewServer(c.api.Handler())
 		client := s.Client()
@@ -460,10 +461,12 @@ func TestBrokenEnvelopeEndsTheStream(t *testing.T) {
 		text []byte
 		code websocket.StatusCode
 	}{
-		"text":      {websocket.MessageText, []byte("hello"), websocket.StatusUnsupportedData},
-		"too long":  {websocket.MessageBinary, head(1<<20, 1, frame.Submit, false), websocket.StatusMessageTooBig},
-		"two kinds": {websocket.MessageBinary, append(append(head(1, 1, frame.Submit, true), 'x'), head(0, 1, frame.Hold, false)...), websocket.StatusProtocolError},
-		"too many":  {websocket.MessageBinary, many, websocket.StatusPolicyViolation},
+		"text": {websocket.MessageText, []byte("hello"), websocket.StatusUnsupportedData},
+		"too long": {websocket.MessageBinary, head(1<<20, 1, frame.Submit, false),
+			websocket.StatusMessageTooBig},
+		"two kinds": {websocket.MessageBinary, append(append(head(1, 1, frame.Submit, true), 'x'),
+			head(0, 1, frame.Hold, false)...), websocket.StatusProtocolError},
+		"too many": {websocket.MessageBinary, many, websocket.StatusPolicyViolation},
 	} {
 		a := newAPI(t, newFake(), nil)
 		s := httptest.NewServer(a.Handler())

@@ -20,8 +20,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// inBubble runs f with an API in a bubble, and dials streams to it whose connections have no buffers
-// at all.
+// inBubble runs f with an API in a bubble, and dials streams to it whose connections have no
+// buffers at all.
 func inBubble(
 	t *testing.T, e Engine, change func(*Config), f func(*testing.T, *API, func() *peer),
 ) {
@@ -31,7 +31,9 @@ func inBubble(
 		ended := make(chan error)
 		go func() { ended <- server.Serve(p) }()
 		transport := &http.Transport{
-			DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dial(), nil },
+			DialContext: func(context.Context, string, string) (net.Conn, error) {
+				return p.dial(), nil
+			},
 		}
 		var peers []*peer
 		f(t, a, func() *peer {
@@ -96,8 +98,8 @@ func TestPingsKeepAStreamOpen(t *testing.T) {
 	})
 }
 
-// Half a message is waited for as long as a body over HTTP, and holds no more of the budget than has
-// come.
+// Half a message is waited for as long as a body over HTTP, and holds no more of the budget than
+// has come.
 func TestHalfAMessageIsCut(t *testing.T) {
 	for name, send := range map[string]func(p *peer, ws frame.Header){
 		"a piece": func(p *peer, h frame.Header) {
@@ -159,8 +161,8 @@ func TestReaderThatDoesNotReadIsCut(t *testing.T) {
 	})
 }
 
-// A call that waits for memory is refused in its own message; its bytes are read away, and the stream
-// goes on. Submissions leave a quarter to workers.
+// A call that waits for memory is refused in its own message; its bytes are read away, and the
+// stream goes on. Submissions leave a quarter to workers.
 func TestStreamKeepsToTheBudgetOfBodies(t *testing.T) {
 	inBubble(t, newFake(), nil, func(t *testing.T, a *API, dial func() *peer) {
 		p := dial()

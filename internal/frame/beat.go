@@ -9,8 +9,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// AppendBeat appends the body of Beat: the worker, Wait and Version, which have their places in path
-// and query over HTTP, and then the JSON.
+// AppendBeat appends the body of Beat: the worker, Wait and Version, which have their places in
+// path and query over HTTP, and then the JSON.
 func AppendBeat(b []byte, x task.Beat) []byte {
 	b = appendText(b, x.Worker)
 	b = appendSpell(b, x.Wait)

@@ -15,8 +15,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// decoder reads one body from front to back. As in package wire its first fault stands: from then on
-// nothing is read, and only the end asks whether there was one.
+// decoder reads one body from front to back. As in package wire its first fault stands: from then
+// on nothing is read, and only the end asks whether there was one.
 type decoder struct {
 	b    []byte
 	i    int    // next byte
@@ -31,7 +31,9 @@ type decoder struct {
 func (d *decoder) fail(field, format string, args ...any) { d.note(false, field, format, args...) }
 
 // failValue notes that a value is not one that can be.
-func (d *decoder) failValue(field, format string, args ...any) { d.note(true, field, format, args...) }
+func (d *decoder) failValue(field, format string, args ...any) {
+	d.note(true, field, format, args...)
+}
 
 func (d *decoder) note(value bool, field, format string, args ...any) {
 	if d.fault != nil {

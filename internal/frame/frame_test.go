@@ -213,13 +213,13 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 func TestBadReportsAreInvalidAsInJSON(t *testing.T) {
 	reports := []task.Report{
 		{Token: token(0, 1), Outcome: task.Outcome{Kind: task.KindDone}},
-		{ID: task.ID{Batch: -4, N: 1}, Token: token(0, 1), Outcome: task.Outcome{Kind: task.KindDone}},
-		{ID: task.ID{Batch: 4, N: -1}, Token: token(0, 1), Outcome: task.Outcome{Kind: task.KindDone}},
+		{ID: task.ID{Batch: -4, N: 1}, Token: token(0, 1), Outcome: task.Finish(nil)},
+		{ID: task.ID{Batch: 4, N: -1}, Token: token(0, 1), Outcome: task.Finish(nil)},
 		{ID: first, Token: "no token", Outcome: task.Outcome{Kind: task.KindDone}},
 		{ID: first, Token: token(0, 1), Outcome: task.Outcome{Kind: task.KindNext}},
 		{ID: first, Token: token(0, 1), Outcome: task.Outcome{Kind: task.KindLost}},
 		{ID: first, Token: token(0, 1), Outcome: task.Outcome{}},
-		{ID: first, Token: token(0, 1), Outcome: task.Outcome{Kind: task.KindRetry}, Committed: true},
+		{ID: first, Token: token(0, 1), Outcome: task.Retry(nil), Committed: true},
 		{ID: first, Token: token(0, 1), Outcome: task.Outcome{Kind: task.KindDone}},
 	}
 	_, got, err := ParseReports(whole(CutReports(nil, "w", reports, 99)))
@@ -237,8 +237,8 @@ func TestBadReportsAreInvalidAsInJSON(t *testing.T) {
 	}
 }
 
-// What a strange program says must not spoil the message that carries it, and means what it means in
-// JSON.
+// What a strange program says must not spoil the message that carries it, and means what it means
+// in JSON.
 func TestStrangeTextsAreCleanedAsInJSON(t *testing.T) {
 	strange := "a\x00b\xff\xfe\xed\xa0\x80c"
 	reports := []task.Report{{ID: first, Token: token(0, 1),
@@ -300,8 +300,8 @@ func TestMemoryIsBoundedByTheBody(t *testing.T) {
 		})
 		most := int64(len(c.body)+c.items*ItemCost) + 8192
 		if got := result.AllocedBytesPerOp(); got > most {
-			t.Errorf("%s: %d bytes of memory for a body of %d with %d items, at most %d", c.name, got,
-				len(c.body), c.items, most)
+			t.Errorf("%s: %d bytes of memory for a body of %d with %d items, at most %d", c.name,
+				got, len(c.body), c.items, most)
 		}
 	}
 }
@@ -310,8 +310,10 @@ func TestMemoryIsBoundedByTheBody(t *testing.T) {
 func manyReports(n int) []byte {
 	reports := make([]task.Report, n)
 	for i := range reports {
-		reports[i] = task.Report{ID: task.ID{Batch: first.Batch, N: int32(i)}, Token: token(0, 1<<63),
-			Outcome: task.Outcome{Kind: task.KindDone}}
+		reports[i] = task.Report{
+			ID: task.ID{Batch: first.Batch, N: int32(i)}, Token: token(0, 1<<63),
+			Outcome: task.Finish(nil),
+		}
 	}
 	return whole(CutReports(nil, "w", reports, 99))
 }

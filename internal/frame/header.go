@@ -30,7 +30,7 @@ const (
 	Report                 // POST /v1/tasks/report
 	Beat                   // POST /v1/workers/{worker}/beat
 	Ping                   // asks whether the other end is there; no body
-	Leave                  // nobody waits any longer for the answer to the request of this id; no body
+	Leave                  // nobody waits for the answer to the request of this id; no body
 )
 
 const (

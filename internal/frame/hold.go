@@ -42,8 +42,8 @@ func ParseHold(b []byte) (task.HoldRequest, error) {
 	return h, nil
 }
 
-// The fields of a hand-out that follow its flags, in this order, the token behind them. What is left
-// out is as in the hand-out before; its id is the one behind that one's. The attempt is 1, and
+// The fields of a hand-out that follow its flags, in this order, the token behind them. What is
+// left out is as in the hand-out before; its id is the one behind that one's. The attempt is 1, and
 // nobody wrote the context.
 const (
 	outID = 1 << iota
@@ -64,8 +64,8 @@ type Handouts struct {
 	Now time.Time
 }
 
-// CutHandouts appends the answer to Hold without the contexts of more than long bytes: they belong at
-// the cuts.
+// CutHandouts appends the answer to Hold without the contexts of more than long bytes: they belong
+// at the cuts.
 func CutHandouts(b []byte, a Handouts, long int) ([]byte, []wire.Cut) {
 	var cuts []wire.Cut
 	b = appendMoment(b, a.Now)
@@ -115,8 +115,8 @@ func appendDeadline(b []byte, t time.Time) []byte {
 	return appendMoment(b, t)
 }
 
-// ParseHandouts reads the answer to Hold. Contexts are parts of b. A hand-out whose context can't be
-// read costs the others nothing: it has a Fault, and no more than what its report needs.
+// ParseHandouts reads the answer to Hold. Contexts are parts of b. A hand-out whose context can't
+// be read costs the others nothing: it has a Fault, and no more than what its report needs.
 func ParseHandouts(b []byte) (Handouts, error) {
 	d := decoder{b: b}
 	a := Handouts{Now: d.moment("now")}

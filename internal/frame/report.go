@@ -9,8 +9,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// The fields of a report that follow its flags, in this order, the token behind the id. An id that is
-// left out is the one behind that of the report before; an outcome is done.
+// The fields of a report that follow its flags, in this order, the token behind the id. An id that
+// is left out is the one behind that of the report before; an outcome is done.
 const (
 	repID = 1 << iota
 	repKind

@@ -25,9 +25,9 @@ const (
 	subAll = 1<<iota - 1
 )
 
-// CutSubmissions appends the body of Submit without the contexts of more than long bytes: they belong
-// at the cuts. Contexts go out as they are: each must be one JSON value. Due times are cut to
-// milliseconds.
+// CutSubmissions appends the body of Submit without the contexts of more than long bytes: they
+// belong at the cuts. Contexts go out as they are: each must be one JSON value. Due times are cut
+// to milliseconds.
 func CutSubmissions(b []byte, subs []task.Submission, long int) ([]byte, []wire.Cut) {
 	var cuts []wire.Cut
 	b = appendNumber(b, len(subs))

@@ -1,7 +1,7 @@
 // Package stream carries the messages of package frame over one WebSocket, for both of its ends.
 //
-// Reading: one goroutine at a time asks for the next Header, and reads or skips its piece. Nothing is
-// read ahead but a few KiB, so that whoever reads decides over memory before it is needed.
+// Reading: one goroutine at a time asks for the next Header, and reads or skips its piece. Nothing
+// is read ahead but a few KiB, so that whoever reads decides over memory before it is needed.
 //
 // Writing: anybody may Send. Messages that are ready at the same moment go out together, in one
 // write. A long message goes out in pieces, and others in between; what it is written from stays
@@ -72,7 +72,10 @@ type Conn struct {
 // New makes an end of what was dialed or accepted.
 func New(ws *websocket.Conn, pool *Buffers) *Conn {
 	ws.SetReadLimit(-1) // messages are read piece by piece
-	c := &Conn{ws: ws, pool: pool, turn: make(chan struct{}, 1), in: bufio.NewReaderSize(&joined{ws: ws}, readAhead)}
+	c := &Conn{
+		ws: ws, pool: pool, turn: make(chan struct{}, 1),
+		in: bufio.NewReaderSize(&joined{ws: ws}, readAhead),
+	}
 	c.heard.Store(time.Now().UnixNano())
 	return c
 }
@@ -185,7 +188,9 @@ func None(b []byte, _ int) ([]byte, []wire.Cut) { return b, nil }
 
 // Bytes is a body that is there.
 func Bytes(body []byte) Body {
-	return func(b []byte, long int) ([]byte, []wire.Cut) { return wire.AppendRaw(b, nil, body, long) }
+	return func(b []byte, long int) ([]byte, []wire.Cut) {
+		return wire.AppendRaw(b, nil, body, long)
+	}
 }
 
 // take waits for the turn to write: turns come in the order in which they were waited for.
@@ -219,8 +224,9 @@ func (c *Conn) flush() {
 }
 
 // Send sends a message. When it returns the message is on its way, or will be with the one that
-// somebody else is about to send; values of body are in use no longer. When ctx ends it is given up,
-// a long one between two of its pieces. Sent is false if the other end can't have all of the message.
+// somebody else is about to send; values of body are in use no longer. When ctx ends it is given
+// up, a long one between two of its pieces. Sent is false if the other end can't have all of the
+// message.
 func (c *Conn) Send(
 	ctx context.Context, id uint32, kind frame.Kind, body Body,
 ) (sent bool, err error) {
@@ -345,8 +351,8 @@ func (s *source) appendTo(b []byte, n int) []byte {
 	return b
 }
 
-// Close ends the stream with a code and a reason for the other end, as far as it listens: within ten
-// seconds. What is being read and written ends.
+// Close ends the stream with a code and a reason for the other end, as far as it listens: within
+// ten seconds. What is being read and written ends.
 func (c *Conn) Close(code websocket.StatusCode, reason string) {
 	_ = c.ws.Close(code, reason) // it is closed either way
 }
