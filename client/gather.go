@@ -48,6 +48,13 @@ func (g *gather[Q, A]) add(ctx context.Context, items []Q) ([]A, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	g.mu.Lock()
+	if g.flying < g.flights && len(g.waiting) == 0 {
+		g.flying++
+		g.mu.Unlock()
+		return g.alone(ctx, items)
+	}
+	g.mu.Unlock()
 	p := &part[Q, A]{items: items, safe: g.safe(items), done: make(chan struct{})}
 	for i := range items {
 		p.bytes += g.size(&items[i])
@@ -75,6 +82,31 @@ func (g *gather[Q, A]) add(ctx context.Context, items []Q) ([]A, error) {
 	}
 	p.leave()
 	return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
+}
+
+// alone is the flight of one caller, in its own goroutine. Others fly behind it.
+func (g *gather[Q, A]) alone(ctx context.Context, items []Q) ([]A, error) {
+	defer g.land()
+	answers, err := g.fly(ctx, items, g.safe(items))
+	var refused *Error
+	switch {
+	case err == nil && len(answers) != len(items):
+		return nil, fmt.Errorf("%d answers to %d items", len(answers), len(items))
+	case err != nil && ctx.Err() != nil && !errors.As(err, &refused):
+		return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
+	}
+	return answers, err
+}
+
+// land ends a flight of one caller: those who wait fly next.
+func (g *gather[Q, A]) land() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.waiting) > 0 {
+		g.running.Go(g.run)
+		return
+	}
+	g.flying--
 }
 
 // run flies until nobody waits.

@@ -21,8 +21,6 @@ const (
 	lineQuiet = 15 * time.Second // nothing was heard for so long: the server is asked for a sign
 	lineSign  = 10 * time.Second // which must come so soon
 	lineWrite = 10 * time.Second // until the server must have taken a piece
-	// overtime is how long a call goes on sending when its time is over; then the stream is cut.
-	overtime = 100 * time.Millisecond
 )
 
 // line is a stream that stands. Many calls are under way on it; each of them waits for its own
@@ -69,11 +67,11 @@ func (l *line) call(ctx context.Context, kind frame.Kind, body stream.Body) (ans
 		return answer{}, &cutError{context.Cause(ctx)}
 	}
 	w := &waiting{came: make(chan struct{}, 1)}
-	id, ok := l.begin(w, frame.MaxCalls-1) // one is left for a ping
-	if !ok {
+	id, under := l.begin(w, frame.MaxCalls-1) // one is left for a ping
+	if under == 0 {
 		return answer{}, errNoLine
 	}
-	sent, err := l.send(ctx, id, kind, body)
+	sent, err := l.send(ctx, id, kind, body, under == 1)
 	if err != nil {
 		l.forget(id)
 		switch {
@@ -97,18 +95,18 @@ func (l *line) call(ctx context.Context, kind frame.Kind, body stream.Body) (ans
 	return answer{}, context.Cause(ctx)
 }
 
-// begin gives a call an id, unless there are as many already.
-func (l *line) begin(w *waiting, most int) (id uint32, ok bool) {
+// begin gives a call an id, and says how many are under way with it; 0 = it has no room.
+func (l *line) begin(w *waiting, most int) (id uint32, under int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil || len(l.calls) >= most {
-		return 0, false
+		return 0, 0
 	}
 	for l.last++; l.calls[l.last] != nil; l.last++ {
 	}
 	l.calls[l.last] = w
 	l.used = time.Now()
-	return l.last, true
+	return l.last, len(l.calls)
 }
 
 // forget lets an answer go; false says that it has come.
@@ -122,16 +120,11 @@ func (l *line) forget(id uint32) bool {
 
 // send sends a request, for not much longer than its caller has time: who does not read it is cut.
 func (l *line) send(
-	ctx context.Context, id uint32, kind frame.Kind, body stream.Body,
+	ctx context.Context, id uint32, kind frame.Kind, body stream.Body, alone bool,
 ) (sent bool, err error) {
-	late := context.AfterFunc(ctx, func() {
-		time.AfterFunc(overtime, func() {
-			if l.conn.Stuck(time.Now(), time.Hour, overtime) != nil {
-				l.fail(context.Cause(ctx))
-			}
-		})
-	})
-	defer late()
+	if !alone { // else the server has read all there was, and takes a piece at once
+		defer l.conn.Hurry(ctx)()
+	}
 	return l.conn.Send(ctx, id, kind, body)
 }
 
@@ -278,7 +271,7 @@ func (l *line) look(now, asked time.Time) time.Time {
 // ping asks for a sign; whatever is read is one.
 func (l *line) ping() {
 	w := &waiting{came: make(chan struct{}, 1)}
-	if id, ok := l.begin(w, frame.MaxCalls); ok {
+	if id, under := l.begin(w, frame.MaxCalls); under > 0 {
 		_, _ = l.conn.Send(context.Background(), id, frame.Ping, stream.None)
 	}
 }

@@ -32,6 +32,8 @@ const (
 	readAhead = 4 << 10
 	// long values are not copied into what is written.
 	long = 16 << 10
+	// Overtime is how long a write goes on when the time of the call is over.
+	Overtime = 100 * time.Millisecond
 	// largestKept is how large a buffer may grow and still be kept for other writes.
 	largestKept = 256 << 10
 )
@@ -276,10 +278,24 @@ func joinCuts(b []byte, cuts []wire.Cut) []byte {
 	return s.appendTo(b[:first], frame.MaxPiece)
 }
 
+// Hurry cuts the stream when ctx ends while the other end does not take what is written, so that
+// nobody waits for it for longer than he has time. It is called before a Send, and what it returns
+// after it.
+func (c *Conn) Hurry(ctx context.Context) (done func() bool) {
+	return context.AfterFunc(ctx, func() {
+		time.AfterFunc(Overtime, func() {
+			if lasts(&c.writing, time.Now()) >= Overtime {
+				c.Cut()
+			}
+		})
+	})
+}
+
 // pieces sends a long message. Between two of its pieces others may send theirs.
 func (c *Conn) pieces(
 	ctx context.Context, id uint32, kind frame.Kind, s *source, left int,
 ) (sent bool, err error) {
+	defer c.Hurry(ctx)()
 	for {
 		if c.out == nil {
 			c.out = c.pool.get()
