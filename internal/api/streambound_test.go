@@ -206,7 +206,7 @@ func TestElementsOfAMessageAreCounted(t *testing.T) {
 			t.Fatal("no room")
 		}
 		if status, text := p.ask(frame.Submit, many); status != 503 {
-			t.Errorf("%d %s", status, text)
+			t.Errorf("%d %.200s", status, text)
 		}
 		a.bodies.give(took)
 	})
