@@ -51,7 +51,9 @@ func (g *gather[Q, A]) add(ctx context.Context, items []Q) ([]A, error) {
 	g.mu.Lock()
 	if g.flying < g.flights && len(g.waiting) == 0 {
 		g.flying++
+		g.running.Add(1)
 		g.mu.Unlock()
+		defer g.running.Done()
 		return g.alone(ctx, items)
 	}
 	g.mu.Unlock()
