@@ -19,6 +19,10 @@ type Submission struct {
 	MaxAttempts int             // 0 = the queue's
 	Timeout     time.Duration   // of one attempt; 0 = the queue's
 
+	// Meta are up to 16 short strings that go with the task wherever it goes: into the hands of
+	// workers, views, notices and what it causes. Lists can be filtered by them. nil = none.
+	Meta map[string]string
+
 	// Err says why Type.New could not write Context: the task is refused when it is submitted.
 	Err error
 }
@@ -72,7 +76,8 @@ type Handout struct {
 	Attempt int // 1 for the first in this stage
 	// give it back with the report; greater for every later hand-out (see ParseToken)
 	Token    string
-	Deadline time.Time // the outcome is refused after it
+	Deadline time.Time         // the outcome is refused after it
+	Meta     map[string]string // as it was submitted; nil = none
 	// Fault, when not empty, says why the rest could not be read: only ID and Token are known then.
 	// There is nothing to run: report it as failed, with this for a reason, as package worker does.
 	Fault string
@@ -228,6 +233,7 @@ type View struct {
 	Note     string
 	Key      string
 	GroupKey string
+	Meta     map[string]string
 	Error    string // of the newest step, as the last attempt that failed; "" = it had none
 	Steps    []Step // oldest first; only in the view of a single task
 }

@@ -29,8 +29,9 @@ type Schedule struct {
 	Stage       string
 	Context     json.RawMessage // any JSON value, kept byte for byte; nil = none
 	Priority    time.Duration
-	MaxAttempts int           // 0 = the queue's
-	Timeout     time.Duration // of one attempt; 0 = the queue's
+	MaxAttempts int               // 0 = the queue's
+	Timeout     time.Duration     // of one attempt; 0 = the queue's
+	Meta        map[string]string // that the tasks carry: see Submission; nil = none
 
 	// Of schedules with After: how many of the tasks that belong together must have ended, how, and
 	// how long after the last of them the task is due.

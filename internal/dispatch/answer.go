@@ -18,6 +18,7 @@ type handed struct {
 	spot
 	was     *item // nil = the task was plain
 	token   task.Token
+	meta    store.Meta
 	guarded bool
 	doubted bool // the context came out of the store: see span.unchecked
 }
@@ -25,8 +26,8 @@ type handed struct {
 // handed is the present hand-out of an item.
 func (it *item) handed() handed {
 	return handed{
-		spot: spot{it.span, it.cell}, was: it, token: it.token, guarded: it.span.guarded(),
-		doubted: it.unchecked,
+		spot: spot{it.span, it.cell}, was: it, token: it.token, meta: it.meta,
+		guarded: it.span.guarded(), doubted: it.unchecked,
 	}
 }
 
@@ -38,8 +39,8 @@ func (s spot) handed() handed {
 	return handed{spot: s, token: s.token(), doubted: s.span.doubts(s.cell.context)}
 }
 
-// handout is what the worker is to know of the present hand-out of a task; its token, and a large
-// context, are still to come.
+// handout is what the worker is to know of the present hand-out of a task; its token, its meta and
+// a large context are still to come.
 func (s spot) handout() task.Handout {
 	if it := s.cell.item; it != nil {
 		return task.Handout{
@@ -144,6 +145,7 @@ func (d *Dispatcher) answer(
 				continue
 			}
 		}
+		t.Meta = h.meta.Strings()
 		size += int64(len(t.Context))
 		given = append(given, h)
 		complete = append(complete, t)

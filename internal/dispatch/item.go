@@ -41,6 +41,7 @@ type item struct {
 	// the context came out of the store, where an earlier version may have put what is no JSON
 	unchecked   bool
 	contextBy   string // the worker that wrote the context; "" = it was submitted
+	meta        store.Meta
 	maxAttempts int32
 	timeout     int64 // microseconds, 0 = the queue's
 	timer       *tick.Timer

@@ -12,8 +12,11 @@ import (
 // giveNotice adds the final notice of a task that dies of a report: a task of its own, in the queue
 // that is to be told, stored with the step that makes the task dead. So whatever a task dies of
 // (its worker's report or loss, its time, its count of attempts), and whichever node settles it,
-// one notice stands for each death. present is the context that the task had.
-func (r *reporting) giveNotice(m *memory, queue string, present store.Value, at int64) {
+// one notice stands for each death. present is the context that the task had. The notice's own task
+// has the meta of the one that died, too.
+func (r *reporting) giveNotice(
+	m *memory, queue string, present store.Value, meta store.Meta, at int64,
+) {
 	if queue == "" || r.decision.Final != task.Dead {
 		return
 	}
@@ -24,18 +27,18 @@ func (r *reporting) giveNotice(m *memory, queue string, present store.Value, at 
 	n := task.FinalNotice{
 		Task: r.row.ID, Queue: r.row.Queue, Stage: s.Ran, State: task.Dead, Outcome: s.Kind,
 		Attempt: int(s.Attempt), Worker: s.Worker, Error: s.Error, Context: inline(present),
-		Result: inline(s.Result),
+		Result: inline(s.Result), Meta: meta.Strings(),
 	}
 	n.Short = len(n.Context) < len(present) || len(n.Result) < len(s.Result)
 	text := wire.AppendNotice(nil, &n)
 	if len(text) > store.InlineLimit { // what is large stays with the task
-		n.Context, n.Result, n.Short = nil, nil, true
+		n.Context, n.Result, n.Meta, n.Short = nil, nil, nil, true
 		n.Error = strings.ToValidUTF8(n.Error[:min(len(n.Error), store.InlineLimit/4)], "")
 		text = wire.AppendNotice(nil, &n)
 	}
 	r.row.Notice = &store.Batch{
 		ID: m.nextBatch(at), Queue: queue, Rank: at, Due: at, Created: at, Origin: m.origin,
-		Tasks: []store.Task{{Context: text, MaxAttempts: limits.MaxAttempts}},
+		Tasks: []store.Task{{Context: text, MaxAttempts: limits.MaxAttempts, Meta: meta}},
 		Spans: []store.NewSpan{{}},
 	}
 }

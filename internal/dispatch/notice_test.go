@@ -41,7 +41,8 @@ func TestEachDeathLeavesOneFinalNotice(t *testing.T) {
 					t.Fatal(err)
 				}
 				if n.Task != id || n.Queue != "q" || n.State != task.Dead || n.Outcome != kind ||
-					string(n.Context) != `{ "a":1e400}` || n.Attempt != 1 {
+					string(n.Context) != `{ "a":1e400}` || n.Attempt != 1 ||
+					n.Meta["customer"] != "7" || a.Tasks[0].Meta["customer"] != "7" {
 					t.Errorf("notice %+v, want one of %s, %s", n, id, kind)
 				}
 				got[id] = n
@@ -55,7 +56,8 @@ func TestEachDeathLeavesOneFinalNotice(t *testing.T) {
 		}
 		submit := func() task.ID {
 			return h.submit(task.Submission{Queue: "q",
-				Context: json.RawMessage(`{ "a":1e400}`)})[0]
+				Context: json.RawMessage(`{ "a":1e400}`),
+				Meta:    map[string]string{"customer": "7"}})[0]
 		}
 
 		id := submit()

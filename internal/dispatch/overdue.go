@@ -157,7 +157,7 @@ func (r *reporting) timeOut(m *memory, u *store.Running, st *store.Stood, now ti
 		contextSeq: st.ContextSeq, worker: u.Worker, started: u.Started,
 		priority: time.Duration(st.HeadStart) * time.Microsecond,
 	}, at)
-	r.giveNotice(m, conf.FinalQueue, st.Context, at)
+	r.giveNotice(m, conf.FinalQueue, st.Context, st.Meta, at)
 }
 
 // overdueText says what was wrong with an attempt past its limit.

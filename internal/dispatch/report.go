@@ -354,7 +354,7 @@ func (it *item) decide(
 		outcome: o, context: context, contextSeq: it.contextSeq, result: result, worker: worker,
 		started: it.queue.memory.clock.read(it.started), priority: it.priority,
 	}, at)
-	r.giveNotice(it.queue.memory, it.queue.conf.FinalQueue, it.context, at)
+	r.giveNotice(it.queue.memory, it.queue.conf.FinalQueue, it.context, it.meta, at)
 }
 
 // ofTransaction marks the step of a report that says that a transaction has recorded the outcome.
@@ -480,7 +480,7 @@ func (s *settlement) decideStood(
 			worker: name, started: started,
 			priority: time.Duration(st.HeadStart) * time.Microsecond,
 		}, at)
-		r.giveNotice(m, conf.FinalQueue, st.Context, at)
+		r.giveNotice(m, conf.FinalQueue, st.Context, st.Meta, at)
 		r.ofTransaction(c)
 		*index = append(*index, c.index)
 	}

@@ -302,12 +302,12 @@ func (m *memory) admitSpan(
 			continue
 		}
 		sp.left++
-		if t.MaxAttempts == 0 && t.Timeout == 0 {
+		if t.MaxAttempts == 0 && t.Timeout == 0 && t.Meta == "" {
 			c.place, c.stage, c.context = ready, t.Stage, t.Context
 			continue
 		}
 		it := sp.newItem(c.n, t.Stage, t.Context)
-		it.maxAttempts, it.timeout = t.MaxAttempts, t.Timeout
+		it.maxAttempts, it.timeout, it.meta = t.MaxAttempts, t.Timeout, t.Meta
 		spot{sp, c}.become(it)
 		special = append(special, it)
 	}

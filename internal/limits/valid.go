@@ -129,6 +129,9 @@ func CheckSubmission(s *task.Submission, e *task.InvalidError, location string) 
 	if s.KeyFor != 0 && s.Key == "" {
 		wrong("key_for", "needs a key")
 	}
+	if s.Meta != nil {
+		CheckMeta(s.Meta, e, location+".meta")
+	}
 	if s.MaxAttempts < 0 || s.MaxAttempts > MaxAttempts {
 		wrong("max_attempts", "must be 1 to %d, or left out", MaxAttempts)
 	}

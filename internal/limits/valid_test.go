@@ -2,6 +2,7 @@ package limits_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"strings"
@@ -76,6 +77,18 @@ func TestValidText(t *testing.T) {
 	}
 }
 
+const metaRule = "names are 1 to 64 bytes: letters, digits and marks of any script or . - _ : @ +, " +
+	"and begin with a letter, a digit or _"
+
+// carried are so many strings of a length.
+func carried(n, length int) map[string]string {
+	list := map[string]string{}
+	for i := range n {
+		list[fmt.Sprint("name", i)] = strings.Repeat("v", length)
+	}
+	return list
+}
+
 func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -126,6 +139,26 @@ func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 			{Location: "body.timeout",
 				Message: "must be 1ms to 876000h0m0s, or 0s for the queue's"},
 			{Location: "body.max_attempts", Message: "must be 1 to 1000000, or left out"},
+		}},
+		{"the most that is carried", task.Submission{Queue: "q", Meta: carried(7, 256)}, nil},
+		{"sixteen", task.Submission{Queue: "q", Meta: carried(16, 100)}, nil},
+		{"seventeen", task.Submission{Queue: "q", Meta: carried(17, 1)}, []task.FieldError{
+			{Location: "body.meta", Message: "17 strings are too many: at most 16"}}},
+		{"more than 2 KiB", task.Submission{Queue: "q", Meta: map[string]string{
+			"a": strings.Repeat(`"`, 256), "b": strings.Repeat(`\`, 256),
+			"c": strings.Repeat(`"`, 256), "d": strings.Repeat(`"`, 241), "e": "ü",
+		}}, []task.FieldError{
+			{Location: "body.meta", Message: "2056 bytes as JSON are too many: at most 2048"}}},
+		{"what can't be carried", task.Submission{Queue: "q", Meta: map[string]string{
+			"": "", "a b": "", "\xff": "", strings.Repeat("n", 65): "", "line": "a\nb", "ok": "",
+			"long": strings.Repeat("v", 257),
+		}}, []task.FieldError{
+			{Location: "body.meta.", Message: metaRule},
+			{Location: "body.meta.a b", Message: metaRule},
+			{Location: "body.meta.line", Message: "must be at most 256 bytes of printable UTF-8"},
+			{Location: "body.meta.long", Message: "must be at most 256 bytes of printable UTF-8"},
+			{Location: "body.meta." + strings.Repeat("n", 40) + "…", Message: metaRule},
+			{Location: "body.meta.\uFFFD", Message: metaRule},
 		}},
 		{"before time", task.Submission{Queue: "q", Due: limits.MinTime.Add(-1)},
 			[]task.FieldError{

@@ -158,6 +158,7 @@ func Selects(f *store.Filter, v *task.View) bool {
 	return cmp.Or(f.Queue, v.Queue) == v.Queue && cmp.Or(f.State, v.State) == v.State &&
 		cmp.Or(f.Stage, v.Stage) == v.Stage &&
 		cmp.Or(f.Worker, v.Worker) == v.Worker && cmp.Or(f.Key, v.Key) == v.Key &&
+		(f.Meta == "" || store.MetaOf(v.Meta).Has(f.Meta)) &&
 		created >= f.Since && (f.Until == 0 || created < f.Until) &&
 		(f.Error == nil || v.Error != "" && f.Error.MatchString(v.Error))
 }
@@ -187,8 +188,8 @@ func ClassOf(f store.Filter) Class {
 // Compares tells whether anything but the place of a task in its table is compared with the filter
 // before it is looked at.
 func Compares(f store.Filter) bool {
-	return f.Queue != "" || f.Stage != "" || f.Worker != "" || f.Since != 0 || f.Until != 0 ||
-		ClassOf(f) != Any
+	return f.Queue != "" || f.Stage != "" || f.Meta != "" || f.Worker != "" || f.Since != 0 ||
+		f.Until != 0 || ClassOf(f) != Any
 }
 
 // Stretch is a run of one batch's tasks, both ends included.

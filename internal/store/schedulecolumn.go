@@ -26,12 +26,13 @@ type spec struct {
 	Ends     int64  `json:"ends,omitempty"`
 	Paused   bool   `json:"paused,omitempty"`
 
-	Queue       string        `json:"queue"`
-	Stage       string        `json:"stage,omitempty"`
-	Context     []byte        `json:"context,omitempty"`
-	Priority    time.Duration `json:"priority,omitempty"`
-	MaxAttempts int           `json:"max_attempts,omitempty"`
-	Timeout     time.Duration `json:"timeout,omitempty"`
+	Queue       string            `json:"queue"`
+	Stage       string            `json:"stage,omitempty"`
+	Context     []byte            `json:"context,omitempty"`
+	Priority    time.Duration     `json:"priority,omitempty"`
+	MaxAttempts int               `json:"max_attempts,omitempty"`
+	Timeout     time.Duration     `json:"timeout,omitempty"`
+	Meta        map[string]string `json:"meta,omitempty"`
 
 	// defaults are left out: a spec that was written before there were these is equal
 	AfterMode  task.AfterMode `json:"after_mode,omitempty"`
@@ -61,7 +62,7 @@ func Spec(s *task.Schedule) ([]byte, error) {
 		AfterDelay: s.AfterDelay, Parallel: s.Parallel,
 		OnDead: unless(task.OnDeadContinue, s.OnDead),
 		Queue:  s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority,
-		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout,
+		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout, Meta: s.Meta,
 		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: s.MisfireWindow,
 		JitterShare: s.Jitter.Share, JitterMax: s.Jitter.Max,
 		On: s.Notices.On, Origins: s.Notices.Origins, Slow: s.Notices.Slow,
@@ -91,7 +92,7 @@ func (s *Schedule) SetSpec(b []byte) error {
 		AfterDelay: c.AfterDelay, Parallel: c.Parallel,
 		OnDead: cmp.Or(c.OnDead, task.OnDeadContinue),
 		Queue:  c.Queue, Stage: c.Stage, Context: c.Context, Priority: c.Priority,
-		MaxAttempts: c.MaxAttempts, Timeout: c.Timeout,
+		MaxAttempts: c.MaxAttempts, Timeout: c.Timeout, Meta: c.Meta,
 		Overlap: c.Overlap, Misfire: c.Misfire, MisfireWindow: c.MisfireWindow, Jitter: task.Jitter{
 			Share: c.JitterShare, Max: c.JitterMax,
 		},

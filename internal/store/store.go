@@ -153,6 +153,7 @@ type Task struct {
 	GroupKey    string
 	MaxAttempts int32 // 0 = the queue's
 	Timeout     int64 // microseconds, 0 = the queue's
+	Meta        Meta
 }
 
 // NewSpan is a run of a new batch's tasks.
@@ -207,8 +208,9 @@ type Loaded struct {
 	ContextBy   string // the worker whose report that step records; "" = the task itself
 	MaxAttempts int32  // 0 = the queue's
 	Timeout     int64  // microseconds, 0 = the queue's
-	Due         int64  // when the newest step lets it run again; 0 = at once
-	HeadStart   int64  // its priority, microseconds, as it was submitted
+	Meta        Meta
+	Due         int64 // when the newest step lets it run again; 0 = at once
+	HeadStart   int64 // its priority, microseconds, as it was submitted
 	Running     *Running
 }
 
@@ -465,6 +467,7 @@ type Filter struct {
 	Stage  string
 	Worker string
 	Key    string
+	Meta   Meta  // all of these a task must have
 	Since  int64 // created at or after
 	Until  int64 // created before
 	// Error selects tasks whose view shows an error that it matches; nil = all

@@ -126,6 +126,9 @@ func TestTasksComeBackAsTheyWent(t *testing.T) {
 				Context: value(t, 700), Key: text.Draw(t, "key"), GroupKey: text.Draw(t, "group"),
 				MaxAttempts: rapid.Int32().Draw(t, "attempts"),
 				Timeout:     rapid.Int64().Draw(t, "timeout"),
+				Meta: store.Meta(rapid.SampledFrom([]string{
+					"", "", `{"a":"1"}`, `{"a":"2"}`, `{"b":"ü"}`,
+				}).Draw(t, "meta")),
 			})
 		}
 		var got []store.Task
@@ -224,6 +227,16 @@ func TestTheBytesOfBodies(t *testing.T) {
 		got != "030161027b7d"+"3c016b01670601"+"03016200" {
 		t.Errorf("tasks: %d, %b, %s", n, has, got)
 	}
+	body, has, _ = pack.AppendTasks(nil, []store.Task{
+		{N: 65, Stage: "a", Meta: `{"c":"7"}`},
+		{N: 66, Stage: "a"},
+		{N: 67, Stage: "a", Timeout: 1, Meta: `{"c":"8"}`},
+		{N: 68, Stage: "a", Meta: `{"c":"7"}`},
+	})
+	if got := hex.EncodeToString(body); has != 0b11110 || got != "410161"+"00097b2263223a2237227d"+
+		"00"+"6002"+"00097b2263223a2238227d"+"4001" {
+		t.Errorf("tasks with metas: %b, %s", has, got)
+	}
 	body, has = pack.AppendDone(nil, []pack.Done{
 		{N: 65, Worker: "w", Token: 300, Started: 10, Finished: 74},
 		{N: 66, Worker: "w", Token: 300, Started: 9, Finished: 9},
@@ -237,6 +250,10 @@ func TestTheBytesOfBodies(t *testing.T) {
 
 func FuzzBodiesFromElsewhere(f *testing.F) {
 	tasks, has, _ := pack.AppendTasks(nil, []store.Task{{N: 1, Stage: "a", Key: "k"}, {N: 9}})
+	meta, carry, _ := pack.AppendTasks(nil, []store.Task{
+		{N: 1, Meta: `{"a":"1"}`}, {N: 2, Meta: `{"a":"1"}`},
+	})
+	f.Add(meta, uint64(carry))
 	done, _ := pack.AppendDone(nil, []pack.Done{{N: 3, Worker: "w", Result: store.Value("1")}})
 	f.Add(tasks, uint64(has))
 	f.Add(done, uint64(1))
@@ -245,6 +262,9 @@ func FuzzBodiesFromElsewhere(f *testing.F) {
 		read := 0
 		err := pack.EachTask(body, 64, pack.Bits(bits), func(k *store.Task) bool {
 			read += len(k.Context) + len(k.Key) + len(k.GroupKey)
+			if len(k.Meta) > len(body) {
+				t.Errorf("a meta of %d bytes in %d", len(k.Meta), len(body))
+			}
 			return true
 		})
 		if err == nil && read > len(body) || err != nil && !errors.Is(err, pack.ErrDamaged) {

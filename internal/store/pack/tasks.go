@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rotahq/rota/internal/store"
 )
@@ -22,6 +23,7 @@ const BodyLimit = 16 << 10
 //	group    text     the group key
 //	attempts signed   at most so many; none = as many as its queue says
 //	timeout  signed   microseconds; none = that of its queue
+//	meta     number   which of the metas of the body so far, from 1 on; 0 = another, and its text
 //
 // A text is its length and so many bytes; signed numbers are as in the body of a mark.
 const (
@@ -31,24 +33,30 @@ const (
 	hasGroup
 	hasAttempts
 	hasTimeout
+	hasMeta
 )
 
 // AppendTasks adds those of the tasks to body that fit into one row, at least one: those of one
 // pack, until the body is full. It answers their bits and how many they are. tasks are ascending in
 // N.
 func AppendTasks(body []byte, tasks []store.Task) (_ []byte, has Bits, n int) {
-	lo, stage := Lo(tasks[0].N), ""
+	lo := Lo(tasks[0].N)
+	var w writer
 	for n < len(tasks) && Lo(tasks[n].N) == lo && len(body) < BodyLimit {
-		t := &tasks[n]
-		body = appendTask(body, t, stage)
-		stage = t.Stage
-		has |= Bit(t.N)
+		body = w.append(body, &tasks[n])
+		has |= Bit(tasks[n].N)
 		n++
 	}
 	return body, has, n
 }
 
-func appendTask(body []byte, t *store.Task, stage string) []byte {
+// writer knows what the entries so far have in common with those that follow.
+type writer struct {
+	stage string // of the last one
+	metas []store.Meta
+}
+
+func (w *writer) append(body []byte, t *store.Task) []byte {
 	at := len(body)
 	var flags byte
 	body = append(body, 0)
@@ -66,7 +74,8 @@ func appendTask(body []byte, t *store.Task, stage string) []byte {
 			body = binary.AppendVarint(body, v)
 		}
 	}
-	text(hasStage, t.Stage, t.Stage == stage)
+	text(hasStage, t.Stage, t.Stage == w.stage)
+	w.stage = t.Stage
 	if t.Context != nil {
 		flags |= hasContext
 		body = binary.AppendUvarint(body, uint64(len(t.Context)))
@@ -76,17 +85,32 @@ func appendTask(body []byte, t *store.Task, stage string) []byte {
 	text(hasGroup, t.GroupKey, t.GroupKey == "")
 	number(hasAttempts, int64(t.MaxAttempts))
 	number(hasTimeout, t.Timeout)
+	if t.Meta != "" {
+		flags |= hasMeta
+		body = w.appendMeta(body, t.Meta)
+	}
 	body[at] = flags
 	return body
 }
 
+func (w *writer) appendMeta(body []byte, m store.Meta) []byte {
+	i := slices.Index(w.metas, m)
+	body = binary.AppendUvarint(body, uint64(i+1))
+	if i < 0 {
+		w.metas = append(w.metas, m)
+		body = binary.AppendUvarint(body, uint64(len(m)))
+		body = append(body, m...)
+	}
+	return body
+}
+
 // EachTask calls visit with the tasks in the body of a pack, ascending in N, until it answers
-// false. first is a number of the pack, has are the bits of the
-// tasks in it. What visit
-// gets is good until it returns; contexts are parts of body.
+// false. first is a number of the pack, has are the bits of the tasks in it. What visit gets is
+// good until it returns; contexts are parts of body.
 func EachTask(body []byte, first int32, has Bits, visit func(*store.Task) bool) error {
 	r := newReader(body)
 	var t store.Task
+	var metas []store.Meta
 	for n := range has.Numbers(Lo(first)) {
 		t = store.Task{N: n, Stage: t.Stage}
 		flags := r.byte()
@@ -108,7 +132,17 @@ func EachTask(body []byte, first int32, has Bits, visit func(*store.Task) bool) 
 		if flags&hasTimeout != 0 {
 			t.Timeout = r.varint()
 		}
-		if flags >= hasTimeout<<1 {
+		if flags&hasMeta != 0 {
+			if i := r.uvarint(); i == 0 {
+				t.Meta = store.Meta(r.bytes(r.uvarint()))
+				metas = append(metas, t.Meta)
+			} else if i <= uint64(len(metas)) {
+				t.Meta = metas[i-1]
+			} else {
+				r.fail(errors.New("a meta that no entry before has"))
+			}
+		}
+		if flags >= hasMeta<<1 {
 			r.fail(errors.New("an entry with unknown flags"))
 		}
 		if r.err != nil {
@@ -143,11 +177,10 @@ func FindTask(body []byte, has Bits, n int32) (found store.Task, ok bool, err er
 // Thin answers the body of a pack without the tasks that are taken out.
 func Thin(body []byte, first int32, has, out Bits) ([]byte, error) {
 	thin := make([]byte, 0, len(body))
-	stage := ""
+	var w writer
 	err := EachTask(body, first, has, func(t *store.Task) bool {
 		if !out.Has(t.N) {
-			thin = appendTask(thin, t, stage)
-			stage = t.Stage
+			thin = w.append(thin, t)
 		}
 		return true
 	})

@@ -29,8 +29,8 @@ ELSE coalesce(c.worker, '?') END`
 // on) while nobody ran the task is who asked.
 const findFacts = `SELECT w.i::int, t.batch, t.n, b.queue, b.rank, b.due, b.created,
 coalesce(p.stage, p.ran, t.stage), coalesce(t.key, ''),
-  coalesce(t.group_key, ''), coalesce(t.max_attempts, 0), coalesce(t.timeout, 0), coalesce(p.seq,
-  -1), coalesce(p.kind, 0)::int, coalesce(p.attempt, 0),
+  coalesce(t.group_key, ''), coalesce(t.max_attempts, 0), coalesce(t.timeout, 0),
+  coalesce(t.meta, ''), coalesce(p.seq, -1), coalesce(p.kind, 0)::int, coalesce(p.attempt, 0),
   coalesce(p.base, 0), coalesce(p.context_seq, -1), coalesce(p.due, 0), coalesce(p.finished, 0),
   coalesce(p.error, ''),
   k.worker,
@@ -81,7 +81,7 @@ func scanFact(r row, i *int, f *fact) error {
 	var worker *string
 	o := &f.Owner
 	err := r.Scan(i, &f.ID.Batch, &f.ID.N, &f.Queue, &f.Rank, &f.Due, &f.Created, &f.Stage, &f.Key,
-		&f.GroupKey, &f.MaxAttempts, &f.Timeout,
+		&f.GroupKey, &f.MaxAttempts, &f.Timeout, (*string)(&f.Meta),
 		&f.Seq, &kind, &f.Attempt, &f.Base, &f.ContextSeq, &f.StepDue, &f.Finished, &f.Error,
 		&worker,
 		&o.ID, &o.Lo, &o.Hi, &o.Rank, &o.Due, &o.Holder.Node, &o.Holder.Token, &o.Token, &o.Deaths,

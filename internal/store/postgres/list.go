@@ -26,7 +26,7 @@ import (
 //
 // Each of these statements reads some rows below ($1, $2), down to the batch $3, and says of each
 // whether its task may be selected: first by the row itself, which $4 is for, then by what it is
-// compared with ($5 to $10).
+// compared with ($5 to $11).
 var (
 	byKey = candidates(`true`, `SELECT batch, n FROM rota.keyed
 WHERE key = $4::text AND (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint
@@ -57,12 +57,13 @@ CROSS JOIN LATERAL (SELECT p.batch, i.n FROM rota.pack p
 
 // compared compares tasks with a filter without reading them whole: $5 queue, $6 and $7 since and
 // until, $8 stage, $9 class, $10 a worker that one of its steps names, or perhaps its mark: that of
-// a pack has the names of all who worked in it. What the filter does not say is not looked up.
+// a pack has the names of all who worked in it; $11 a meta. What the filter does not say is not
+// looked up.
 const compared = ` FROM c
 LEFT JOIN LATERAL (SELECT queue, created FROM rota.batch WHERE id = c.batch
 AND c.mine OFFSET 0) b ON true
-LEFT JOIN LATERAL (SELECT stage FROM rota.task(c.batch, c.n) WHERE c.mine AND $8::text <> ''
-OFFSET 0) t ON true
+LEFT JOIN LATERAL (SELECT stage, meta FROM rota.task(c.batch, c.n) WHERE c.mine
+AND ($8::text <> '' OR $11::text <> '') OFFSET 0) t ON true
 LEFT JOIN LATERAL (SELECT coalesce(stage, ran) AS stage, base, kind FROM rota.step
   WHERE batch = c.batch AND n = c.n AND c.mine AND ($8 <> '' OR $9::int <> 0) ORDER BY seq DESC
   LIMIT 1) p ON true
@@ -75,6 +76,7 @@ LEFT JOIN LATERAL (SELECT 1 AS one FROM rota.step
 
 const selected = `c.mine AND ($5::text = '' OR b.queue = $5) AND b.created >= $6::bigint AND ($7::bigint = 0 OR b.created < $7)
 AND ($8 = '' OR coalesce(p.stage, t.stage) = $8) AND ($10 = '' OR w.one IS NOT NULL OR m.names)
+AND CASE WHEN $11 <> '' THEN t.meta::jsonb @> $11::jsonb ELSE true END
 AND CASE $9 WHEN 1 THEN CASE WHEN p.base IS NULL THEN m.names IS NOT NULL ELSE p.base = -1
 AND p.kind = 1 END WHEN 2 THEN CASE WHEN p.base IS NULL THEN m.names IS NULL ELSE p.base <> -1 END ELSE true END`
 
@@ -254,8 +256,8 @@ func rowsFor(size int) int {
 func (l *list) scan(
 	ctx context.Context, s *scan, size int, worker string, args ...any,
 ) (c listing.Candidates, read int, err error) {
-	comparing := l.Queue != "" || l.Stage != "" || worker != "" || l.Since != 0 || l.Until != 0 ||
-		listing.ClassOf(l.Filter) != listing.Any
+	comparing := l.Queue != "" || l.Stage != "" || l.Meta != "" || worker != "" ||
+		l.Since != 0 || l.Until != 0 || listing.ClassOf(l.Filter) != listing.Any
 	text := s.few
 	switch wide := rowsFor(size) == many; {
 	case comparing && wide:
@@ -267,7 +269,7 @@ func (l *list) scan(
 	}
 	if comparing {
 		args = append(args, l.Queue, l.Since, l.Until, l.Stage, int32(listing.ClassOf(l.Filter)),
-			worker)
+			worker, string(l.Meta))
 	}
 	c.Floor = listing.Top
 	err = l.run(ctx, ask(text, func(r row) error {

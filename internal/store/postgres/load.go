@@ -15,7 +15,8 @@ import (
 // steps cost one look each.
 const (
 	freshPacks = `SELECT w.i::int, p.batch, p.first, least(p.lo | 63, w.hi), p.has, p.stage,
-p.stages[p.a:p.z], p.contexts[p.a:p.z], p.max_attempts[p.a:p.z], p.timeouts[p.a:p.z]
+p.stages[p.a:p.z], p.contexts[p.a:p.z], p.max_attempts[p.a:p.z], p.timeouts[p.a:p.z],
+p.metas[p.a:p.z]
 FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
 CROSS JOIN LATERAL (SELECT *, greatest(lo, w.lo) AS first, greatest(w.lo - lo + 1, 1) AS a,
   w.hi - lo + 1 AS z FROM rota.pack WHERE batch = w.batch AND lo BETWEEN (w.lo & -64) AND w.hi

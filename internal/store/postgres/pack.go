@@ -41,6 +41,7 @@ const (
 	hasGroups
 	hasAttempts
 	hasTimeouts
+	hasMetas
 )
 
 // chunkTasks is about how many tasks one statement inserts. What belongs to a row is cut out of
@@ -59,6 +60,7 @@ type rowColumns struct {
 	stages, keys, groupKeys []string
 	attempts                []int32
 	timeouts                []int64
+	metas                   []string
 }
 
 // packs cuts tasks into packs, and these into statements.
@@ -112,6 +114,9 @@ func oddOf(t *store.Task, stage string) (odd int32) {
 	if t.Timeout != 0 {
 		odd |= hasTimeouts
 	}
+	if t.Meta != "" {
+		odd |= hasMetas
+	}
 	return odd
 }
 
@@ -122,7 +127,7 @@ func textsOf(t *store.Task) int {
 	if t.Key != "" || t.GroupKey != "" {
 		n += aligned(len(t.Key)) + aligned(len(t.GroupKey))
 	}
-	return n + aligned(len(t.Stage))
+	return n + aligned(len(t.Stage)) + aligned(len(t.Meta))
 }
 
 // arraysOf is how many arrays a row has, and what an element of each has together without the bytes
@@ -206,6 +211,9 @@ func (p *packs) put(c *rowColumns, t *store.Task) {
 	if odd&hasTimeouts != 0 {
 		c.timeouts = place(c.timeouts, at, t.Timeout)
 	}
+	if odd&hasMetas != 0 {
+		c.metas = place(c.metas, at, string(t.Meta))
+	}
 }
 
 // place puts a value into a column that may be shorter.
@@ -223,17 +231,24 @@ func filled[T any](column []T, size int) []T {
 
 // insertPacks is also the beginning of insertSubmission. Rows are in the order of their keys,
 // because the tasks are.
-const insertPacks = `INSERT INTO rota.pack (batch, has, lo, stage, contexts, stages, keys,
-group_keys, max_attempts, timeouts)
-SELECT p.batch, p.has, p.lo, p.stage,
+const insertPacks = `INSERT INTO rota.pack (` + insertedColumns + `, metas)
+SELECT ` + insertedValues + `,
+  CASE WHEN p.odd & 64 <> 0 THEN ($14::text[])[p.first:p.last] END
+FROM ` + insertedPacks
+
+const (
+	insertedColumns = `batch, has, lo, stage, contexts, stages, keys, group_keys, max_attempts,
+timeouts`
+	insertedValues = `p.batch, p.has, p.lo, p.stage,
   CASE WHEN p.odd & 1 = 0 THEN ($8::bytea[])[p.first:p.last] END,
   CASE WHEN p.odd & 2 <> 0 THEN ($9::text[])[p.first:p.last] END,
   CASE WHEN p.odd & 4 <> 0 THEN ($10::text[])[p.first:p.last] END,
   CASE WHEN p.odd & 8 <> 0 THEN ($11::text[])[p.first:p.last] END,
   CASE WHEN p.odd & 16 <> 0 THEN ($12::int[])[p.first:p.last] END,
-  CASE WHEN p.odd & 32 <> 0 THEN ($13::bigint[])[p.first:p.last] END
-FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::int[], $7::text[])
-  p (batch, has, lo, first, last, odd, stage)`
+  CASE WHEN p.odd & 32 <> 0 THEN ($13::bigint[])[p.first:p.last] END`
+	insertedPacks = `unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::int[],
+  $7::text[]) p (batch, has, lo, first, last, odd, stage)`
+)
 
 // args are the arguments of insertPacks.
 func (c *rowColumns) args() []any {
@@ -253,8 +268,11 @@ func (c *rowColumns) args() []any {
 	if c.timeouts != nil {
 		c.timeouts = filled(c.timeouts, size)
 	}
+	if c.metas != nil {
+		c.metas = filled(c.metas, size)
+	}
 	return []any{c.batch, c.has, c.lo, c.first, c.last, c.odd, c.stage, c.context, c.stages, c.keys,
-		c.groupKeys, c.attempts, c.timeouts}
+		c.groupKeys, c.attempts, c.timeouts, c.metas}
 }
 
 const insertKeyed = `INSERT INTO rota.keyed (key, batch, n)
@@ -265,10 +283,14 @@ func (p *packs) rest() (list []query) {
 	for i := 1; i < len(p.chunks); i++ {
 		list = append(list, tell(insertPacks, p.chunks[i].args()...))
 	}
-	if k := &p.keyed; len(k.key) > 0 {
-		list = append(list, tell(insertKeyed, k.key, k.batch, k.n))
+	return append(list, p.keyed.queries()...)
+}
+
+func (k *keyedColumns) queries() []query {
+	if len(k.key) == 0 {
+		return nil
 	}
-	return list
+	return []query{tell(insertKeyed, k.key, k.batch, k.n)}
 }
 
 // loadedPack is what one span has of a pack, as it was submitted.
@@ -282,11 +304,12 @@ type loadedPack struct {
 	contexts [][]byte
 	attempts []int32
 	timeouts []int64
+	metas    []string
 }
 
 func (p *loadedPack) scan(r row, i *int) error {
 	return r.Scan(i, &p.batch, &p.first, &p.last, &p.has, &p.stage, &p.stages, &p.contexts,
-		&p.attempts, &p.timeouts)
+		&p.attempts, &p.timeouts, &p.metas)
 }
 
 // tasks are the tasks of the pack that the span has.
@@ -299,6 +322,7 @@ func (p *loadedPack) tasks() iter.Seq[store.Loaded] {
 			l := store.Loaded{N: n, ContextSeq: -1, Context: element(p.contexts, k)}
 			l.Stage = cmp.Or(element(p.stages, k), p.stage)
 			l.MaxAttempts, l.Timeout = element(p.attempts, k), element(p.timeouts, k)
+			l.Meta = store.Meta(element(p.metas, k))
 			if !yield(l) {
 				return
 			}

@@ -37,6 +37,10 @@ func drawTasks(t *rapid.T) (list []store.Task) {
 			k.Key, k.GroupKey = text.Draw(t, "key"), text.Draw(t, "group")
 			k.MaxAttempts, k.Timeout = rapid.Int32().Draw(t, "attempts"), rapid.Int64().Draw(t, "t")
 		}
+		if rapid.IntRange(0, 9).Draw(t, "carries") == 0 {
+			size := rapid.IntRange(1, limits.MaxMetaSize).Draw(t, "meta")
+			k.Meta = store.Meta(strings.Repeat("m", size))
+		}
 		list = append(list, k)
 		n += rapid.Int32Range(1, step).Draw(t, "gap")
 	}
@@ -68,6 +72,9 @@ func TestPacksHaveEachTaskOnceInRowsThatFit(t *testing.T) {
 					first: lo, last: lo | 63, has: c.has[k], stage: c.stage[k],
 					contexts: c.context[from:to],
 				}
+				if c.metas != nil {
+					row.metas = filled(c.metas, len(c.context))[from:to]
+				}
 				if c.stages != nil {
 					row.stages = c.stages[from:to]
 				}
@@ -86,12 +93,12 @@ func TestPacksHaveEachTaskOnceInRowsThatFit(t *testing.T) {
 					got := store.Task{
 						N: l.N, Stage: l.Stage, Context: l.Context, MaxAttempts: l.MaxAttempts,
 						Timeout: l.Timeout, Key: element(c.keys, at),
-						GroupKey: element(c.groupKeys, at),
+						GroupKey: element(c.groupKeys, at), Meta: l.Meta,
 					}
 					if diff := cmp.Diff(w, got); diff != "" || !ok {
 						t.Fatalf("task %v: %v\n%s", id, ok, diff)
 					}
-					size += len(l.Context) + len(got.Key) + len(got.GroupKey) + 4
+					size += len(l.Context) + len(got.Key) + len(got.GroupKey) + len(got.Meta) + 4
 					if w.Key != "" {
 						keys--
 					}
@@ -122,6 +129,9 @@ func TestRowsStayInTheirPagesAndShowTheirTasks(t *testing.T) {
 					k.GroupKey, k.Stage = strings.Repeat("g", 256), strings.Repeat("s", i+1)
 					k.MaxAttempts, k.Timeout = int32(i), int64(i)
 				}
+				if i%3 == 1 {
+					k.Meta = store.Meta(`{"m": "` + strings.Repeat("m", 10*i) + `"}`)
+				}
 			}
 			b.Spans[0].Hi += 5
 			c.submit(b)
@@ -129,12 +139,13 @@ func TestRowsStayInTheirPagesAndShowTheirTasks(t *testing.T) {
 				"rota.tasks WHERE batch = $1", "generate_series(0, 300) n, rota.task($1, n)"} {
 				var got []store.Task
 				if err := c.glance(t.Context(), ask(`SELECT n, stage, context, coalesce(key, ''),
-coalesce(group_key, ''), coalesce(max_attempts, 0), coalesce(timeout, 0) FROM (SELECT * FROM `+from+
+coalesce(group_key, ''), coalesce(max_attempts, 0), coalesce(timeout, 0),
+coalesce(meta::text, '') FROM (SELECT * FROM `+from+
 					`) t (`+map[bool]string{true: "i, ", false: ""}[from[0] == 'g']+`batch, n, stage, context,
-key, group_key, max_attempts, timeout) ORDER BY n`, func(r row) error {
+key, group_key, max_attempts, timeout, meta) ORDER BY n`, func(r row) error {
 					var k store.Task
 					err := r.Scan(&k.N, &k.Stage, &k.Context, &k.Key, &k.GroupKey, &k.MaxAttempts,
-						&k.Timeout)
+						&k.Timeout, (*string)(&k.Meta))
 					got = append(got, k)
 					return err
 				}, b.ID)); err != nil {

@@ -201,6 +201,7 @@ func TestLargeSubmissionIsWhole(t *testing.T) {
 				k.GroupKey = []string{"", "g"}[i%2]
 				k.MaxAttempts = int32(i % 4)
 				k.Timeout = int64(i%5) * 1e9
+				k.Meta = []store.Meta{"", `{"m":"☃"}`, "", "", `{"n":""}`}[i%5]
 			}
 			spans := c.submit(b)
 			held := must(c.Held(t.Context(), c.holder, nil))(t)
@@ -209,7 +210,7 @@ func TestLargeSubmissionIsWhole(t *testing.T) {
 				for _, l := range h.Tasks {
 					got = append(got, store.Task{
 						N: l.N, Stage: l.Stage, Context: l.Context, MaxAttempts: l.MaxAttempts,
-						Timeout: l.Timeout,
+						Timeout: l.Timeout, Meta: l.Meta,
 					})
 				}
 			}

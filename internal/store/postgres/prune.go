@@ -475,7 +475,8 @@ WHERE k.key = w.key AND k.batch = w.batch AND k.n = w.n`
   SELECT p.batch, p.lo, p.has & ~w.bits AS has FROM ` + packRowsOf + `),
 kept AS (
   UPDATE rota.pack p SET has = g.has, contexts = rota.left_of(p.contexts, p.lo, g.has),
-    keys = rota.left_of(p.keys, p.lo, g.has), group_keys = rota.left_of(p.group_keys, p.lo, g.has)
+    keys = rota.left_of(p.keys, p.lo, g.has), group_keys = rota.left_of(p.group_keys, p.lo, g.has),
+    metas = rota.left_of(p.metas, p.lo, g.has)
   FROM g WHERE p.batch = g.batch AND p.lo = g.lo AND g.has <> 0)
 DELETE FROM rota.pack p USING g WHERE p.batch = g.batch AND p.lo = g.lo AND g.has = 0`
 	// dropMarks deletes the marks of packs none of whose tasks is left. Two who delete the last

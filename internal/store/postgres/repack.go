@@ -15,6 +15,18 @@ import (
 // made the tables of packs and renamed that of tasks to task_before.
 const repackVersion = 21
 
+// insertPacksThen is insertPacks for the tables as they are then, without what came later.
+const insertPacksThen = `INSERT INTO rota.pack (` + insertedColumns + `)
+SELECT ` + insertedValues + ` FROM ` + insertedPacks
+
+// before makes the queries that insert packs of tasks of before.
+func (p *packs) before() (list []query) {
+	for i := range p.chunks {
+		list = append(list, tell(insertPacksThen, p.chunks[i].args()[:13]...))
+	}
+	return append(list, p.keyed.queries()...)
+}
+
 const repackTold = 10 * time.Second // between lines of the log
 
 // repack puts the tasks of a store of an earlier version into packs: partition by partition, each
@@ -142,8 +154,7 @@ func (m *repacking) piece(ctx context.Context, suffix string, at *task.ID) (n in
 		i = k
 	}
 	err = m.write(ctx, func(ctx context.Context, t *tx) error {
-		return t.finish(ctx, append([]query{tell(insertPacks, p.chunks[0].args()...)},
-			p.rest()...)...)
+		return t.finish(ctx, p.before()...)
 	})
 	*at = task.ID{Batch: batches[len(batches)-1], N: tasks[len(tasks)-1].N}
 	return len(tasks), err

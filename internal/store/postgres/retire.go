@@ -296,11 +296,11 @@ const (
 CROSS JOIN LATERAL rota.tasks(s.batch, s.lo, s.hi) t
 WHERE s.batch >= $1 AND s.batch < $2`
 	// keepPacks keeps the packs in which any of the tasks are, without the others of theirs.
-	keepPacks = `INSERT INTO rota.pack%[2]s (batch, has, lo, stage, contexts, stages, keys,
-group_keys, max_attempts, timeouts)
+	keepPacks = `INSERT INTO rota.pack%[2]s (` + insertedColumns + `, metas)
 SELECT p.batch, p.has & w.bits, p.lo, p.stage, rota.left_of(p.contexts, p.lo, p.has & w.bits),
   p.stages, rota.left_of(p.keys, p.lo, p.has & w.bits),
-  rota.left_of(p.group_keys, p.lo, p.has & w.bits), p.max_attempts, p.timeouts
+  rota.left_of(p.group_keys, p.lo, p.has & w.bits), p.max_attempts, p.timeouts,
+  rota.left_of(p.metas, p.lo, p.has & w.bits)
 FROM ` + packRowsOf + ` ORDER BY p.batch, p.lo`
 	keepKeyed = `INSERT INTO rota.keyed%[2]s (key, batch, n) SELECT k.key, p.batch, p.lo + k.i - 1
 FROM rota.pack%[2]s p CROSS JOIN LATERAL unnest(p.keys) WITH ORDINALITY k (key, i)

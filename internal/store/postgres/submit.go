@@ -268,31 +268,31 @@ func (l *loading) name(ctx context.Context, s *Store, r runner) error {
 // The rule LEASE stands here as me: whoever shares the row keeps the lease from being ended before
 // this is committed. It is asked for when spans are to be held.
 const insertSubmission = `WITH packs AS (` + insertPacks + `),
-clock AS MATERIALIZED (SELECT rota.micros($14) AS now),
+clock AS MATERIALIZED (SELECT rota.micros($15) AS now),
 me AS MATERIALIZED (
-  SELECT 1 FROM rota.lease WHERE name = 'node/' || $15 AND token = $16 AND until > (SELECT now
+  SELECT 1 FROM rota.lease WHERE name = 'node/' || $16 AND token = $17 AND until > (SELECT now
   FROM clock) FOR KEY SHARE),
 batches AS (
   INSERT INTO rota.batch (id, queue, rank, due, created, origin, span, granted)
   SELECT b.*, EXISTS (SELECT FROM me)
-  FROM unnest($17::bigint[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::text[],
-  $23::bigint[]) b),
+  FROM unnest($18::bigint[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::text[],
+  $24::bigint[]) b),
 spans AS (
   INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths,
   size, gaps)
-  SELECT n.id, n.batch, n.lo, n.hi, 0, n.queue, n.rank, n.due, CASE WHEN g.mine THEN $15 END,
-  CASE WHEN g.mine THEN $16 ELSE 0 END,
+  SELECT n.id, n.batch, n.lo, n.hi, 0, n.queue, n.rank, n.due, CASE WHEN g.mine THEN $16 END,
+  CASE WHEN g.mine THEN $17 ELSE 0 END,
     g.mine::int, 0, n.size, n.gaps = 1
-  FROM unnest($24::bigint[], $25::bigint[], $26::int[], $27::int[], $28::text[], $29::bigint[],
-  $30::bigint[], $31::int[], $32::int[], $33::int[])
+  FROM unnest($25::bigint[], $26::bigint[], $27::int[], $28::int[], $29::text[], $30::bigint[],
+  $31::bigint[], $32::int[], $33::int[], $34::int[])
     n (id, batch, lo, hi, queue, rank, due, size, gaps, hold)
   CROSS JOIN LATERAL (SELECT n.hold = 1 AND EXISTS (SELECT FROM me) AS mine) g),
 counts AS (
   INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
   SELECT c.queue, 0, c.submitted, 0, 0, 0, 0, 0, 0
-  FROM unnest($34::text[], $35::bigint[]) c (queue, submitted)),
+  FROM unnest($35::text[], $36::bigint[]) c (queue, submitted)),
 changed AS (
-  INSERT INTO rota.history_change (body) SELECT $36::bytea WHERE $36::bytea IS NOT NULL)
+  INSERT INTO rota.history_change (body) SELECT $37::bytea WHERE $37::bytea IS NOT NULL)
 SELECT now, EXISTS (SELECT FROM me) FROM clock`
 
 // queries inserts what is loaded.

@@ -102,7 +102,8 @@ func (f *fact) view(now int64, live *store.Live) task.View {
 		ID: f.ID, Queue: f.Queue, State: f.State(now, live != nil), Stage: f.Stage,
 		Attempt: int(f.Attempt), Worker: f.worker,
 		Priority: time.Duration(f.Due-f.Rank) * time.Microsecond, Due: instant(f.Due),
-		Created: instant(f.Created), Key: f.Key, GroupKey: f.GroupKey, Error: f.Error,
+		Created: instant(f.Created), Key: f.Key, GroupKey: f.GroupKey, Meta: f.Meta.Strings(),
+		Error: f.Error,
 	}
 	if !v.State.Final() {
 		v.Attempt++

@@ -20,6 +20,7 @@ type Fact struct {
 	Key, GroupKey     string
 	MaxAttempts       int32
 	Timeout           int64
+	Meta              store.Meta
 	Seq               int32 // of the newest step, -1 = none
 	Kind              task.Kind
 	Attempt           int32
@@ -72,7 +73,7 @@ func (f *Fact) Stood(context store.Value, by string) store.Stood {
 				Stage: f.Stage, Seq: f.Seq + 1, Attempt: f.Attempt, Base: f.Base,
 			},
 			Context: context, ContextSeq: f.ContextSeq, ContextBy: by,
-			MaxAttempts: f.MaxAttempts, Timeout: f.Timeout, Due: f.StepDue,
+			MaxAttempts: f.MaxAttempts, Timeout: f.Timeout, Meta: f.Meta, Due: f.StepDue,
 			HeadStart: f.Due - f.Rank, Running: f.Running,
 		},
 	}

@@ -37,9 +37,9 @@ func (b *batchRow) factOf(batch int64, s *member) rules.Fact {
 	return rules.Fact{
 		ID: task.ID{Batch: batch, N: s.N}, Queue: b.queue, Rank: b.rank, Due: b.due,
 		Created: b.created, Stage: s.stage(), Key: s.Key, GroupKey: s.GroupKey,
-		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout, Seq: s.Seq, Kind: s.Kind,
-		Attempt: s.Attempt, Base: s.Base, ContextSeq: s.ContextSeq, StepDue: s.outcome.Due,
-		Finished: s.Finished, Error: s.Error,
+		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout, Meta: s.Meta, Seq: s.Seq,
+		Kind: s.Kind, Attempt: s.Attempt, Base: s.Base, ContextSeq: s.ContextSeq,
+		StepDue: s.outcome.Due, Finished: s.Finished, Error: s.Error,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/pack"
 )
 
@@ -29,6 +30,19 @@ var functions = map[string]*sqlite.FunctionImpl{
 			return sqlite.Value{}, err
 		}
 		return sqlite.TextValue(t.Stage), nil
+	}},
+	// pack_meta(body, has, n, meta) tells whether a task of a pack has all of a meta.
+	"pack_meta": {NArgs: 4, Deterministic: true, AllowIndirect: true, Scalar: func(
+		_ sqlite.Context, args []sqlite.Value,
+	) (sqlite.Value, error) {
+		t, found, err := pack.FindTask(
+			args[0].Blob(), pack.Bits(args[1].Int64()), int32(args[2].Int64()),
+		)
+		has := int64(0)
+		if found && t.Meta.Has(store.Meta(args[3].Text())) {
+			has = 1
+		}
+		return sqlite.IntegerValue(has), err
 	}},
 	// mark_workers(body, lo, worker) are the bits of the outcomes in a mark that a worker brought.
 	"mark_workers": {NArgs: 3, Deterministic: true, AllowIndirect: true, Scalar: func(

@@ -27,7 +27,7 @@ import (
 //
 // Each of these statements reads at most ?3 rows below (?1, ?2), down to the batch ?4, and says of
 // each whether its task may be selected: first by the row itself, which ?11 is for, then by what it
-// is compared with (?5 to ?10).
+// is compared with (?5 to ?10, and ?12).
 var (
 	byKey = candidates(`1`, `SELECT batch, n FROM keyed WHERE key = ?11 AND (batch, n) < (?1, ?2)
 AND batch >= ?4
@@ -52,7 +52,7 @@ func candidates(mine, from string) string {
 }
 
 // compared compares a task with a filter without reading it whole: ?5 queue, ?6 and ?7 since and
-// until, ?8 stage, ?9 class, ?10 a worker that one of its steps names.
+// until, ?8 stage, ?9 class, ?10 a worker that one of its steps names, ?12 a meta.
 var compared = `(` + ofBatch("c.batch") + `)
 AND (?8 = '' OR ?8 = coalesce((SELECT s.stage FROM step s WHERE s.batch = c.batch AND s.n = c.n
   ORDER BY s.seq DESC LIMIT 1), (SELECT pack_stage(p.body, p.has, c.n) FROM pack p
@@ -63,7 +63,9 @@ AND (?9 = 0 OR CASE coalesce((SELECT iif(s.base <> -1, 2, s.kind = 1) FROM step 
 AND (?10 = '' OR EXISTS (SELECT 1 FROM step w WHERE w.batch = c.batch AND w.n = c.n
   AND w.worker = ?10)
   OR EXISTS (SELECT 1 FROM mark m WHERE m.batch = c.batch AND m.lo = c.n & ~63
-  AND mark_workers(m.body, m.lo, ?10) >> (c.n & 63) & 1))`
+  AND mark_workers(m.body, m.lo, ?10) >> (c.n & 63) & 1))
+AND (?12 = '' OR (SELECT pack_meta(p.body, p.has, c.n, ?12) FROM pack p
+  WHERE p.batch = c.batch AND p.lo BETWEEN c.n & ~63 AND c.n ORDER BY p.lo DESC LIMIT 1))`
 
 // ofBatch compares a batch with what a filter says of batches.
 func ofBatch(batch string) string {
@@ -203,7 +205,7 @@ func (l *list) scan(
 		}
 		return true
 	}, batch, n, size, bottom, l.Queue, l.Since, l.Until, l.Stage, int(listing.ClassOf(l.Filter)),
-		worker, mine)
+		worker, mine, string(l.Meta))
 }
 
 // batches are those that the filter selects, as stretches.

@@ -221,7 +221,7 @@ func (s *member) loaded(headStart int64) store.Loaded {
 			Stage: s.stage(), Seq: s.Seq + 1, Attempt: s.Attempt, Base: s.Base,
 		},
 		Context: s.Context, ContextSeq: s.ContextSeq, MaxAttempts: s.MaxAttempts,
-		Timeout: s.Timeout, Due: s.outcome.Due, HeadStart: headStart,
+		Timeout: s.Timeout, Meta: s.Meta, Due: s.outcome.Due, HeadStart: headStart,
 	}
 }
 

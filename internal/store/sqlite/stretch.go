@@ -95,7 +95,8 @@ func apart(list []listing.Stretch) (few, wide []listing.Stretch) {
 // the filter says of batches is looked at when stretches are found.
 func (l *list) compares() bool {
 	spans := l.State == task.Waiting || l.State == task.Ready
-	return l.Stage != "" || l.Worker != "" || listing.ClassOf(l.Filter) != listing.Any ||
+	return l.Stage != "" || l.Meta != "" || l.Worker != "" ||
+		listing.ClassOf(l.Filter) != listing.Any ||
 		spans && (l.Since != 0 || l.Until != 0)
 }
 
@@ -184,7 +185,8 @@ func (l *list) may(m *member) bool {
 		}
 	}
 	want := listing.ClassOf(l.Filter)
-	return (l.Stage == "" || l.Stage == m.stage()) && (want == listing.Any || want == class) &&
+	return (l.Stage == "" || l.Stage == m.stage()) && m.Meta.Has(l.Meta) &&
+		(want == listing.Any || want == class) &&
 		// what was asked for says who asked
 		(l.Worker == "" || l.Worker == m.Worker || m.Kind >= task.KindCancelled)
 }

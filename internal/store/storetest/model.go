@@ -243,7 +243,7 @@ func (m *Model) loaded(f *fact) store.Loaded {
 			Stage: s.Stage, Seq: seq + 1, Attempt: s.Attempt, Base: s.Base,
 		},
 		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq,
-		MaxAttempts: f.MaxAttempts, Timeout: f.Timeout, Due: s.Due,
+		MaxAttempts: f.MaxAttempts, Timeout: f.Timeout, Meta: f.Meta, Due: s.Due,
 		HeadStart: f.batch.Due - f.batch.Rank,
 	}
 	if s.ContextSeq >= 0 {

@@ -52,7 +52,7 @@ func (m *Model) view(f *fact, live map[task.ID]store.Live, now int64) task.View 
 		Attempt: int(s.Attempt), Worker: f.lastWorker(),
 		Priority: time.Duration(f.batch.Due-f.batch.Rank) * time.Microsecond,
 		Due:      instant(f.batch.Due), Created: instant(f.batch.Created),
-		Key: f.Key, GroupKey: f.GroupKey, Error: s.Error,
+		Key: f.Key, GroupKey: f.GroupKey, Meta: f.Meta.Strings(), Error: s.Error,
 	}
 	if !v.State.Final() {
 		v.Attempt++
@@ -114,6 +114,11 @@ func (m *Model) Tasks(
 }
 
 func selects(f store.Filter, v task.View, created int64) bool {
+	for name, text := range f.Meta.Strings() {
+		if got, has := v.Meta[name]; !has || got != text {
+			return false
+		}
+	}
 	return (f.Queue == "" || f.Queue == v.Queue) && (f.State == "" || f.State == v.State) &&
 		(f.Stage == "" || f.Stage == v.Stage) &&
 		(f.Worker == "" || f.Worker == v.Worker) && (f.Key == "" || f.Key == v.Key) &&

@@ -58,7 +58,7 @@ type claim struct {
 func claims() []claim {
 	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), togetherClaims(),
 		holderClaims(), actClaims(), leaseClaims(), nameClaims(), confClaims(), queueClaims(),
-		viewClaims(), historyClaims(), textClaims(), eventClaims(), notifierClaims(),
+		viewClaims(), metaClaims(), historyClaims(), textClaims(), eventClaims(), notifierClaims(),
 		groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
 		watchClaims(), joinClaims(), upkeepClaims(), minuteClaims(), faultClaims())
@@ -68,8 +68,8 @@ func claims() []claim {
 // often it looks.
 func statementClaims() []claim {
 	return slices.Concat(takeClaims(), settleClaims(), togetherClaims(), holderClaims(),
-		actClaims(), leaseClaims(), queueClaims(), historyClaims(), changeClaims(), assignClaims(),
-		seatClaims(), fireClaims(), watchClaims(), joinClaims(), upkeepClaims())
+		actClaims(), leaseClaims(), queueClaims(), metaClaims(), historyClaims(), changeClaims(),
+		assignClaims(), seatClaims(), fireClaims(), watchClaims(), joinClaims(), upkeepClaims())
 }
 
 // check plays the claim on a fresh store and says how the store broke it. An error instead of a

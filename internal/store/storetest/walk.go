@@ -67,6 +67,9 @@ func (w *walk) batch() store.Batch {
 		t := store.Task{N: i * 2, Stage: pick(w, []string{"", "one", "two"}),
 			Context:     w.keep(w.text()),
 			MaxAttempts: int32(w.rng.IntN(3)), Timeout: int64(w.rng.IntN(2)) * 1e6}
+		if k := (w.ranks + int64(i)) % 7; k < int64(len(walkMetas)) {
+			t.Meta = walkMetas[k] // without a draw: seeds stay what they are
+		}
 		if w.chance(4) {
 			t.Key = fmt.Sprintf("k%d", w.rng.IntN(5))
 			t.KeyUntil = now + int64(1+w.rng.IntN(50))*60e6 + 1
@@ -81,6 +84,11 @@ func (w *walk) batch() store.Batch {
 		b.Spans = []store.NewSpan{{Lo: 0, Hi: last, Hold: hold}}
 	}
 	return b
+}
+
+// walkMetas are what tasks carry.
+var walkMetas = []store.Meta{
+	`{"m":"1"}`, `{"m":"2"}`, `{"l":"\"m\":\"1\"","m":"1\\\\"}`, `{"a":"","m":"1"}`,
 }
 
 // text is a context, sometimes a large one, sometimes none.
@@ -165,7 +173,8 @@ func (w *walk) acknowledge(n *walkNode, s store.Submission, got store.Submitted)
 				if sp.Lo <= t.N && t.N <= sp.Hi && sp.Holder == n.Holder {
 					l := store.Loaded{N: t.N, Standing: progress.Standing{Stage: t.Stage},
 						Context: t.Context, ContextSeq: -1,
-						MaxAttempts: t.MaxAttempts, Timeout: t.Timeout, HeadStart: sp.Due - sp.Rank}
+						MaxAttempts: t.MaxAttempts, Timeout: t.Timeout, Meta: t.Meta,
+						HeadStart: sp.Due - sp.Rank}
 					w.outs = append(w.outs, walkOut{handout{sp, l}, n})
 				}
 			}

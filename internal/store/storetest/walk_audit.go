@@ -23,6 +23,9 @@ func (w *walk) audit(last bool) {
 			w.breach("I7: counts of %s: got %+v, the tasks tell %+v", name, got, counts)
 		}
 	}
+	if last {
+		w.listByMeta(pick(w, walkQueues), listed)
+	}
 	for _, id := range w.ids {
 		v, ok := listed[id]
 		if !ok {
@@ -146,14 +149,40 @@ func (w *walk) list(queue string, into map[task.ID]task.View) (counts task.Count
 	}
 }
 
+// listByMeta holds the list of a queue's tasks with a meta against all of the queue.
+func (w *walk) listByMeta(queue string, all map[task.ID]task.View) {
+	meta := walkMetas[0]
+	var after task.ID
+	found := map[task.ID]bool{}
+	for {
+		page, next, err := w.Tasks(w.ctx, store.Filter{Queue: queue, Meta: meta}, after, 7)
+		if err != nil {
+			w.breach("list %s with %s: %v", queue, meta, err)
+			return
+		}
+		for _, v := range page {
+			found[v.ID] = true
+		}
+		if after = next; after == (task.ID{}) {
+			break
+		}
+	}
+	for id, v := range all {
+		if has := v.Queue == queue && v.Meta["m"] == "1"; has != found[id] {
+			w.breach("list %s with %s: %s has %v, found %v", queue, meta, w.id(id), v.Meta,
+				found[id])
+		}
+	}
+}
+
 // summary is what a list says of a task, as far as all stores say the same.
 func summary(v *task.View) string {
 	due := int64(0)
 	if v.State == task.Waiting {
 		due = v.Due.UnixMicro()
 	}
-	return fmt.Sprintf("%s %s %q %d %d %d %q", v.Queue, v.State, v.Stage, v.Attempt, v.Priority,
-		due, v.Error)
+	return fmt.Sprintf("%s %s %q %d %d %d %q %v", v.Queue, v.State, v.Stage, v.Attempt,
+		v.Priority, due, v.Error, v.Meta)
 }
 
 // show tells of one task, and compares its view in the list with its own.
