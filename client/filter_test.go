@@ -19,6 +19,9 @@ func filled(t *testing.T, v reflect.Value, field int) {
 	case time.Time:
 		f.Set(reflect.ValueOf(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
 		return
+	case map[string]string:
+		f.Set(reflect.ValueOf(map[string]string{"x": "y"}))
+		return
 	case []string:
 		f.Set(reflect.ValueOf([]string{"x"}))
 		return

@@ -48,6 +48,7 @@ type ScheduleChange struct {
 	Priority      *time.Duration
 	MaxAttempts   *int
 	Timeout       *time.Duration
+	Meta          *map[string]string // that the tasks carry, all of it; empty = none
 	Overlap       *task.Overlap
 	Parallel      *int // so many may run at once before Overlap decides
 	OnDead        *task.OnDead
@@ -69,33 +70,34 @@ type NoticesChange struct {
 // scheduleFields is a schedule's configuration in the API's JSON, but for its context; nil fields
 // are left out.
 type scheduleFields struct {
-	Name          string          `json:"name,omitempty"`
-	Cron          *string         `json:"cron,omitempty"`
-	After         *wire.Parents   `json:"after,omitempty"`
-	AfterMode     *task.AfterMode `json:"after_mode,omitempty"`
-	AfterOn       *task.AfterOn   `json:"after_on,omitempty"`
-	AfterDelay    *duration       `json:"after_delay,omitempty"`
-	Manual        *bool           `json:"manual,omitempty"`
-	Zone          *string         `json:"zone,omitempty"`
-	Calendar      *string         `json:"calendar,omitempty"`
-	Starts        *momentOrNone   `json:"starts,omitempty"`
-	Ends          *momentOrNone   `json:"ends,omitempty"`
-	Next          *momentOrNone   `json:"next,omitempty"`
-	Paused        *bool           `json:"paused,omitempty"`
-	Queue         *string         `json:"queue,omitempty"`
-	Stage         *string         `json:"stage,omitempty"`
-	Priority      *duration       `json:"priority,omitempty"`
-	MaxAttempts   *int            `json:"max_attempts,omitempty"`
-	Timeout       *duration       `json:"timeout,omitempty"`
-	Overlap       *task.Overlap   `json:"overlap,omitempty"`
-	Parallel      *int            `json:"parallel,omitempty"`
-	OnDead        *task.OnDead    `json:"on_dead,omitempty"`
-	Misfire       *task.Misfire   `json:"misfire,omitempty"`
-	MisfireWindow *duration       `json:"misfire_window,omitempty"`
-	Jitter        *jitter         `json:"jitter,omitempty"`
-	Notify        *noticesChanged `json:"notify,omitempty"`
-	Title         *string         `json:"title,omitempty"`
-	Owner         *string         `json:"owner,omitempty"`
+	Name          string             `json:"name,omitempty"`
+	Cron          *string            `json:"cron,omitempty"`
+	After         *wire.Parents      `json:"after,omitempty"`
+	AfterMode     *task.AfterMode    `json:"after_mode,omitempty"`
+	AfterOn       *task.AfterOn      `json:"after_on,omitempty"`
+	AfterDelay    *duration          `json:"after_delay,omitempty"`
+	Manual        *bool              `json:"manual,omitempty"`
+	Zone          *string            `json:"zone,omitempty"`
+	Calendar      *string            `json:"calendar,omitempty"`
+	Starts        *momentOrNone      `json:"starts,omitempty"`
+	Ends          *momentOrNone      `json:"ends,omitempty"`
+	Next          *momentOrNone      `json:"next,omitempty"`
+	Paused        *bool              `json:"paused,omitempty"`
+	Queue         *string            `json:"queue,omitempty"`
+	Stage         *string            `json:"stage,omitempty"`
+	Priority      *duration          `json:"priority,omitempty"`
+	MaxAttempts   *int               `json:"max_attempts,omitempty"`
+	Timeout       *duration          `json:"timeout,omitempty"`
+	Meta          *map[string]string `json:"meta,omitempty"`
+	Overlap       *task.Overlap      `json:"overlap,omitempty"`
+	Parallel      *int               `json:"parallel,omitempty"`
+	OnDead        *task.OnDead       `json:"on_dead,omitempty"`
+	Misfire       *task.Misfire      `json:"misfire,omitempty"`
+	MisfireWindow *duration          `json:"misfire_window,omitempty"`
+	Jitter        *jitter            `json:"jitter,omitempty"`
+	Notify        *noticesChanged    `json:"notify,omitempty"`
+	Title         *string            `json:"title,omitempty"`
+	Owner         *string            `json:"owner,omitempty"`
 }
 
 type noticesChanged struct {
@@ -115,7 +117,7 @@ func (s *ScheduleChange) append(b []byte, name, location string) ([]byte, error)
 		Starts: (*momentOrNone)(s.Starts), Ends: (*momentOrNone)(s.Ends),
 		Next:  (*momentOrNone)(s.Next),
 		Queue: s.Queue, Stage: s.Stage, Priority: (*duration)(s.Priority),
-		MaxAttempts: s.MaxAttempts, Timeout: (*duration)(s.Timeout),
+		MaxAttempts: s.MaxAttempts, Timeout: (*duration)(s.Timeout), Meta: s.Meta,
 		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: (*duration)(s.MisfireWindow),
 		Jitter: (*jitter)(s.Jitter), Title: s.Title, Owner: s.Owner,
 	}
@@ -139,41 +141,42 @@ func (s *ScheduleChange) append(b []byte, name, location string) ([]byte, error)
 
 // scheduleView is a schedule in the API's JSON.
 type scheduleView struct {
-	Name          string          `json:"name"`
-	Cron          string          `json:"cron"`
-	After         wire.Parents    `json:"after"`
-	AfterMode     task.AfterMode  `json:"after_mode"`
-	AfterOn       task.AfterOn    `json:"after_on"`
-	AfterDelay    duration        `json:"after_delay"`
-	Manual        bool            `json:"manual"`
-	Zone          string          `json:"zone"`
-	Calendar      string          `json:"calendar"`
-	Starts        *time.Time      `json:"starts"`
-	Ends          *time.Time      `json:"ends"`
-	Paused        bool            `json:"paused"`
-	Queue         string          `json:"queue"`
-	Stage         string          `json:"stage"`
-	Context       json.RawMessage `json:"context"`
-	Priority      duration        `json:"priority"`
-	MaxAttempts   int             `json:"max_attempts"`
-	Timeout       duration        `json:"timeout"`
-	Overlap       task.Overlap    `json:"overlap"`
-	Parallel      int             `json:"parallel"`
-	OnDead        task.OnDead     `json:"on_dead"`
-	Misfire       task.Misfire    `json:"misfire"`
-	MisfireWindow duration        `json:"misfire_window"`
-	Jitter        jitter          `json:"jitter"`
-	Notify        noticesView     `json:"notify"`
-	Title         string          `json:"title"`
-	Responsible   string          `json:"responsible"`
-	Version       int64           `json:"version"`
-	Created       *time.Time      `json:"created"`
-	Next          *time.Time      `json:"next"`
-	NextChosen    bool            `json:"next_chosen"`
-	Last          *time.Time      `json:"last"`
-	LastTask      idOrNone        `json:"last_task"`
-	LastOutcome   string          `json:"last_outcome"`
-	Owner         string          `json:"owner"`
+	Name          string            `json:"name"`
+	Cron          string            `json:"cron"`
+	After         wire.Parents      `json:"after"`
+	AfterMode     task.AfterMode    `json:"after_mode"`
+	AfterOn       task.AfterOn      `json:"after_on"`
+	AfterDelay    duration          `json:"after_delay"`
+	Manual        bool              `json:"manual"`
+	Zone          string            `json:"zone"`
+	Calendar      string            `json:"calendar"`
+	Starts        *time.Time        `json:"starts"`
+	Ends          *time.Time        `json:"ends"`
+	Paused        bool              `json:"paused"`
+	Queue         string            `json:"queue"`
+	Stage         string            `json:"stage"`
+	Context       json.RawMessage   `json:"context"`
+	Priority      duration          `json:"priority"`
+	MaxAttempts   int               `json:"max_attempts"`
+	Timeout       duration          `json:"timeout"`
+	Meta          map[string]string `json:"meta,omitempty"`
+	Overlap       task.Overlap      `json:"overlap"`
+	Parallel      int               `json:"parallel"`
+	OnDead        task.OnDead       `json:"on_dead"`
+	Misfire       task.Misfire      `json:"misfire"`
+	MisfireWindow duration          `json:"misfire_window"`
+	Jitter        jitter            `json:"jitter"`
+	Notify        noticesView       `json:"notify"`
+	Title         string            `json:"title"`
+	Responsible   string            `json:"responsible"`
+	Version       int64             `json:"version"`
+	Created       *time.Time        `json:"created"`
+	Next          *time.Time        `json:"next"`
+	NextChosen    bool              `json:"next_chosen"`
+	Last          *time.Time        `json:"last"`
+	LastTask      idOrNone          `json:"last_task"`
+	LastOutcome   string            `json:"last_outcome"`
+	Owner         string            `json:"owner"`
 }
 
 type noticesView struct {
@@ -192,7 +195,7 @@ func (s Schedule) MarshalJSON() ([]byte, error) {
 		Parallel: s.Parallel, OnDead: s.OnDead, Zone: s.Zone, Calendar: s.Calendar,
 		Starts: orNone(s.Starts), Ends: orNone(s.Ends), Paused: s.Paused,
 		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: duration(s.Priority),
-		MaxAttempts: s.MaxAttempts, Timeout: duration(s.Timeout),
+		MaxAttempts: s.MaxAttempts, Timeout: duration(s.Timeout), Meta: s.Meta,
 		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: duration(s.MisfireWindow),
 		Jitter: jitter(s.Jitter),
 		Notify: noticesView{on, origins, duration(s.Notices.Slow)},
@@ -217,7 +220,7 @@ func (s *Schedule) UnmarshalJSON(b []byte) error {
 			Starts: orZero(v.Starts), Ends: orZero(v.Ends), Paused: v.Paused,
 			Queue: v.Queue, Stage: v.Stage, Context: opaque(v.Context),
 			Priority: time.Duration(v.Priority), MaxAttempts: v.MaxAttempts,
-			Timeout: time.Duration(v.Timeout), Overlap: v.Overlap, Misfire: v.Misfire,
+			Timeout: time.Duration(v.Timeout), Meta: v.Meta, Overlap: v.Overlap, Misfire: v.Misfire,
 			MisfireWindow: time.Duration(v.MisfireWindow),
 			Jitter:        task.Jitter(v.Jitter), Notices: task.Notices{
 				On: v.Notify.On, Origins: v.Notify.Origins, Slow: time.Duration(v.Notify.Slow),

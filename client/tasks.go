@@ -18,10 +18,11 @@ type TaskFilter struct {
 	Queue  string
 	State  task.State
 	Stage  string
-	Worker string    // the one that has it, or had it last
-	Key    string    // submitted with it
-	Since  time.Time // created at or after
-	Until  time.Time // created before
+	Worker string            // the one that has it, or had it last
+	Key    string            // submitted with it
+	Meta   map[string]string // it carries all of these
+	Since  time.Time         // created at or after
+	Until  time.Time         // created before
 	// a regular expression (RE2) that the task's error matches somewhere: that of the newest step
 	Error string
 	// only running ones that seem stuck; Tasks alone knows it, and CancelAll and RetryAll refuse it
@@ -39,6 +40,9 @@ func (f TaskFilter) query() url.Values {
 		if value != "" {
 			q.Set(name, value)
 		}
+	}
+	for name, text := range f.Meta {
+		q.Set("meta."+name, text)
 	}
 	if f.Stuck {
 		q.Set("stuck", "true")
@@ -230,15 +234,16 @@ func (c *Client) actPage(
 		}))
 	}
 	type filter struct {
-		Queue  string     `json:"queue,omitempty"`
-		State  task.State `json:"state,omitempty"`
-		Stage  string     `json:"stage,omitempty"`
-		Worker string     `json:"worker,omitempty"`
-		Key    string     `json:"key,omitempty"`
-		Since  string     `json:"since,omitempty"`
-		Until  string     `json:"until,omitempty"`
-		Error  string     `json:"error,omitempty"`
-		All    bool       `json:"all,omitempty"`
+		Queue  string            `json:"queue,omitempty"`
+		State  task.State        `json:"state,omitempty"`
+		Stage  string            `json:"stage,omitempty"`
+		Worker string            `json:"worker,omitempty"`
+		Key    string            `json:"key,omitempty"`
+		Meta   map[string]string `json:"meta,omitempty"`
+		Since  string            `json:"since,omitempty"`
+		Until  string            `json:"until,omitempty"`
+		Error  string            `json:"error,omitempty"`
+		All    bool              `json:"all,omitempty"`
 	}
 	body, err := json.Marshal(struct {
 		Filter filter `json:"filter"`
@@ -246,7 +251,7 @@ func (c *Client) actPage(
 		Cursor string `json:"cursor"`
 		replayView
 	}{
-		filter{f.Queue, f.State, f.Stage, f.Worker, f.Key, moment(f.Since), moment(f.Until),
+		filter{f.Queue, f.State, f.Stage, f.Worker, f.Key, f.Meta, moment(f.Since), moment(f.Until),
 			f.Error, f.All},
 		how.DryRun, cursor, replayView(how.From),
 	})
@@ -265,25 +270,26 @@ func (c *Client) actPage(
 
 // taskView is a task in the API's JSON.
 type taskView struct {
-	ID       task.ID         `json:"id"`
-	Queue    string          `json:"queue"`
-	State    task.State      `json:"state"`
-	Stage    string          `json:"stage"`
-	Context  json.RawMessage `json:"context"`
-	Result   json.RawMessage `json:"result"`
-	Attempt  int             `json:"attempt"`
-	Priority duration        `json:"priority"`
-	Due      time.Time       `json:"due"`
-	Created  time.Time       `json:"created"`
-	Worker   string          `json:"worker"`
-	Started  time.Time       `json:"started"`
-	Stuck    string          `json:"stuck"`
-	Progress float64         `json:"progress"`
-	Note     string          `json:"note"`
-	Key      string          `json:"key"`
-	GroupKey string          `json:"group_key"`
-	Error    string          `json:"error"`
-	Steps    []step          `json:"steps"`
+	ID       task.ID           `json:"id"`
+	Queue    string            `json:"queue"`
+	State    task.State        `json:"state"`
+	Stage    string            `json:"stage"`
+	Context  json.RawMessage   `json:"context"`
+	Result   json.RawMessage   `json:"result"`
+	Attempt  int               `json:"attempt"`
+	Priority duration          `json:"priority"`
+	Due      time.Time         `json:"due"`
+	Created  time.Time         `json:"created"`
+	Worker   string            `json:"worker"`
+	Started  time.Time         `json:"started"`
+	Stuck    string            `json:"stuck"`
+	Progress float64           `json:"progress"`
+	Note     string            `json:"note"`
+	Key      string            `json:"key"`
+	GroupKey string            `json:"group_key"`
+	Meta     map[string]string `json:"meta"`
+	Error    string            `json:"error"`
+	Steps    []step            `json:"steps"`
 }
 
 type step struct {
@@ -303,7 +309,7 @@ func (v *taskView) task() task.View {
 		Attempt: v.Attempt, Priority: time.Duration(v.Priority), Due: v.Due, Created: v.Created,
 		Worker:  v.Worker,
 		Started: v.Started, Stuck: v.Stuck, Progress: v.Progress, Note: v.Note, Key: v.Key,
-		GroupKey: v.GroupKey, Error: v.Error,
+		GroupKey: v.GroupKey, Meta: v.Meta, Error: v.Error,
 	}
 	for _, s := range v.Steps {
 		kind, _ := task.ParseKind(s.Outcome) // a word of a newer server becomes kind 0

@@ -70,7 +70,8 @@ func (c CommandConfig) validate() error {
 // Command is a handler that runs a command once per task.
 //
 // The task's context is its standard input (null when there is none). ROTA_TASK, ROTA_QUEUE,
-// ROTA_STAGE, ROTA_ATTEMPT and ROTA_TOKEN, the token of the hand-out, tell the rest; an access
+// ROTA_STAGE, ROTA_ATTEMPT, ROTA_META, a JSON object of the strings that the task carries, and
+// ROTA_TOKEN, the token of the hand-out, tell the rest; an access
 // token of that name in Env is not passed on. Exit code 0 is done, 65 fails for good, 75 and all
 // others ask for a retry. What it writes to the file that ROTA_OUTPUT names decides over the exit
 // code:
@@ -106,7 +107,8 @@ func (c CommandConfig) attempt(ctx context.Context, t task.Handout, input []byte
 	output := filepath.Join(dir, "output.json")
 	exit, failure := c.run(ctx, dir, input, "ROTA_TASK="+t.ID.String(), "ROTA_QUEUE="+t.Queue,
 		"ROTA_STAGE="+t.Stage,
-		"ROTA_ATTEMPT="+strconv.Itoa(t.Attempt), "ROTA_TOKEN="+t.Token, "ROTA_OUTPUT="+output)
+		"ROTA_ATTEMPT="+strconv.Itoa(t.Attempt), "ROTA_META="+metaOf(t.Meta),
+		"ROTA_TOKEN="+t.Token, "ROTA_OUTPUT="+output)
 	var said task.Outcome
 	switch {
 	case exit == nil: // it never ran
@@ -123,6 +125,15 @@ func (c CommandConfig) attempt(ctx context.Context, t task.Handout, input []byte
 		return task.Retry(fmt.Errorf("output file: %w", err))
 	}
 	return o
+}
+
+// metaOf is what a task carries as a JSON object.
+func metaOf(list map[string]string) string {
+	if len(list) == 0 {
+		return "{}"
+	}
+	text, _ := json.Marshal(list) // strings always have a JSON
+	return string(text)
 }
 
 // run runs the command to its end, with input as its standard input and env besides its

@@ -113,17 +113,20 @@ func TestCommandIsToldItsTask(t *testing.T) {
 	h := task.Handout{
 		ID: task.ID{Batch: 5, N: 6}, Queue: "q", Stage: "s", Attempt: 3, Token: "1.2.3.4",
 		Context: json.RawMessage("{\"\u2028\" : 9007199254740993}"),
+		Meta:    map[string]string{"customer": "7", "a.b": `"`},
 	}
 	_, log := shell(t, t.Context(),
-		`echo "$ROTA_TASK $ROTA_QUEUE $ROTA_STAGE $ROTA_ATTEMPT $ROTA_TOKEN"; cat`, h,
+		`echo "$ROTA_TASK $ROTA_QUEUE $ROTA_STAGE $ROTA_ATTEMPT $ROTA_TOKEN"; cat; echo; echo "$ROTA_META"`, h,
 		CommandConfig{})
-	want := []string{"stdout: " + h.ID.String() + " q s 3 1.2.3.4", "stdout: " + string(h.Context)}
+	want := []string{"stdout: " + h.ID.String() + " q s 3 1.2.3.4", "stdout: " + string(h.Context),
+		`stdout: {"a.b":"\"","customer":"7"}`}
 	if strings.Join(log, "|") != strings.Join(want, "|") {
 		t.Errorf("log %q, want %q", log, want)
 	}
 	if _, log := shell(
-		t, t.Context(), `cat`, task.Handout{}, CommandConfig{},
-	); strings.Join(log, "|") != "stdout: null" {
+		t, t.Context(), `cat; echo " $ROTA_META"`, task.Handout{},
+		CommandConfig{Env: []string{"ROTA_META=another's"}},
+	); strings.Join(log, "|") != "stdout: null {}" {
 		t.Errorf("without a context the input is %q", log)
 	}
 	unread := task.Handout{Context: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}

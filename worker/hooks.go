@@ -80,6 +80,7 @@ func (w *Worker) HandleFinal(queue string, f func(context.Context, task.FinalNot
 		if err := json.Unmarshal(t.Context, &n); err != nil { // somebody else's task
 			return task.Fail(fmt.Errorf("read final notice: %w", err))
 		}
+		n.Meta = t.Meta // a large notice leaves it to its task
 		if err := f(ctx, n); err != nil {
 			return task.Retry(err)
 		}
@@ -91,6 +92,7 @@ func (w *Worker) HandleFinal(queue string, f func(context.Context, task.FinalNot
 func (k Hooks) noticed(ctx context.Context, n task.FinalNotice) error {
 	t := task.Handout{
 		ID: n.Task, Queue: n.Queue, Stage: n.Stage, Context: n.Context, Attempt: n.Attempt,
+		Meta: n.Meta,
 	}
 	return k.Final(ctx, t, task.Outcome{Kind: n.Outcome, Result: n.Result, Error: n.Error})
 }

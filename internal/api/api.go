@@ -436,6 +436,8 @@ type answer struct {
 	outcome string            // of a problem
 	notes   map[string]string // what is told of the change, besides
 	quiet   bool              // nothing is
+
+	meta url.Values // of the query: see takeMeta
 }
 
 func (w *answer) WriteHeader(status int) {

@@ -294,7 +294,8 @@ func (f *fake) Tasks(
 			v.Stuck = fmt.Sprintf("silent are %v", s.Silent)
 		}
 		if after != (task.ID{}) && v.ID.Compare(after) >= 0 || filter.Queue != "" &&
-			v.Queue != filter.Queue || filter.State != "" && v.State != filter.State {
+			v.Queue != filter.Queue || filter.State != "" && v.State != filter.State ||
+			!store.MetaOf(v.Meta).Has(filter.Meta) {
 			continue
 		}
 		if len(page) == limit {

@@ -223,17 +223,18 @@ type submitIn struct {
 }
 
 type submission struct {
-	Queue       string   `json:"queue" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$"`
-	Stage       string   `json:"stage,omitempty" maxLength:"256" doc:"handed to the worker as it is"`
-	Context     any      `json:"context,omitempty" doc:"any JSON value, kept byte for byte"`
-	Priority    duration `json:"priority,omitzero" doc:"head start in the queue"`
-	Due         instant  `json:"due,omitzero" doc:"not before; not together with delay"`
-	Delay       duration `json:"delay,omitzero" doc:"due so long after the submission"`
-	Key         string   `json:"key,omitempty" maxLength:"256" doc:"a key that exists in the queue answers with the first task"`
-	KeyFor      duration `json:"key_for,omitzero" doc:"how long the key is remembered; 7 days"`
-	GroupKey    string   `json:"group_key,omitempty" maxLength:"256"`
-	MaxAttempts int      `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"per stage; 0 = the queue's"`
-	Timeout     duration `json:"timeout,omitzero" doc:"of one attempt; 0s = the queue's"`
+	Queue       string            `json:"queue" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$"`
+	Stage       string            `json:"stage,omitempty" maxLength:"256" doc:"handed to the worker as it is"`
+	Context     any               `json:"context,omitempty" doc:"any JSON value, kept byte for byte"`
+	Priority    duration          `json:"priority,omitzero" doc:"head start in the queue"`
+	Due         instant           `json:"due,omitzero" doc:"not before; not together with delay"`
+	Delay       duration          `json:"delay,omitzero" doc:"due so long after the submission"`
+	Key         string            `json:"key,omitempty" maxLength:"256" doc:"a key that exists in the queue answers with the first task"`
+	KeyFor      duration          `json:"key_for,omitzero" doc:"how long the key is remembered; 7 days"`
+	GroupKey    string            `json:"group_key,omitempty" maxLength:"256"`
+	MaxAttempts int               `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"per stage; 0 = the queue's"`
+	Timeout     duration          `json:"timeout,omitzero" doc:"of one attempt; 0s = the queue's"`
+	Meta        map[string]string `json:"meta,omitempty" maxProperties:"16" doc:"short strings that go wherever the task goes, and that lists can be filtered by: names of at most 64 bytes (letters, digits, . - _ : @ +), texts of at most 256, 2 KiB in all"`
 }
 
 type submitOut struct {
@@ -261,15 +262,16 @@ type holdOut struct {
 }
 
 type handout struct {
-	ID        task.ID `json:"id"`
-	Queue     string  `json:"queue"`
-	Stage     string  `json:"stage"`
-	Context   any     `json:"context,omitempty" doc:"byte for byte as it was given; left out = none"`
-	Attempt   int     `json:"attempt" doc:"1 for the first in this stage"`
-	Token     string  `json:"token" doc:"give it back with the report"`
-	Deadline  instant `json:"deadline,omitzero" doc:"the outcome is refused after it"`
-	ContextBy string  `json:"context_by,omitempty" doc:"the worker that wrote the context, in a report of an earlier stage; left out = it stands as it was submitted"`
-	InScope   bool    `json:"in_scope,omitempty" doc:"the access token of that worker names the queue in its scope, or there are no access tokens"`
+	ID        task.ID           `json:"id"`
+	Queue     string            `json:"queue"`
+	Stage     string            `json:"stage"`
+	Context   any               `json:"context,omitempty" doc:"byte for byte as it was given; left out = none"`
+	Meta      map[string]string `json:"meta,omitempty" doc:"the short strings that it was submitted with; left out = none"`
+	Attempt   int               `json:"attempt" doc:"1 for the first in this stage"`
+	Token     string            `json:"token" doc:"give it back with the report"`
+	Deadline  instant           `json:"deadline,omitzero" doc:"the outcome is refused after it"`
+	ContextBy string            `json:"context_by,omitempty" doc:"the worker that wrote the context, in a report of an earlier stage; left out = it stands as it was submitted"`
+	InScope   bool              `json:"in_scope,omitempty" doc:"the access token of that worker names the queue in its scope, or there are no access tokens"`
 }
 
 type reportIn struct {

@@ -31,32 +31,33 @@ type Schedules interface {
 
 // ScheduleItem is a schedule and how it stands, without its context. It is exported as TaskItem is.
 type ScheduleItem struct {
-	Name          string    `json:"name"`
-	Cron          string    `json:"cron" doc:"when it is due; empty = it follows others, or is manual"`
-	After         parents   `json:"after" doc:"the schedules that it follows: a name, or a list of several"`
-	AfterMode     string    `json:"after_mode" enum:"all,any" doc:"of several: how many of their tasks must have ended"`
-	AfterOn       string    `json:"after_on" enum:"done,failed,ended" doc:"how they must have ended"`
-	AfterDelay    duration  `json:"after_delay" doc:"how long after that the task is due"`
-	Manual        bool      `json:"manual" doc:"it has no due times: it runs when somebody says so"`
-	Zone          string    `json:"zone" doc:"of cron's times of day"`
-	Calendar      string    `json:"calendar" doc:"on whose days it is due; empty = on all"`
-	Starts        instant   `json:"starts" nullable:"true" doc:"not due before"`
-	Ends          instant   `json:"ends" nullable:"true" doc:"not due after"`
-	Paused        bool      `json:"paused" doc:"due times are skipped"`
-	Queue         string    `json:"queue"`
-	Stage         string    `json:"stage"`
-	Priority      duration  `json:"priority" doc:"head start of the tasks in their queue"`
-	MaxAttempts   int       `json:"max_attempts" doc:"0 = the queue's"`
-	Timeout       duration  `json:"timeout" doc:"of one attempt; 0s = the queue's"`
-	Overlap       string    `json:"overlap" enum:"allow,skip,queue,replace"`
-	Parallel      int       `json:"parallel" doc:"so many of its tasks may run before overlap decides; 0 = one, or any number with allow"`
-	OnDead        string    `json:"on_dead" enum:"continue,stop" doc:"what becomes of it when its task is dead"`
-	Misfire       string    `json:"misfire" enum:"skip,once,all"`
-	MisfireWindow duration  `json:"misfire_window"`
-	Jitter        jitter    `json:"jitter"`
-	Notify        noticesOf `json:"notify"`
-	Title         string    `json:"title" doc:"what people call it; empty = nothing"`
-	Responsible   string    `json:"responsible" doc:"who answers for it, put as owner: a name or a mail address; empty = nobody said"`
+	Name          string            `json:"name"`
+	Cron          string            `json:"cron" doc:"when it is due; empty = it follows others, or is manual"`
+	After         parents           `json:"after" doc:"the schedules that it follows: a name, or a list of several"`
+	AfterMode     string            `json:"after_mode" enum:"all,any" doc:"of several: how many of their tasks must have ended"`
+	AfterOn       string            `json:"after_on" enum:"done,failed,ended" doc:"how they must have ended"`
+	AfterDelay    duration          `json:"after_delay" doc:"how long after that the task is due"`
+	Manual        bool              `json:"manual" doc:"it has no due times: it runs when somebody says so"`
+	Zone          string            `json:"zone" doc:"of cron's times of day"`
+	Calendar      string            `json:"calendar" doc:"on whose days it is due; empty = on all"`
+	Starts        instant           `json:"starts" nullable:"true" doc:"not due before"`
+	Ends          instant           `json:"ends" nullable:"true" doc:"not due after"`
+	Paused        bool              `json:"paused" doc:"due times are skipped"`
+	Queue         string            `json:"queue"`
+	Stage         string            `json:"stage"`
+	Priority      duration          `json:"priority" doc:"head start of the tasks in their queue"`
+	MaxAttempts   int               `json:"max_attempts" doc:"0 = the queue's"`
+	Timeout       duration          `json:"timeout" doc:"of one attempt; 0s = the queue's"`
+	Meta          map[string]string `json:"meta,omitempty" doc:"that the tasks carry; left out = nothing"`
+	Overlap       string            `json:"overlap" enum:"allow,skip,queue,replace"`
+	Parallel      int               `json:"parallel" doc:"so many of its tasks may run before overlap decides; 0 = one, or any number with allow"`
+	OnDead        string            `json:"on_dead" enum:"continue,stop" doc:"what becomes of it when its task is dead"`
+	Misfire       string            `json:"misfire" enum:"skip,once,all"`
+	MisfireWindow duration          `json:"misfire_window"`
+	Jitter        jitter            `json:"jitter"`
+	Notify        noticesOf         `json:"notify"`
+	Title         string            `json:"title" doc:"what people call it; empty = nothing"`
+	Responsible   string            `json:"responsible" doc:"who answers for it, put as owner: a name or a mail address; empty = nobody said"`
 
 	Version     int64   `json:"version" doc:"grows with every change"`
 	Created     instant `json:"created" nullable:"true"`
@@ -88,7 +89,7 @@ func scheduleOf(v *store.ScheduleView) ScheduleItem {
 		Parallel: s.Parallel, OnDead: string(s.OnDead), Zone: cmp.Or(s.Zone, "UTC"),
 		Calendar: s.Calendar, Starts: instant(s.Starts), Ends: instant(s.Ends),
 		Paused: s.Paused, Queue: s.Queue, Stage: s.Stage, Priority: duration{s.Priority},
-		MaxAttempts: s.MaxAttempts, Timeout: duration{s.Timeout},
+		MaxAttempts: s.MaxAttempts, Timeout: duration{s.Timeout}, Meta: s.Meta,
 		Overlap: string(s.Overlap), Misfire: string(s.Misfire),
 		MisfireWindow: duration{s.MisfireWindow}, Jitter: jitter(s.Jitter),
 		Notify: noticesOf{

@@ -21,33 +21,34 @@ import (
 // ScheduleIn is the body that changes a schedule. What is left out stays as it is, or gets its
 // default in a new one. It is exported as TaskItem is.
 type ScheduleIn struct {
-	Cron          *string         `json:"cron,omitempty" maxLength:"1000" doc:"when it is due; see the documentation of package cron"`
-	After         *parents        `json:"after,omitempty" doc:"schedules to follow, in place of cron: a name, or a list of at most 32"`
-	AfterMode     *task.AfterMode `json:"after_mode,omitempty" enum:"all,any" doc:"of several: all of their tasks that belong together must have ended (the default), or any"`
-	AfterOn       *task.AfterOn   `json:"after_on,omitempty" enum:"done,failed,ended" doc:"how they must have ended: well (the default), dead, or in any way"`
-	AfterDelay    *duration       `json:"after_delay,omitempty" doc:"how long after that the task is due, at most 720h"`
-	Manual        *bool           `json:"manual,omitempty" doc:"no due times, in place of cron: it runs by hand, by a backfill, or as a follower"`
-	Zone          *string         `json:"zone,omitempty" doc:"of cron's times of day, as in Europe/Berlin; UTC"`
-	Calendar      *string         `json:"calendar,omitempty" doc:"on whose days it is due; empty = on all"`
-	Starts        *momentOrNone   `json:"starts,omitempty" doc:"not due before"`
-	Ends          *momentOrNone   `json:"ends,omitempty" doc:"not due after"`
-	Next          *momentOrNone   `json:"next,omitempty" doc:"the next due time, whatever cron says; from there on cron's. It stays until it has come, or cron, after, zone, calendar or starts change; empty = as cron says"`
-	Paused        *bool           `json:"paused,omitempty" doc:"due times are skipped"`
-	Queue         *string         `json:"queue,omitempty" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$" doc:"needed of a new one"`
-	Stage         *string         `json:"stage,omitempty" maxLength:"256"`
-	Context       json.RawMessage `json:"context,omitempty" doc:"of the tasks: any JSON value of at most 64 KiB, kept byte for byte; null = none"`
-	Priority      *duration       `json:"priority,omitempty" doc:"head start of the tasks in their queue"`
-	MaxAttempts   *int            `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"per stage; 0 = the queue's"`
-	Timeout       *duration       `json:"timeout,omitempty" doc:"of one attempt; 0s = the queue's"`
-	Overlap       *task.Overlap   `json:"overlap,omitempty" enum:"allow,skip,queue,replace" doc:"when a task of an earlier due time is not final: submit all the same (the default), skip the due time, let it wait for its turn, or cancel the earlier ones"`
-	Parallel      *int            `json:"parallel,omitempty" minimum:"0" maximum:"10000" doc:"so many of its tasks may run at once before overlap decides, which is skip unless it is given; 0 = one, or any number with overlap allow"`
-	OnDead        *task.OnDead    `json:"on_dead,omitempty" enum:"continue,stop" doc:"when its task is dead: go on (the default), or pause the schedule until it is resumed"`
-	Misfire       *task.Misfire   `json:"misfire,omitempty" enum:"skip,once,all" doc:"of due times handled more than a minute late: none, the newest (the default) or the newest 100 are fired; the others are missed"`
-	MisfireWindow *duration       `json:"misfire_window,omitempty" doc:"what is later than this is missed in any case; 24h"`
-	Jitter        *jitter         `json:"jitter,omitempty" doc:"the task is due so much after its due time, at random: at most a duration, or a share (0 to 1) of the time to the next"`
-	Notify        *noticesIn      `json:"notify,omitempty"`
-	Title         *string         `json:"title,omitempty" maxLength:"256" doc:"what people call it, in any language; empty = nothing"`
-	Owner         *string         `json:"owner,omitempty" maxLength:"256" doc:"who answers for it, a name or a mail address; empty = nobody. It is answered as responsible: owner is answered as the node that fires it"`
+	Cron          *string            `json:"cron,omitempty" maxLength:"1000" doc:"when it is due; see the documentation of package cron"`
+	After         *parents           `json:"after,omitempty" doc:"schedules to follow, in place of cron: a name, or a list of at most 32"`
+	AfterMode     *task.AfterMode    `json:"after_mode,omitempty" enum:"all,any" doc:"of several: all of their tasks that belong together must have ended (the default), or any"`
+	AfterOn       *task.AfterOn      `json:"after_on,omitempty" enum:"done,failed,ended" doc:"how they must have ended: well (the default), dead, or in any way"`
+	AfterDelay    *duration          `json:"after_delay,omitempty" doc:"how long after that the task is due, at most 720h"`
+	Manual        *bool              `json:"manual,omitempty" doc:"no due times, in place of cron: it runs by hand, by a backfill, or as a follower"`
+	Zone          *string            `json:"zone,omitempty" doc:"of cron's times of day, as in Europe/Berlin; UTC"`
+	Calendar      *string            `json:"calendar,omitempty" doc:"on whose days it is due; empty = on all"`
+	Starts        *momentOrNone      `json:"starts,omitempty" doc:"not due before"`
+	Ends          *momentOrNone      `json:"ends,omitempty" doc:"not due after"`
+	Next          *momentOrNone      `json:"next,omitempty" doc:"the next due time, whatever cron says; from there on cron's. It stays until it has come, or cron, after, zone, calendar or starts change; empty = as cron says"`
+	Paused        *bool              `json:"paused,omitempty" doc:"due times are skipped"`
+	Queue         *string            `json:"queue,omitempty" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$" doc:"needed of a new one"`
+	Stage         *string            `json:"stage,omitempty" maxLength:"256"`
+	Context       json.RawMessage    `json:"context,omitempty" doc:"of the tasks: any JSON value of at most 64 KiB, kept byte for byte; null = none"`
+	Priority      *duration          `json:"priority,omitempty" doc:"head start of the tasks in their queue"`
+	MaxAttempts   *int               `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"per stage; 0 = the queue's"`
+	Timeout       *duration          `json:"timeout,omitempty" doc:"of one attempt; 0s = the queue's"`
+	Meta          *map[string]string `json:"meta,omitempty" maxProperties:"16" doc:"that the tasks carry, all of it, see POST /v1/tasks; empty = none"`
+	Overlap       *task.Overlap      `json:"overlap,omitempty" enum:"allow,skip,queue,replace" doc:"when a task of an earlier due time is not final: submit all the same (the default), skip the due time, let it wait for its turn, or cancel the earlier ones"`
+	Parallel      *int               `json:"parallel,omitempty" minimum:"0" maximum:"10000" doc:"so many of its tasks may run at once before overlap decides, which is skip unless it is given; 0 = one, or any number with overlap allow"`
+	OnDead        *task.OnDead       `json:"on_dead,omitempty" enum:"continue,stop" doc:"when its task is dead: go on (the default), or pause the schedule until it is resumed"`
+	Misfire       *task.Misfire      `json:"misfire,omitempty" enum:"skip,once,all" doc:"of due times handled more than a minute late: none, the newest (the default) or the newest 100 are fired; the others are missed"`
+	MisfireWindow *duration          `json:"misfire_window,omitempty" doc:"what is later than this is missed in any case; 24h"`
+	Jitter        *jitter            `json:"jitter,omitempty" doc:"the task is due so much after its due time, at random: at most a duration, or a share (0 to 1) of the time to the next"`
+	Notify        *noticesIn         `json:"notify,omitempty"`
+	Title         *string            `json:"title,omitempty" maxLength:"256" doc:"what people call it, in any language; empty = nothing"`
+	Owner         *string            `json:"owner,omitempty" maxLength:"256" doc:"who answers for it, a name or a mail address; empty = nobody. It is answered as responsible: owner is answered as the node that fires it"`
 }
 
 type noticesIn struct {
@@ -98,6 +99,9 @@ func (in *ScheduleIn) change(s *task.Schedule) {
 	setSpan(&s.Priority, in.Priority)
 	set(&s.MaxAttempts, in.MaxAttempts)
 	setSpan(&s.Timeout, in.Timeout)
+	if set(&s.Meta, in.Meta); len(s.Meta) == 0 {
+		s.Meta = nil
+	}
 	set(&s.Overlap, in.Overlap)
 	set(&s.Misfire, in.Misfire)
 	setSpan(&s.MisfireWindow, in.MisfireWindow)

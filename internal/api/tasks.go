@@ -19,22 +19,23 @@ import (
 // TaskItem is a task in a list. It is exported for huma, which does not look into unexported
 // embedded types.
 type TaskItem struct {
-	ID       task.ID    `json:"id"`
-	Queue    string     `json:"queue"`
-	State    task.State `json:"state" enum:"waiting,ready,running,done,dead,cancelled"`
-	Stage    string     `json:"stage" doc:"the present stage, or the one it ended in"`
-	Attempt  int        `json:"attempt" doc:"of the present, the next or, when final, the last hand-out"`
-	Priority duration   `json:"priority" doc:"head start in the queue"`
-	Due      instant    `json:"due" nullable:"true"`
-	Created  instant    `json:"created" nullable:"true"`
-	Worker   string     `json:"worker" doc:"the one that has it, or had it last"`
-	Started  instant    `json:"started,omitzero" doc:"of a running task: when the present hand-out began"`
-	Stuck    string     `json:"stuck,omitempty" doc:"why it seems stuck; only in lists with stuck=true"`
-	Progress float64    `json:"progress,omitempty" doc:"of a running task, 0 to 1, as its worker said last"`
-	Note     string     `json:"note,omitempty" doc:"what the worker says with it, for people"`
-	Key      string     `json:"key"`
-	GroupKey string     `json:"group_key"`
-	Error    string     `json:"error,omitempty" doc:"of the newest step: why the last attempt failed; left out when it did not"`
+	ID       task.ID           `json:"id"`
+	Queue    string            `json:"queue"`
+	State    task.State        `json:"state" enum:"waiting,ready,running,done,dead,cancelled"`
+	Stage    string            `json:"stage" doc:"the present stage, or the one it ended in"`
+	Attempt  int               `json:"attempt" doc:"of the present, the next or, when final, the last hand-out"`
+	Priority duration          `json:"priority" doc:"head start in the queue"`
+	Due      instant           `json:"due" nullable:"true"`
+	Created  instant           `json:"created" nullable:"true"`
+	Worker   string            `json:"worker" doc:"the one that has it, or had it last"`
+	Started  instant           `json:"started,omitzero" doc:"of a running task: when the present hand-out began"`
+	Stuck    string            `json:"stuck,omitempty" doc:"why it seems stuck; only in lists with stuck=true"`
+	Progress float64           `json:"progress,omitempty" doc:"of a running task, 0 to 1, as its worker said last"`
+	Note     string            `json:"note,omitempty" doc:"what the worker says with it, for people"`
+	Key      string            `json:"key"`
+	GroupKey string            `json:"group_key"`
+	Meta     map[string]string `json:"meta,omitempty" doc:"the short strings that it was submitted with; left out = none"`
+	Error    string            `json:"error,omitempty" doc:"of the newest step: why the last attempt failed; left out when it did not"`
 }
 
 // taskWhole is a single task; it documents what cutTask writes.
@@ -62,7 +63,7 @@ func itemOf(v *task.View) TaskItem {
 		Due:      instant(v.Due), Created: instant(v.Created), Worker: v.Worker,
 		Started: instant(v.Started), Stuck: v.Stuck,
 		Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
-		Error: v.Error,
+		Meta: v.Meta, Error: v.Error,
 	}
 }
 
@@ -139,7 +140,9 @@ func (a *API) registerTasks() {
 		OperationID: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks", Tags: []string{tag},
 		Summary: "List tasks, newest first",
 		Description: "Without contexts, results and steps. A page may be short, even empty, while next is not: a page searches a bounded number of tasks, " +
-			"whatever the filter and however many there are. Whoever goes on until next is empty is shown each task that the filter selects once.",
+			"whatever the filter and however many there are. Whoever goes on until next is empty is shown each task that the filter selects once. " +
+			"meta.NAME=TEXT, for one or more names, lists the tasks that carry these strings, as in meta.customer=7.",
+		Middlewares: huma.Middlewares{takeMeta},
 	}, a.tasks)
 	a.described(taskDoc, a.task)
 	operation(a, huma.Operation{
@@ -178,6 +181,9 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 		if f.Stuck, err = a.suspicion(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if f.Meta, err = metaOfQuery(in.w.meta); err != nil {
+		return nil, err
 	}
 	views, next, err := a.conf.Engine.Tasks(ctx, f, after, in.Limit)
 	if err != nil {
@@ -290,15 +296,16 @@ type BulkIn struct {
 }
 
 type bulkFilter struct {
-	Queue  string  `json:"queue,omitempty"`
-	State  string  `json:"state,omitempty" enum:"waiting,ready,running,done,dead,cancelled"`
-	Stage  string  `json:"stage,omitempty"`
-	Worker string  `json:"worker,omitempty"`
-	Key    string  `json:"key,omitempty"`
-	Since  instant `json:"since,omitzero" doc:"created at or after"`
-	Until  instant `json:"until,omitzero" doc:"created before"`
-	Error  string  `json:"error,omitempty" maxLength:"256" doc:"a regular expression (RE2) that the task's error matches somewhere"`
-	All    bool    `json:"all,omitempty" doc:"lets an otherwise empty filter select all tasks there are"`
+	Queue  string            `json:"queue,omitempty"`
+	State  string            `json:"state,omitempty" enum:"waiting,ready,running,done,dead,cancelled"`
+	Stage  string            `json:"stage,omitempty"`
+	Worker string            `json:"worker,omitempty"`
+	Key    string            `json:"key,omitempty"`
+	Meta   map[string]string `json:"meta,omitempty" doc:"strings that a task carries, all of them"`
+	Since  instant           `json:"since,omitzero" doc:"created at or after"`
+	Until  instant           `json:"until,omitzero" doc:"created before"`
+	Error  string            `json:"error,omitempty" maxLength:"256" doc:"a regular expression (RE2) that the task's error matches somewhere"`
+	All    bool              `json:"all,omitempty" doc:"lets an otherwise empty filter select all tasks there are"`
 }
 
 // bulkOut answers them.
@@ -316,14 +323,21 @@ func (f *bulkFilter) rows() (store.Filter, error) {
 	if f.State != "" && !task.State(f.State).Valid() {
 		return store.Filter{}, wrong("body.filter.state", "must be one of %v", task.States)
 	}
-	if *f == (bulkFilter{}) {
+	if len(f.Meta) == 0 {
+		f.Meta = nil
+	}
+	if reflect.ValueOf(*f).IsZero() {
 		return store.Filter{},
 			wrong("body.filter", `selects everything; if that is meant, add "all": true`)
+	}
+	meta, err := parseMeta("body.filter.meta", f.Meta)
+	if err != nil {
+		return store.Filter{}, err
 	}
 	matching, err := parseError("body.filter.error", f.Error)
 	return store.Filter{
 		Queue: f.Queue, State: task.State(f.State), Stage: f.Stage, Worker: f.Worker, Key: f.Key,
-		Since: f.Since.micros(), Until: f.Until.micros(), Error: matching,
+		Meta: meta, Since: f.Since.micros(), Until: f.Until.micros(), Error: matching,
 	}, err
 }
 

@@ -57,7 +57,7 @@ func takeOnce(cmd *cobra.Command) {
 // takesMany tells whether a flag adds what it is given to what it was given before.
 func takesMany(f *pflag.Flag) bool {
 	switch f.Value.(type) {
-	case pflag.SliceValue, networks:
+	case pflag.SliceValue, networks, *metaFlag:
 		return true
 	}
 	return false

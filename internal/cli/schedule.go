@@ -158,6 +158,7 @@ func (a scheduleCommands) scheduleText(v *client.Schedule) string {
 	s.Line("queue", v.Queue)
 	s.Line("stage", term.OneLine(v.Stage))
 	s.Line("context", term.OneLine(string(v.Context)))
+	s.Line("meta", metaText(v.Meta))
 	if v.Priority != 0 {
 		s.Line("priority", v.Priority.String())
 	}

@@ -26,6 +26,7 @@ type scheduleFlags struct {
 	jitter                    string
 	notify, origins           []string
 	slow                      time.Duration
+	meta                      metaFlag
 }
 
 func (a scheduleCommands) scheduleSet() *cobra.Command {
@@ -126,6 +127,8 @@ func (in *scheduleFlags) add(cmd *cobra.Command) {
 		"`time` after which it is not due; \"\" takes it away (default none)")
 	f.StringVar(&in.next, "set-next", "",
 		"the next due `time`, whatever the expression says; \"\" = as it says (default as it says)")
+	f.Var(&in.meta, "meta",
+		"a `name=text` that the tasks carry, in place of those before; repeat it for more; \"\" = none (default none)")
 	f.StringVar(&in.context, "context", "",
 		"`JSON` value for the tasks, - for stdin, or @file; null takes it away (default none)")
 	f.StringSliceVar(&in.after, "after", nil,
@@ -187,6 +190,9 @@ func (a scheduleCommands) takeScheduleFlags(
 		if change.Context, err = readContext(a.App, in.context); err != nil {
 			return err
 		}
+	}
+	if given.Changed("meta") {
+		change.Meta = in.meta.list
 	}
 	if given.Changed("after") {
 		change.After = new(strings.Join(words[string](in.after), ","))

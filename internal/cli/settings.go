@@ -63,7 +63,8 @@ func where(section string) string {
 // settings: else a command that submits follow-up tasks would pass its own stage and hand-out token
 // off as the user's.
 var taskVariables = []string{
-	"ROTA_TASK", "ROTA_QUEUE", "ROTA_STAGE", "ROTA_ATTEMPT", "ROTA_TOKEN", "ROTA_OUTPUT",
+	"ROTA_TASK", "ROTA_QUEUE", "ROTA_STAGE", "ROTA_ATTEMPT", "ROTA_META", "ROTA_TOKEN",
+	"ROTA_OUTPUT",
 }
 
 func fromEnvironment(flags *pflag.FlagSet, env func(string) (string, bool)) error {

@@ -28,6 +28,7 @@ type submission struct {
 	text    string // any text, "-" or "@file", where --context-text was given
 	isText  bool   // it was
 	due     string
+	meta    metaFlag
 	lines   bool
 	wait    bool
 }
@@ -57,6 +58,7 @@ told on stderr.`,
   rota submit mail --context-text 'Dear Ann, it is 5 < 6.'
   rota submit letters --context-text @letter.txt
   find . -name '*.jpg' | rota submit thumbnails --lines --wait
+  rota submit mail --context '"ann"' --meta customer=7
   rota submit nightly --key 2026-11-21 --delay 2h`,
 		Args: takes("QUEUE"),
 	}
@@ -84,6 +86,7 @@ told on stderr.`,
 	f.StringVar(&s.Key, "key", "",
 		"submit once: the same `key` answers with the first task (remembered for 7 days, see --key-for)")
 	f.DurationVar(&s.KeyFor, "key-for", 0, "how long the key is remembered, as 24h (default 168h)")
+	f.Var(&s.meta, "meta", "a `name=text` that the task carries wherever it goes; repeat it for more")
 	f.IntVar(&s.MaxAttempts, "max-attempts", 0, "attempts per stage (default the queue's)")
 	f.DurationVar(&s.Timeout, "timeout", 0, "longest attempt, as 10m (default the queue's)")
 	f.BoolVar(&s.lines, "lines", false, "one task for each line of stdin")
@@ -129,6 +132,7 @@ func (s *submission) check(isText bool, now time.Time) error {
 		}
 		s.Due = due
 	}
+	s.Meta = s.meta.strings()
 	var invalid task.InvalidError
 	limits.CheckSubmission(&s.Submission, &invalid, "task")
 	if err := invalid.Err(); err != nil {

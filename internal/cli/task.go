@@ -45,6 +45,8 @@ the task hears of it with its next beat, and its late report is refused.`,
 // filterFlags select tasks.
 type filterFlags struct {
 	queue, state, stage, worker, key, since, until, matching string
+
+	meta metaFlag
 }
 
 func (f *filterFlags) add(cmd *cobra.Command) {
@@ -55,6 +57,7 @@ func (f *filterFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.stage, "stage", "", "tasks in this `stage`")
 	s.StringVar(&f.worker, "worker", "", "tasks that this `worker` has, or had last")
 	s.StringVar(&f.key, "key", "", "the task with this `key`")
+	s.Var(&f.meta, "meta", "tasks that carry this `name=text`; repeat it for more")
 	s.StringVar(&f.matching, "error", "",
 		"tasks whose error this regular `expression` (RE2) matches somewhere")
 	s.StringVar(&f.since, "since", "",
@@ -89,8 +92,8 @@ func (f *filterFlags) filter(now time.Time) (client.TaskFilter, error) {
 		return client.TaskFilter{}, usage.Errorf("--error %q: %v", f.matching, err)
 	}
 	return client.TaskFilter{
-		Queue: f.queue, State: state, Stage: f.stage, Worker: f.worker, Key: f.key, Since: since,
-		Until: until, Error: f.matching,
+		Queue: f.queue, State: state, Stage: f.stage, Worker: f.worker, Key: f.key,
+		Meta: f.meta.strings(), Since: since, Until: until, Error: f.matching,
 	}, nil
 }
 
@@ -112,6 +115,7 @@ three times as long as 99 of 100 in their queue and stage did lately (20 runs at
 at a worker that has been silent for longer than it may.`,
 		Example: `  rota task ls --queue mail --state dead
   rota task ls --state dead --error 'connection (refused|reset)' --since 2d
+  rota task ls --meta customer=7
   rota task ls --stuck
   rota task ls --since 1h --limit 1000 -o json`,
 		Args: takes(),
@@ -184,6 +188,10 @@ func (a taskCommands) taskTable(views []task.View) string {
 	if failed {
 		heads = append(heads, "ERROR")
 	}
+	carry := slices.ContainsFunc(views, func(v task.View) bool { return len(v.Meta) > 0 })
+	if carry {
+		heads = slices.Insert(heads, 8, "META")
+	}
 	t := a.Table(heads...)
 	t.Below = failed
 	now := a.Now()
@@ -198,6 +206,9 @@ func (a taskCommands) taskTable(views []task.View) string {
 		cells := []string{
 			v.ID.String(), v.Queue, term.Painted(v.State), term.OneLine(v.Stage), attempt,
 			term.Short(v.Created, now), due, v.Worker,
+		}
+		if carry {
+			cells = append(cells, metaText(v.Meta))
 		}
 		if failed {
 			cells = append(cells, term.OneLine(v.Error))
@@ -221,24 +232,25 @@ func (a taskCommands) stuckTable(views []task.View) string {
 // taskView is a task in JSON, with the fields of the API. Lists leave context, result and steps
 // out.
 type taskView struct {
-	ID       task.ID         `json:"id"`
-	Queue    string          `json:"queue"`
-	State    task.State      `json:"state"`
-	Stage    string          `json:"stage"`
-	Context  json.RawMessage `json:"context,omitempty"`
-	Result   json.RawMessage `json:"result,omitempty"`
-	Attempt  int             `json:"attempt"`
-	Priority string          `json:"priority"`
-	Due      term.Stamp      `json:"due"`
-	Created  term.Stamp      `json:"created"`
-	Worker   string          `json:"worker"`
-	Started  *term.Stamp     `json:"started,omitempty"`
-	Stuck    string          `json:"stuck,omitempty"`
-	Progress float64         `json:"progress,omitempty"`
-	Note     string          `json:"note,omitempty"`
-	Key      string          `json:"key,omitempty"`
-	Error    string          `json:"error,omitempty"`
-	Steps    []stepView      `json:"steps,omitempty"`
+	ID       task.ID           `json:"id"`
+	Queue    string            `json:"queue"`
+	State    task.State        `json:"state"`
+	Stage    string            `json:"stage"`
+	Context  json.RawMessage   `json:"context,omitempty"`
+	Result   json.RawMessage   `json:"result,omitempty"`
+	Attempt  int               `json:"attempt"`
+	Priority string            `json:"priority"`
+	Due      term.Stamp        `json:"due"`
+	Created  term.Stamp        `json:"created"`
+	Worker   string            `json:"worker"`
+	Started  *term.Stamp       `json:"started,omitempty"`
+	Stuck    string            `json:"stuck,omitempty"`
+	Progress float64           `json:"progress,omitempty"`
+	Note     string            `json:"note,omitempty"`
+	Key      string            `json:"key,omitempty"`
+	Meta     map[string]string `json:"meta,omitempty"`
+	Error    string            `json:"error,omitempty"`
+	Steps    []stepView        `json:"steps,omitempty"`
 }
 
 type stepView struct {
@@ -257,7 +269,7 @@ func rowOf(v task.View) taskView {
 		Priority: v.Priority.String(),
 		Due:      term.Stamp(v.Due), Created: term.Stamp(v.Created), Worker: v.Worker,
 		Stuck:    v.Stuck,
-		Progress: v.Progress, Note: v.Note, Key: v.Key, Error: v.Error,
+		Progress: v.Progress, Note: v.Note, Key: v.Key, Meta: v.Meta, Error: v.Error,
 	}
 	if !v.Started.IsZero() {
 		row.Started = (*term.Stamp)(&v.Started)
@@ -331,6 +343,7 @@ func (a taskCommands) taskText(v task.View) string {
 		s.Line("priority", v.Priority.String())
 	}
 	s.Line("key", term.OneLine(v.Key))
+	s.Line("meta", metaText(v.Meta))
 	s.Line("worker", v.Worker)
 	s.Line("progress", progressText(v))
 	s.Line("context", term.OneLine(string(v.Context)))

@@ -45,7 +45,7 @@ Name tasks, or select them with the filter flags (together they narrow the selec
 			return usage.Errorf("name tasks or select them with flags, not both")
 		case len(args) == 0 && !filtered && !all:
 			return usage.Errorf(
-				"name tasks, or select some with --queue, --state, --stage, --worker, --key, --error, --since or --until, or say --all",
+				"name tasks, or select some with --queue, --state, --stage, --worker, --key, --meta, --error, --since or --until, or say --all",
 			)
 		}
 		ids, err := taskIDs(args)

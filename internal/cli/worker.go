@@ -48,6 +48,7 @@ For a task it finds
     the context             as JSON on stdin
     ROTA_TASK ROTA_QUEUE    what it is about
     ROTA_STAGE ROTA_ATTEMPT the stage, and which attempt at it this is, from 1
+    ROTA_META               what the task carries (rota submit --meta), a JSON object
     ROTA_TOKEN              the token of this hand-out, greater for every later one of the
                             task: to fence what the command writes elsewhere
     ROTA_OUTPUT             a file for {"outcome","stage","context","result","delay"};

@@ -1,9 +1,6 @@
 package wire
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
@@ -34,18 +31,7 @@ func AppendBeat(b []byte, x task.Beat) []byte {
 	b = appendString(b, x.Incarnation)
 	b = append(b, `,"capacity":`...)
 	b = appendFloat(b, x.Capacity)
-	if len(x.Labels) > 0 {
-		b = append(b, `,"labels":{`...)
-		for i, name := range slices.Sorted(maps.Keys(x.Labels)) {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendString(b, name)
-			b = append(b, ':')
-			b = appendString(b, x.Labels[name])
-		}
-		b = append(b, '}')
-	}
+	b = appendStringMap(b, `,"labels":`, x.Labels)
 	b = appendText(b, `,"zone":`, x.Zone)
 	if x.Load != (task.Load{}) {
 		b = append(b, `,"load":{"cpu":`...)
@@ -106,7 +92,7 @@ func ParseBeat(b []byte) (task.Beat, error) {
 		case "capacity":
 			x.Capacity = d.float()
 		case "labels":
-			x.Labels = d.labels()
+			x.Labels = d.stringMap(maxLabels, "labels")
 		case "zone":
 			x.Zone = d.str("")
 		case "load":
@@ -132,22 +118,6 @@ func ParseBeat(b []byte) (task.Beat, error) {
 		return task.Beat{}, err
 	}
 	return x, nil
-}
-
-// labels reads an object whose names are the worker's own.
-func (d *decoder) labels() map[string]string {
-	labels := map[string]string{}
-	for o := d.object(nil); o.nextAny(); {
-		at, name := o.at, o.name
-		if _, twice := labels[name]; twice {
-			d.fail(at, "comes twice")
-		}
-		if len(labels) == maxLabels {
-			d.failValue(at, "more than %d labels", maxLabels)
-		}
-		labels[name] = d.str("")
-	}
-	return labels
 }
 
 func (d *decoder) load() (l task.Load) {

@@ -242,10 +242,12 @@ func FuzzRoundTrip(f *testing.F) {
 			return strings.ReplaceAll(string([]rune(s)), "\x00", "\uFFFD")
 		}
 
+		meta := map[string]string{"n": key, "token": stage}
+		wanted := map[string]string{"n": readable(key), "token": readable(stage)}
 		subs := []task.Submission{{Queue: queue, Stage: stage, Context: raw,
 			Priority: time.Duration(d), Due: at, Delay: time.Duration(d),
 			Key: key, KeyFor: time.Duration(d), GroupKey: key, MaxAttempts: int(n),
-			Timeout: time.Duration(d)}, {Queue: queue, Stage: key}, {}}
+			Timeout: time.Duration(d), Meta: meta}, {Queue: queue, Stage: key}, {}}
 		gotSubs, err := ParseSubmissions(AppendSubmissions(nil, subs))
 		for i := range subs {
 			s := &subs[i]
@@ -254,19 +256,21 @@ func FuzzRoundTrip(f *testing.F) {
 			s.Key = readable(s.Key)
 			s.GroupKey = readable(s.GroupKey)
 		}
+		subs[0].Meta = wanted
 		if diff := cmp.Diff(subs, gotSubs); err != nil || diff != "" {
 			t.Errorf("submissions: %v %s", err, diff)
 		}
 
 		answer := task.HoldAnswer{PollInterval: time.Duration(d), Tasks: []task.Handout{
 			{ID: id, Queue: queue, Stage: stage, Context: raw, Attempt: int(n), Token: "t" + key,
-				Deadline: at},
+				Deadline: at, Meta: meta},
 			{ID: id, Queue: queue, Token: "u"}}}
 		gotAnswer, err := ParseHandouts(AppendHandouts(nil, answer))
 		for i := range answer.Tasks {
 			h := &answer.Tasks[i]
 			h.Queue, h.Stage, h.Token = readable(h.Queue), readable(h.Stage), readable(h.Token)
 		}
+		answer.Tasks[0].Meta = wanted
 		if diff := cmp.Diff(answer, gotAnswer); err != nil || diff != "" {
 			t.Errorf("handouts: %v %s", err, diff)
 		}

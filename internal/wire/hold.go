@@ -16,6 +16,7 @@ var (
 	answerFields  = []string{"tasks", "poll_interval"}
 	handoutFields = []string{
 		"id", "queue", "stage", "context", "attempt", "token", "deadline", "context_by", "in_scope",
+		"meta",
 	}
 )
 
@@ -115,6 +116,7 @@ func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 			b = append(b, `null`...)
 		}
 		b, cuts = AppendRaw(b, cuts, t.Context, long)
+		b = appendStringMap(b, `,"meta":`, t.Meta) // before the token: salvage takes the last one
 		b = append(b, `,"attempt":`...)
 		b = strconv.AppendInt(b, int64(t.Attempt), 10)
 		b = append(b, `,"token":`...)
@@ -194,6 +196,8 @@ func (d *decoder) handout(before *task.Handout) (t task.Handout) {
 			t.ContextBy = d.str(before.ContextBy)
 		case "in_scope":
 			t.InScope = d.boolean()
+		case "meta":
+			t.Meta = d.meta()
 		}
 	}
 	o.need("id")

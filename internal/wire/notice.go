@@ -23,6 +23,7 @@ func AppendNotice(b []byte, n *task.FinalNotice) []byte {
 	b = strconv.AppendInt(b, int64(n.Attempt), 10)
 	b = appendText(b, `,"worker":`, n.Worker)
 	b = appendText(b, `,"error":`, n.Error)
+	b = appendStringMap(b, `,"meta":`, n.Meta)
 	b = appendRaw(b, `,"context":`, n.Context)
 	b = appendRaw(b, `,"result":`, n.Result)
 	if n.Short {

@@ -6,7 +6,7 @@ var (
 	submitFields     = []string{"tasks"}
 	submissionFields = []string{"queue", "stage", "context", "priority", "due", "delay", "key",
 		"key_for", "group_key",
-		"max_attempts", "timeout"}
+		"max_attempts", "timeout", "meta"}
 	receiptFields = []string{"id", "existing"}
 )
 
@@ -31,6 +31,7 @@ func AppendSubmissions(b []byte, subs []task.Submission) []byte {
 		b = appendText(b, `,"group_key":`, s.GroupKey)
 		b = appendCount(b, `,"max_attempts":`, s.MaxAttempts)
 		b = appendSpell(b, `,"timeout":`, s.Timeout)
+		b = appendStringMap(b, `,"meta":`, s.Meta)
 		b = append(b, '}')
 	}
 	return append(b, "]}"...)
@@ -82,6 +83,8 @@ func (d *decoder) submission(before *task.Submission) (s task.Submission) {
 			s.MaxAttempts = d.integer()
 		case "timeout":
 			s.Timeout = d.duration()
+		case "meta":
+			s.Meta = d.meta()
 		}
 	}
 	return s

@@ -103,7 +103,7 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"submissions", `{"tasks":[{"stage":"a","queue":"a","stage":"a"}]}`, "body.tasks[0].stage",
 			"comes twice"},
 		{"submissions", `{"tasks":[{"queue":"a"},{"quue":"b"}]}`, "body.tasks[1].quue",
-			"unknown field; known are queue, stage, context, priority, due, delay, key, key_for, group_key, max_attempts, timeout"},
+			"unknown field; known are queue, stage, context, priority, due, delay, key, key_for, group_key, max_attempts, timeout, meta"},
 		{"submissions", `{"Tasks":[]}`, "body.Tasks", "unknown field; known are tasks"},
 		{"submissions", `{"":[]}`, `body.""`, "unknown field; known are tasks"},
 		{"hold", `{"worker":"w","queues":[],"limits":3}`, "body.limits",
@@ -424,8 +424,9 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 			Queue: "q", Stage: "s", Context: json.RawMessage(`{"a": 1}`),
 			Priority: 90 * time.Second, Due: at, Delay: time.Millisecond,
 			Key: "k", KeyFor: time.Hour, GroupKey: "g", MaxAttempts: 3, Timeout: time.Minute,
+			Meta: map[string]string{"b": `"`, "a": ""},
 		}}), `{"tasks":[{"queue":"q"},{"queue":"q","stage":"s","context":{"a": 1},"priority":"1m30s","due":"2026-11-21T12:40:01.234Z",` +
-			`"delay":"1ms","key":"k","key_for":"1h0m0s","group_key":"g","max_attempts":3,"timeout":"1m0s"}]}`},
+			`"delay":"1ms","key":"k","key_for":"1h0m0s","group_key":"g","max_attempts":3,"timeout":"1m0s","meta":{"a":"","b":"\""}}]}`},
 		{AppendReceipts(nil, []task.Receipt{{ID: id}, {ID: id, Existing: true}}),
 			`{"tasks":[{"id":"1000000000000211","existing":false},{"id":"1000000000000211","existing":true}]}`},
 		{AppendHold(nil,
@@ -436,8 +437,9 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 		{AppendHandouts(nil,
 			task.HoldAnswer{Tasks: []task.Handout{{ID: id, Queue: "q",
 				Context: json.RawMessage(`[ ]`), Attempt: 1,
+				Meta:  map[string]string{"b": `"`, "a": ""},
 				Token: "1.2.3.4", Deadline: at}}}),
-			`{"tasks":[{"id":"1000000000000211","queue":"q","stage":"","context":[ ],"attempt":1,` +
+			`{"tasks":[{"id":"1000000000000211","queue":"q","stage":"","context":[ ],"meta":{"a":"","b":"\""},"attempt":1,` +
 				`"token":"1.2.3.4","deadline":"2026-11-21T12:40:01.234Z"}],"poll_interval":"0s"}`},
 		{AppendReports(nil, "w",
 			[]task.Report{{ID: id, Token: "t", Outcome: task.Next("s", json.RawMessage(`1`))},

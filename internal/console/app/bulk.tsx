@@ -4,7 +4,7 @@ import { may, send } from "./api";
 import { number, t } from "./i18n";
 import { Dialog, Fault } from "./ui";
 
-export type BulkFilter = Record<string, string | boolean>;
+export type BulkFilter = Record<string, string | boolean | Record<string, string>>;
 type Answer = { matched: number; changed: number; next?: string };
 
 export function Bulk({ verb, filter, words, done }: { verb: "retry" | "cancel"; filter: BulkFilter; words: string; done: () => void }) {

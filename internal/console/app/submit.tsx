@@ -5,7 +5,7 @@ import { t } from "./i18n";
 import { go } from "./route";
 import { Dialog, Fault, Field } from "./ui";
 
-export type Draft = { queue: string; stage?: string; context?: string; priority?: string; group_key?: string };
+export type Draft = { queue: string; stage?: string; context?: string; priority?: string; group_key?: string; meta?: Record<string, string> };
 
 function Button({ open }: { open: () => void }) {
   return may("submit") ? <button type="button" class="main" onClick={open}>{t("submitTask")}</button> : null;
@@ -27,7 +27,7 @@ function Form({ begin, close }: { begin: Draft; close: () => void }) {
     setError(null);
     // The context goes as it was written: its text is kept byte for byte.
     const fields = Object.entries({ queue, stage, delay, priority, key, group_key: begin.group_key }).filter(([, v]) => v).map(([k, v]) => JSON.stringify(k) + ":" + JSON.stringify(v));
-    const raw = '{"tasks":[{' + [...fields, ...(context.trim() ? ['"context":' + context.trim()] : [])].join(",") + "}]}";
+    const raw = '{"tasks":[{' + [...fields, ...(begin.meta ? ['"meta":' + JSON.stringify(begin.meta)] : []), ...(context.trim() ? ['"context":' + context.trim()] : [])].join(",") + "}]}";
     try {
       const answer = JSON.parse(await call("POST", "v1/tasks", { raw, need: "submit" })) as { tasks: { id: string }[] };
       close();

@@ -7,7 +7,7 @@ import { useLoad } from "./load";
 import { go, to } from "./route";
 import { Submit } from "./submit";
 import { Table } from "./table";
-import type { TaskItem } from "./tasks";
+import { Carries, type TaskItem } from "./tasks";
 import { T } from "./text";
 import { Age, Dur, When, clock, duration, now } from "./time";
 import { Act, Bar, Copy, Fault, Facts, Mark, N, Panel, Title } from "./ui";
@@ -38,7 +38,7 @@ export function TaskScreen({ id }: { id: string }) {
       <Title crumbs={crumbs} side={<Actions x={x} after={task.again} another={() => setAgain(true)} />}>
         <span class="mono"><T s={x.id} /></span> <Mark state={x.state} />
       </Title>
-      {again && <Submit.Form close={() => setAgain(false)} begin={{ queue: x.queue, stage: firstStage(x), context: x.contextText === "null" ? "" : x.contextText, priority: x.priority, group_key: x.group_key }} />}
+      {again && <Submit.Form close={() => setAgain(false)} begin={{ queue: x.queue, stage: firstStage(x), context: x.contextText === "null" ? "" : x.contextText, priority: x.priority, group_key: x.group_key, meta: x.meta }} />}
       <Fault error={task.error} />
       <div class="two">
         <Panel title={t("about1")}>
@@ -53,6 +53,7 @@ export function TaskScreen({ id }: { id: string }) {
             [t("due"), <When at={x.due} />], [t("created"), <When at={x.created} />],
             [t("priority"), x.priority !== "0s" ? <Dur d={x.priority} /> : null],
             [t("key"), x.key && <T s={x.key} />], [t("groupKey"), x.group_key && <T s={x.group_key} />],
+            [t("meta"), x.meta && <Carries meta={x.meta} />],
           ]} />
         </Panel>
         {!final(x.state) ? <Explain path={"v1/tasks/" + part(id) + "/explain"} /> : <Ended x={x} />}

@@ -18,23 +18,31 @@ import type { Queue } from "./queues";
 
 export type TaskItem = {
   id: string; queue: string; state: string; stage: string; attempt: number; priority: string; due: string | null; created: string | null;
-  worker: string; key: string; group_key: string; progress?: number; note?: string; started?: string; stuck?: string; error?: string;
+  worker: string; key: string; group_key: string; meta?: Record<string, string>; progress?: number; note?: string; started?: string; stuck?: string; error?: string;
 };
 
 export const states = ["waiting", "ready", "running", "done", "dead", "cancelled"] as const;
 const fields = ["queue", "state", "stage", "worker", "key", "error", "since", "until"] as const;
 type FieldName = (typeof fields)[number];
 
+// carried are the filters by what tasks carry, as the list's parameters have them: meta.customer.
+const carried = () => Object.fromEntries([...route.value.query].filter(([k]) => k.startsWith("meta.")));
+
+// Carries shows what a task carries; each leads to the tasks that carry the same.
+export function Carries({ meta }: { meta: Record<string, string> }) {
+  return <>{Object.entries(meta).map(([k, v]) => <a class="mono" href={to(["tasks"], { ["meta." + k]: v })} key={k}><T s={k + "=" + v} /> </a>)}</>;
+}
+
 const chosen = () => Object.fromEntries(fields.map((f) => [f, route.value.query.get(f) ?? ""])) as Record<FieldName, string>;
 
 // typed reads "queue:mail state:dead": a word without a name is a queue's, a value in quotes may have spaces.
-export function typed(text: string): { fields: Partial<Record<FieldName | "stuck", string>>; wrong: string[] } {
-  const out: Partial<Record<FieldName | "stuck", string>> = {}, wrong: string[] = [];
-  for (const m of text.matchAll(/(?:([a-z_]+):)?(?:"((?:[^"\\]|\\.)*)"|(\S+))/g)) {
+export function typed(text: string): { fields: Record<string, string>; wrong: string[] } {
+  const out: Record<string, string> = {}, wrong: string[] = [];
+  for (const m of text.matchAll(/(?:([a-z_]+|meta\.[^\s:"]+):)?(?:"((?:[^"\\]|\\.)*)"|(\S+))/g)) {
     const value = m[2] !== undefined ? m[2].replace(/\\(.)/g, "$1") : m[3];
     const name = m[1] ?? "queue";
     if (name === "since" || name === "until") out[name] = instant(value);
-    else if (name === "stuck" || (fields as readonly string[]).includes(name)) out[name as FieldName] = value;
+    else if (name === "stuck" || name.startsWith("meta.") || (fields as readonly string[]).includes(name)) out[name] = value;
     else wrong.push(name);
   }
   return { fields: out, wrong };
@@ -54,13 +62,13 @@ function FilterBar({ of }: { of: Record<string, string> }) {
   const [text, setText] = useState(whole);
   useEffect(() => setText(whole), [whole]);
   const parsed = typed(text);
-  const apply = () => { if (!parsed.wrong.length) setQuery({ ...Object.fromEntries([...fields, "stuck"].map((f) => [f, null])), ...parsed.fields, page: null }); };
+  const apply = () => { if (!parsed.wrong.length) setQuery({ ...Object.fromEntries([...fields, "stuck", ...Object.keys(carried())].map((f) => [f, null])), ...parsed.fields, page: null }); };
   return (
     <form class="filter wide" onSubmit={(e) => { e.preventDefault(); apply(); }}>
       <input id="filter" type="search" value={text} autocomplete="off" spellcheck={false} aria-label={t("filterTasks")} aria-describedby="filter-hint" aria-invalid={parsed.wrong.length > 0}
         placeholder='queue:mail state:dead stage:send worker:w1 key:k error:"i/o timeout" since:2h' onInput={(e) => setText(e.currentTarget.value)} onBlur={apply} />
       <kbd aria-hidden="true">/</kbd>
-      <span id="filter-hint" class={parsed.wrong.length ? "bad-text" : "sr"}>{parsed.wrong.length ? t("unknownFilter", { f: parsed.wrong.join(", "), all: fields.join(", ") + ", stuck" }) : t("filterHint", { all: fields.join(", ") })}</span>
+      <span id="filter-hint" class={parsed.wrong.length ? "bad-text" : "sr"}>{parsed.wrong.length ? t("unknownFilter", { f: parsed.wrong.join(", "), all: fields.join(", ") + ", meta.…, stuck" }) : t("filterHint", { all: fields.join(", ") })}</span>
     </form>
   );
 }
@@ -92,26 +100,28 @@ export const columns = (): Column<TaskItem>[] => [
   { key: "stage", head: t("stage"), cell: (x) => (x.stage ? <a href={to(["tasks"], { queue: x.queue, stage: x.stage })}><T s={x.stage} /></a> : <span class="quiet">–</span>) },
   { key: "attempt", head: t("attempt"), num: true, cell: (x) => <N n={x.attempt} /> },
   { key: "worker", head: t("worker"), cell: (x) => (x.worker ? <a href={to(["workers"], { q: x.worker })}><T s={x.worker} /></a> : <span class="quiet">–</span>) },
-  { key: "progress", head: t("whatOfIt"), grow: true, cell: (x) => (x.state !== "running" ? <>{x.error && <span class="mono clip3"><T s={x.error} /></span>}{x.key && <span class="quiet">{t("key")} <T s={x.key} /></span>}</> : <>{x.progress !== undefined && <Bar part={x.progress} of={1} text={number(x.progress * 100, 0) + " %"} />} {x.note && <T s={x.note} />} {x.started && <span class="quiet"><Age since={x.started} /></span>}</>) },
+  { key: "progress", head: t("whatOfIt"), grow: true, cell: (x) => (x.state !== "running" ? <>{x.error && <span class="mono clip3"><T s={x.error} /></span>}{x.key && <span class="quiet">{t("key")} <T s={x.key} /></span>} {x.meta && <Carries meta={x.meta} />}</> : <>{x.progress !== undefined && <Bar part={x.progress} of={1} text={number(x.progress * 100, 0) + " %"} />} {x.note && <T s={x.note} />} {x.started && <span class="quiet"><Age since={x.started} /></span>}</>) },
   { key: "due", head: t("due"), cell: (x) => <When at={x.due} /> },
   { key: "created", head: t("created"), cell: (x) => <When at={x.created} /> },
 ];
 
 export function TasksScreen() {
-  const of = chosen();
+  const also = carried();
+  const of = { ...chosen(), ...also };
   const stuck = route.value.query.get("stuck") === "true";
   const [grouped, setGrouped] = useState(false);
   const [adding, setAdding] = useState(false);
   const list = usePages<TaskItem>("v1/tasks" + query({ ...of, stuck, limit: 100 }), 3000, 1);
-  const empty = fields.every((f) => !of[f]) && !stuck;
+  const empty = fields.every((f) => !of[f]) && Object.keys(also).length === 0 && !stuck;
   const filter = Object.fromEntries(Object.entries(of).filter(([, v]) => v));
+  const acts = { ...Object.fromEntries(Object.entries(filter).filter(([k]) => !(k in also))), ...(Object.keys(also).length ? { meta: Object.fromEntries(Object.entries(also).map(([k, v]) => [k.slice("meta.".length), v])) } : {}) };
   const words = written(of);
   const live = overview.value;
   return (
     <>
       <Title side={<>
-        {!stuck && (of.state === "dead" || of.state === "cancelled" || of.state === "done") && <Bulk verb="retry" filter={filter} words={words} done={list.again} />}
-        {!stuck && !["dead", "cancelled", "done"].includes(of.state) && live && live.ready + live.waiting + live.running > 0 && <Bulk verb="cancel" filter={filter} words={words} done={list.again} />}
+        {!stuck && (of.state === "dead" || of.state === "cancelled" || of.state === "done") && <Bulk verb="retry" filter={acts} words={words} done={list.again} />}
+        {!stuck && !["dead", "cancelled", "done"].includes(of.state) && live && live.ready + live.waiting + live.running > 0 && <Bulk verb="cancel" filter={acts} words={words} done={list.again} />}
         <Submit.Button open={() => setAdding(true)} />
       </>}>{t("tasks")}</Title>
       {adding && <Submit.Form close={() => setAdding(false)} begin={{ queue: of.queue }} />}

@@ -185,6 +185,7 @@ export const en = {
   manualOnly: "by hand only",
   maxAttempts: "Attempts per stage",
   memory: "Memory",
+  meta: "Meta",
   mayRead: "read",
   maySubmit: "submit tasks, cancel single ones",
   mayWork: "work: hold, report, beat, log",

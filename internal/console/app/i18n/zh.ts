@@ -187,6 +187,7 @@ export const zh: Record<keyof typeof en, string> = {
   manualOnly: "仅手动",
   maxAttempts: "每阶段尝试次数",
   memory: "内存",
+  meta: "元数据",
   mayRead: "读取",
   maySubmit: "提交任务、取消单个任务",
   mayWork: "工作:领取、报告、心跳、日志",
