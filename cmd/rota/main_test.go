@@ -73,10 +73,13 @@ func (w *workshop) clean() {
 //	empty DIR            the folder must hold nothing
 func TestStories(t *testing.T) { tell(t, testscript.Params{Dir: "testdata"}, "") }
 
-// TestNamesOnPostgreSQL tells the story of names of all scripts on the other store.
-func TestNamesOnPostgreSQL(t *testing.T) {
-	tell(t, testscript.Params{Files: []string{"testdata/names.txtar"}},
-		pgtest.Shared(t).Database(t))
+// TestStoriesOnPostgreSQL tells on the other store what databases must understand of texts: names of
+// all scripts, and what tasks carry.
+func TestStoriesOnPostgreSQL(t *testing.T) {
+	for _, story := range []string{"names", "meta"} {
+		tell(t, testscript.Params{Files: []string{"testdata/" + story + ".txtar"}},
+			pgtest.Shared(t).Database(t))
+	}
 }
 
 // tell runs scripts whose nodes work on a store; "" = on a file of their own.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -44,12 +45,19 @@ func TestMetaHasWhatAllOfItsStringsSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list, want := drawMeta(t), drawMeta(t)
 		if rapid.Bool().Draw(t, "some of it") {
-			want = maps.Clone(list)
-			for name := range want {
-				if len(want) > 1 {
-					delete(want, name)
+			want = map[string]string{}
+			for _, name := range slices.Sorted(maps.Keys(list)) {
+				text := []rune(list[name])
+				switch rapid.IntRange(0, 5).Draw(t, "which") {
+				case 0, 1:
+					want[name] = string(text)
+				case 2: // of another name
+					want[name[1:]] = string(text)
+				case 3: // the beginning
+					want[name] = string(text[:rapid.IntRange(0, len(text)).Draw(t, "end")])
+				case 4: // the end
+					want[name] = string(text[rapid.IntRange(0, len(text)).Draw(t, "from"):])
 				}
-				break
 			}
 		}
 		has := true
