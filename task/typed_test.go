@@ -59,6 +59,7 @@ func TestOptionsOfASubmissionAreTakenButForWhatTheTypeSays(t *testing.T) {
 		Queue: "other", Stage: "other", Context: json.RawMessage(`1`), Priority: time.Second,
 		Due: due, Delay: 2 * time.Second, Key: "k", KeyFor: time.Hour, GroupKey: "g",
 		MaxAttempts: 3, Timeout: time.Minute,
+		Meta: map[string]string{"customer": "7"},
 	}
 	for v, i := reflect.ValueOf(option), 0; i < v.NumField(); i++ {
 		if f := v.Type().Field(i); f.Name != "Err" && v.Field(i).IsZero() {
