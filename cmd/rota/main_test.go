@@ -73,8 +73,8 @@ func (w *workshop) clean() {
 //	empty DIR            the folder must hold nothing
 func TestStories(t *testing.T) { tell(t, testscript.Params{Dir: "testdata"}, "") }
 
-// TestStoriesOnPostgreSQL tells on the other store what databases must understand of texts: names of
-// all scripts, and what tasks carry.
+// TestStoriesOnPostgreSQL tells on the other store what databases must understand of texts: names
+// of all scripts, and what tasks carry.
 func TestStoriesOnPostgreSQL(t *testing.T) {
 	for _, story := range []string{"names", "meta"} {
 		tell(t, testscript.Params{Files: []string{"testdata/" + story + ".txtar"}},
