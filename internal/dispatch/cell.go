@@ -35,7 +35,8 @@ type cell struct {
 // isPlain tells whether a task that the store describes is plain, as a task of the span.
 func (sp *span) isPlain(l *store.Loaded) bool {
 	return l.Seq == 0 && l.Attempt == 0 && l.Base == 0 && l.Due == 0 && l.Running == nil &&
-		l.ContextSeq < 0 && l.ContextBy == "" && l.MaxAttempts == 0 && l.Timeout == 0 && l.Meta == "" &&
+		l.ContextSeq < 0 && l.ContextBy == "" &&
+		l.MaxAttempts == 0 && l.Timeout == 0 && l.Meta == "" &&
 		l.HeadStart == sp.priority.Microseconds() && !sp.guarded()
 }
 

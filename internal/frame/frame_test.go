@@ -37,6 +37,7 @@ var someTasks = []task.Submission{
 		Due: moment, Key: "k", KeyFor: time.Hour, GroupKey: "g", MaxAttempts: 3,
 		Timeout: 1500 * time.Millisecond},
 	{Queue: "scan", Delay: -time.Second},
+	{Queue: "scan", Meta: map[string]string{"customer": "7", "region": ""}},
 }
 
 var someHandouts = Handouts{
@@ -46,6 +47,8 @@ var someHandouts = Handouts{
 		{ID: after(first), Queue: "mail", Attempt: 1, Token: token(0, 1<<61), Deadline: moment},
 		{ID: task.ID{Batch: 5, N: 1 << 30}, Queue: "scan", Stage: "read", Attempt: 4,
 			Token: token(9, 3), ContextBy: "w2", InScope: true},
+		{ID: task.ID{Batch: 5, N: 1<<30 + 1}, Queue: "scan", Stage: "read", Attempt: 1,
+			Token: token(9, 4), Meta: map[string]string{"customer": "7"}},
 	}},
 }
 
@@ -174,6 +177,7 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 	submit := func(s task.Submission) []byte {
 		return whole(CutSubmissions(nil, []task.Submission{{Queue: "a"}, s}, 1<<20))
 	}
+	short := func(b []byte) []byte { return b[:len(b)-1] }
 	_, ofSubmit := 0, func(b []byte) error { _, err := ParseSubmissions(b); return err }
 	ofHold := func(b []byte) error { _, err := ParseHold(b); return err }
 	ofReport := func(b []byte) error { _, _, err := ParseReports(b); return err }
@@ -189,6 +193,12 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		{"due", ofSubmit, submit(task.Submission{Due: time.Unix(0, 0)}), "body.tasks[1].due", true},
 		{"field", ofSubmit, []byte{1, 0x80, 0x80, 1}, "body.tasks[0]", false},
 		{"end", ofSubmit, append(submit(task.Submission{}), 0), "body", false},
+		{"meta that is cut", ofSubmit,
+			short(submit(task.Submission{Meta: map[string]string{"a": "b"}})),
+			"body.tasks[1].meta.a", false},
+		{"meta of one name twice", ofSubmit,
+			bytes.Replace(submit(task.Submission{Meta: map[string]string{"a": "", "b": ""}}),
+				[]byte("b"), []byte("a"), 1), "body.tasks[1].meta.a", false},
 		{"count", ofSubmit, []byte{0xff, 0xff, 3}, "body.tasks", true},
 		{"early", ofSubmit, []byte{1, subQueue, 5, 'a'}, "body.tasks[0].queue", false},
 		{"text", ofSubmit, []byte{1, subQueue, 1, 0xff}, "body.tasks[0].queue", false},
@@ -259,7 +269,7 @@ func TestBrokenContextIsAFaultOfItsHandOut(t *testing.T) {
 	a.Tasks = append([]task.Handout(nil), a.Tasks...)
 	a.Tasks[1].Context = []byte(`{"half`)
 	got, err := ParseHandouts(whole(CutHandouts(nil, a, 99)))
-	if err != nil || len(got.Tasks) != 3 || got.Tasks[1].Token != a.Tasks[1].Token ||
+	if err != nil || len(got.Tasks) != 4 || got.Tasks[1].Token != a.Tasks[1].Token ||
 		!strings.Contains(got.Tasks[1].Fault, "context") || got.Tasks[1].Queue != "" ||
 		!reflect.DeepEqual(got.Tasks[2], a.Tasks[2]) {
 		t.Errorf("%v\n%+v", err, got)

@@ -54,7 +54,8 @@ const (
 	outDeadline
 	outContextBy
 	outInScope // no field: it is so
-	outAll     = 1<<iota - 1
+	outMeta
+	outAll = 1<<iota - 1
 )
 
 // Handouts is the answer to Hold.
@@ -78,7 +79,8 @@ func CutHandouts(b []byte, a Handouts, long int) ([]byte, []wire.Cut) {
 			bit(outStage, t.Stage != before.Stage) | bit(outContext, len(t.Context) > 0) |
 			bit(outAttempt, t.Attempt != 1) |
 			bit(outDeadline, !t.Deadline.Equal(before.Deadline)) |
-			bit(outContextBy, t.ContextBy != "") | bit(outInScope, t.InScope)
+			bit(outContextBy, t.ContextBy != "") | bit(outInScope, t.InScope) |
+			bit(outMeta, len(t.Meta) > 0)
 		b = binary.AppendUvarint(b, f)
 		if f&outID != 0 {
 			b = appendID(b, t.ID)
@@ -101,6 +103,7 @@ func CutHandouts(b []byte, a Handouts, long int) ([]byte, []wire.Cut) {
 		if f&outContextBy != 0 {
 			b = appendText(b, t.ContextBy)
 		}
+		b = appendMeta(b, t.Meta)
 		b = appendToken(b, before.Token, t.Token)
 		before = t
 	}
@@ -179,5 +182,8 @@ func (d *decoder) handout(before, t *task.Handout) {
 		t.ContextBy = d.str("context_by", before.ContextBy)
 	}
 	t.InScope = f&outInScope != 0
+	if f&outMeta != 0 {
+		t.Meta = d.meta()
+	}
 	t.Token = d.token(before.Token)
 }

@@ -2,6 +2,8 @@ package frame
 
 import (
 	"encoding/binary"
+	"maps"
+	"slices"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/wire"
@@ -22,6 +24,7 @@ const (
 	subGroupKey
 	subMaxAttempts
 	subTimeout
+	subMeta
 	subAll = 1<<iota - 1
 )
 
@@ -68,6 +71,7 @@ func CutSubmissions(b []byte, subs []task.Submission, long int) ([]byte, []wire.
 		if s.Timeout != 0 {
 			b = appendSpell(b, s.Timeout)
 		}
+		b = appendMeta(b, s.Meta)
 		before = s
 	}
 	return b, cuts
@@ -78,7 +82,8 @@ func submissionFlags(before, s *task.Submission) uint64 {
 		bit(subContext, len(s.Context) > 0) | bit(subPriority, s.Priority != 0) |
 		bit(subDue, !s.Due.IsZero()) | bit(subDelay, s.Delay != 0) | bit(subKey, s.Key != "") |
 		bit(subKeyFor, s.KeyFor != 0) | bit(subGroupKey, s.GroupKey != "") |
-		bit(subMaxAttempts, s.MaxAttempts != 0) | bit(subTimeout, s.Timeout != 0)
+		bit(subMaxAttempts, s.MaxAttempts != 0) | bit(subTimeout, s.Timeout != 0) |
+		bit(subMeta, len(s.Meta) > 0)
 }
 
 func bit(flag uint64, set bool) uint64 {
@@ -144,6 +149,38 @@ func (d *decoder) submission(before, s *task.Submission) {
 	if f&subTimeout != 0 {
 		s.Timeout = d.spell("timeout")
 	}
+	if f&subMeta != 0 {
+		s.Meta = d.meta()
+	}
+}
+
+// appendMeta writes the strings of a task in the order of their names; none takes no byte.
+func appendMeta(b []byte, meta map[string]string) []byte {
+	if len(meta) == 0 {
+		return b
+	}
+	b = appendNumber(b, len(meta))
+	for _, name := range slices.Sorted(maps.Keys(meta)) {
+		b = appendText(appendText(b, name), meta[name])
+	}
+	return b
+}
+
+// meta reads the strings of a task; nil = none.
+func (d *decoder) meta() map[string]string {
+	n := d.count("meta", limits.MaxMeta)
+	if n == 0 {
+		return nil
+	}
+	meta := make(map[string]string, n)
+	for range n {
+		name := d.str("meta", "")
+		if _, twice := meta[name]; twice {
+			d.fail("meta."+name, "comes twice")
+		}
+		meta[name] = d.str("meta."+name, "")
+	}
+	return meta
 }
 
 // AppendReceipts appends the answer to Submit: runs of ids, one behind the other.

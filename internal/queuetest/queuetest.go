@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +50,7 @@ func Run(t *testing.T, open func(*testing.T) House) {
 		{"HoldEndsWithItsContextAndLosesNothing", (*suite).holdEndsWithContext},
 		{"HoldKeepsItsLimitAndItsQueues", (*suite).holdKeepsLimit},
 		{"HandOutCarriesTheTaskByteForByte", (*suite).byteForByte},
+		{"HandOutCarriesTheMetaOfItsTask", (*suite).metaComes},
 		{"ReportIsRecordedRepeatedStaleOrUnknown", (*suite).statuses},
 		{"WhatNoTransactionHasCommittedIsTriedAgain", (*suite).uncommitted},
 		{"OneBadReportSpoilsNoOther", (*suite).badReport},
@@ -299,6 +301,28 @@ func (s *suite) byteForByte() {
 			s.Errorf("task %d is kept as %s with context %.60q and result %.60q, want %.60q", i,
 				v.State, v.Context, v.Result, contexts[i])
 		}
+	}
+}
+
+func (s *suite) metaComes() {
+	s.alive(worker)
+	metas := []map[string]string{
+		{"customer": "7", "wörter": "„é\"\\", "empty": ""}, nil, {"customer": "8"}, nil,
+	}
+	tasks := make([]task.Submission, len(metas))
+	for i := range tasks {
+		tasks[i] = task.Submission{Queue: queue, Meta: metas[i]}
+	}
+	receipts, err := s.Submit(s.ctx, tasks)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, h := range s.hold(worker, len(tasks)) {
+		i := slices.IndexFunc(receipts, func(r task.Receipt) bool { return r.ID == h.ID })
+		if i < 0 || !maps.Equal(h.Meta, metas[i]) {
+			s.Errorf("task %d came with %q, want %q", i, h.Meta, metas[max(i, 0)])
+		}
+		s.want(task.Recorded, h, task.Finish(nil))
 	}
 }
 
