@@ -304,7 +304,7 @@ type loadedPack struct {
 	contexts [][]byte
 	attempts []int32
 	timeouts []int64
-	metas    []string
+	metas    []*string // nil also where a task was that retention took
 }
 
 func (p *loadedPack) scan(r row, i *int) error {
@@ -322,7 +322,9 @@ func (p *loadedPack) tasks() iter.Seq[store.Loaded] {
 			l := store.Loaded{N: n, ContextSeq: -1, Context: element(p.contexts, k)}
 			l.Stage = cmp.Or(element(p.stages, k), p.stage)
 			l.MaxAttempts, l.Timeout = element(p.attempts, k), element(p.timeouts, k)
-			l.Meta = store.Meta(element(p.metas, k))
+			if meta := element(p.metas, k); meta != nil {
+				l.Meta = store.Meta(*meta)
+			}
 			if !yield(l) {
 				return
 			}

@@ -73,7 +73,9 @@ func TestPacksHaveEachTaskOnceInRowsThatFit(t *testing.T) {
 					contexts: c.context[from:to],
 				}
 				if c.metas != nil {
-					row.metas = filled(c.metas, len(c.context))[from:to]
+					for _, meta := range filled(c.metas, len(c.context))[from:to] {
+						row.metas = append(row.metas, &meta)
+					}
 				}
 				if c.stages != nil {
 					row.stages = c.stages[from:to]
