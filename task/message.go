@@ -247,6 +247,7 @@ type Step struct {
 	Started  time.Time // zero for steps that were asked for, not run
 	Finished time.Time
 	Error    string
+	Changed  string // of KindEdited: what it changed, by the names of the API, with ", " between
 }
 
 // WorkerState is how a worker stands.

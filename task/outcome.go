@@ -53,13 +53,14 @@ const (
 	KindMoved     Kind = 10 // asked for: run now, another priority
 	KindReplayed  Kind = 11 // asked for: a final task begins again
 	KindRemoved   Kind = 12 // asked for: the tombstone of a deleted task
+	KindEdited    Kind = 14 // asked for: another priority, time, context, … (13 is not in use)
 )
 
 var kindNames = [...]string{
 	KindDone: "done", KindNext: "next", KindRetry: "retry", KindSnooze: "snooze", KindFail: "fail",
 	KindRelease: "release",
 	KindLost:    "lost", KindTimeout: "timeout", KindCancelled: "cancelled", KindMoved: "moved",
-	KindReplayed: "replayed", KindRemoved: "removed",
+	KindReplayed: "replayed", KindRemoved: "removed", KindEdited: "edited",
 }
 
 func (k Kind) String() string {
@@ -84,15 +85,15 @@ func (k Kind) Leaves() State {
 }
 
 // Fits tells whether what is asked for from outside may happen to a task in a state: cancelling one
-// that is not final, moving one that is neither final nor running, replaying one that is final,
-// removing one that is not running.
+// that is not final, moving or editing one that is neither final nor running, replaying one that is
+// final, removing one that is not running.
 func (k Kind) Fits(s State) bool {
 	switch k {
 	case KindCancelled:
 		return !s.Final()
 	case KindRemoved:
 		return s != Running
-	case KindMoved:
+	case KindMoved, KindEdited:
 		return s == Waiting || s == Ready
 	case KindReplayed:
 		return s.Final()
@@ -103,7 +104,7 @@ func (k Kind) Fits(s State) bool {
 // ParseKind is the inverse of Kind.String.
 func ParseKind(s string) (Kind, bool) {
 	for k := KindDone; int(k) < len(kindNames); k++ {
-		if kindNames[k] == s {
+		if s != "" && kindNames[k] == s { // not all numbers are in use
 			return k, true
 		}
 	}

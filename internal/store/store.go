@@ -56,6 +56,9 @@ var (
 	// again in a moment.
 	ErrNotYet error = unavailable(
 		"this node has just joined, and has not looked at the others yet")
+	// ErrHeld: another node holds the task, and has not given it up; nothing was changed. Try again
+	// in a moment.
+	ErrHeld error = unavailable("it has not given it up yet, try again in a moment")
 	// ErrOutOfReach: no connection to the store is to be had, or this node is no member of it now;
 	// nothing was changed.
 	ErrOutOfReach error = unavailable("store is out of reach")
@@ -242,6 +245,8 @@ type Step struct {
 	Due        int64 // when it may run again; 0 = at once
 	Error      string
 	Hash       int64 // of the report, see ReportHash; tells a repeated report from a different one
+
+	Override *Override // of KindEdited
 }
 
 // Report asks to record a step at a hand-out's seq.
@@ -356,8 +361,8 @@ type Overdue struct {
 	Rows []Running // by Until, then ID, then Seq
 }
 
-// Action asks for something to happen to a task from outside: KindCancelled, KindMoved (run now or
-// with another priority), KindReplayed (a final task begins again) or KindRemoved.
+// Action asks for something to happen to a task from outside: KindCancelled, KindMoved (run now),
+// KindReplayed (a final task begins again), KindEdited or KindRemoved.
 type Action struct {
 	ID   task.ID
 	Kind task.Kind
@@ -372,6 +377,10 @@ type Action struct {
 	Rank    int64  // of KindMoved and KindReplayed
 	Due     int64  // of KindMoved and KindReplayed
 	Replay  Replay // of KindReplayed
+	Edit    *Edit  // of KindEdited
+	// Holder is who asks for a KindEdited. Of a span that another node holds only that one knows
+	// what has just gone out, so there no edit happens: Acted.Held says who has it.
+	Holder Holder
 	// When is the only state in which it may happen to the task; "" = any that its kind fits. Who
 	// acts on what a list shows means what was in the list.
 	When  task.State
@@ -386,13 +395,14 @@ type Replay struct {
 	Stage *string // in this stage, with the context with which it first came there; nil = another
 }
 
-// Acted answers an Action. Not Changed: Was says why (already final, not final, running).
+// Acted answers an Action. Not Changed: Was says why (already final, not final, running), or Held.
 type Acted struct {
 	ID      task.ID
 	Queue   string
 	Found   bool
 	Changed bool
 	Was     task.State // before; "" when not found
+	Held    string     // the other node that holds the task, which therefore was not edited
 }
 
 // ActedAll is what came of acting on a page of the tasks that a filter selects.

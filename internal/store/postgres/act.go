@@ -11,8 +11,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Act cancels, moves, replays or removes tasks. See the contract, storetest.Steps. Actions on
-// different tasks go together; those on the same one follow one another.
+// Act cancels, moves, replays, edits or removes tasks. See the contract, storetest.Steps. Actions
+// on different tasks go together; those on the same one follow one another.
 func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
 	var acted []store.Acted
 	var after aftermath
@@ -32,6 +32,20 @@ func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted,
 		return nil, fmt.Errorf("act on %d tasks: %w", len(actions), err)
 	}
 	s.tellAbout(&after)
+	for i := range acted {
+		if held := acted[i].Held; held != "" {
+			s.hint(Hint{Node: held, Tasks: []task.ID{acted[i].ID}, Want: true})
+		}
+	}
+	var refused []store.Value
+	for i := range actions {
+		if e := actions[i].Edit; e != nil && e.Context != nil && !acted[i].Changed {
+			refused = append(refused, *e.Context)
+		}
+	}
+	if len(refused) > 0 {
+		s.dropUnused(ctx, refused)
+	}
 	return acted, nil
 }
 
@@ -130,14 +144,19 @@ func (t *tx) actOnce(
 	}
 	repeated := make(map[task.ID]bool)
 	var now int64
+	owners := owners{}
 	queries := append(factsOf(ids, false, found), ask(findMarks, func(r row) error {
 		var id task.ID
 		err := r.Scan(&id.Batch, &id.N)
 		repeated[id] = true
 		return err
 	}, batches, ns, marks))
-	err = t.run(ctx, append([]query{tell(sharePackRows, batches, ns),
-		ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock())}, queries...)...)
+	first := []query{tell(sharePackRows, batches, ns),
+		ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock())}
+	if editing, h := editsOf(actions, round); len(editing) > 0 {
+		first = append(first, owners.locking(editing, h)...)
+	}
+	err = t.run(ctx, append(first, queries...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +170,10 @@ func (t *tx) actOnce(
 		if f.ID == (task.ID{}) {
 			continue
 		}
+		if owners.missed(f, &actions[i]) {
+			overtaken = append(overtaken, i)
+			continue
+		}
 		var step *store.Step
 		acted[i], step = rules.Act(&f.Fact, &actions[i], repeated[f.ID], begins[f.ID], now)
 		if step != nil {
@@ -158,7 +181,7 @@ func (t *tx) actOnce(
 		}
 	}
 	if len(list) == 0 {
-		return nil, nil
+		return overtaken, nil
 	}
 	inserted, err := t.insertAsked(ctx, list)
 	if err != nil {
@@ -212,6 +235,9 @@ func (t *tx) begins(
 		begins[id] = &b
 		return err
 	}, batches, ns, stages))
+	if err == nil {
+		err = t.replaced(ctx, begins)
+	}
 	return begins, err
 }
 
@@ -219,14 +245,14 @@ func (t *tx) begins(
 // of their packs are shared by now, so that nobody marks the task as done meanwhile; who did before
 // stands in the way as a step would.
 var insertAsked = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt,
-base, kind, ran, stage, worker, context_seq, due, error)
+base, kind, ran, stage, worker, context_seq, due, error, context)
 SELECT a.batch, a.n, a.seq, -1, a.hash, a.started, a.finished, a.attempt, a.base, a.kind, '',
 nullif(a.stage, ''), nullif(a.worker, ''),
-  nullif(a.context_seq, -1), nullif(a.due, 0), nullif(a.error, '')
+  nullif(a.context_seq, -1), nullif(a.due, 0), nullif(a.error, ''), a.context
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::int[], $6::int[], $7::int[],
 $8::text[], $9::text[], $10::int[], $11::bigint[], $12::text[],
-  $13::bigint[], $14::bigint[]) a (batch, n, seq, finished, attempt, base, kind, stage, worker,
-  context_seq, due, error, started, hash)
+  $13::bigint[], $14::bigint[], $15::bytea[]) a (batch, n, seq, finished, attempt, base, kind,
+  stage, worker, context_seq, due, error, started, hash, context)
 WHERE NOT (a.seq = 0 AND ` + isMarked("a.batch", "a.n") + `)
 ORDER BY a.batch, a.n ON CONFLICT DO NOTHING RETURNING batch, n`
 
@@ -236,6 +262,7 @@ func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, 
 	var batches, hashes, started, finished, dues []int64
 	var ns, seqs, attempts, bases, kinds, contexts []int32
 	var stages, workers, errs []string
+	var texts [][]byte
 	var first []task.ID
 	for i := range list {
 		f, s := list[i].f, &list[i].step
@@ -256,6 +283,7 @@ func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, 
 		stages = append(stages, s.Stage)
 		workers = append(workers, printable(s.Worker))
 		errs = append(errs, printable(s.Error))
+		texts = append(texts, s.Context)
 	}
 	err := t.run(ctx, append(sharing(firstOf(first)), ask(insertAsked, func(r row) error {
 		var id task.ID
@@ -263,7 +291,7 @@ func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, 
 		inserted[id] = true
 		return err
 	}, batches, ns, seqs, finished, attempts, bases, kinds, stages, workers, contexts, dues, errs,
-		started, hashes))...)
+		started, hashes, texts))...)
 	return inserted, err
 }
 
@@ -289,6 +317,7 @@ func (t *tx) follow(
 	var over, replayed keyColumns
 	var lone, wide []int64
 	var moves []moved
+	var edits editColumns
 	for _, a := range done {
 		f := a.f
 		switch a.step.Kind {
@@ -300,6 +329,8 @@ func (t *tx) follow(
 		case task.KindReplayed:
 			*counts.Of(f.Queue).Final(acted[a.i].Was)--
 			replayed.add(f.ID, f.Seq+1)
+		case task.KindEdited:
+			edits.add(f.ID, f.Seq+1, &a.step)
 		}
 		if f.Running != nil {
 			over.add(f.ID, f.Running.Seq)
@@ -313,12 +344,10 @@ func (t *tx) follow(
 		}
 		if a.step.Base != store.Final {
 			moves = append(moves,
-				moved{f.ID, f.Seq + 1, f.Queue, store.Move{
-					Rank: actions[a.i].Rank, Due: actions[a.i].Due,
-				}})
+				moved{f.ID, f.Seq + 1, f.Queue, f.MoveOf(&actions[a.i], &a.step)})
 		}
 	}
-	list := counts.queries()
+	list := append(counts.queries(), edits.queries()...)
 	if len(over.batch) > 0 {
 		list = append(list, tell(deleteRunning, over.batch, over.n, over.seq))
 	}

@@ -30,6 +30,13 @@ LIMIT $2`
 CROSS JOIN LATERAL generate_series(greatest(p.lo, $2), least(p.lo | 63, $3 - 1)) i (n)
 WHERE p.batch = $1 AND p.lo BETWEEN ($2::int & -64) AND $3::int - 1
 AND p.has >> (i.n & 63) & 1 = 1 ORDER BY p.lo, i.n LIMIT $5`
+
+	// aheadHome lists the tasks before another one in the span that it left, if nobody ever held
+	// that one and its tasks still have the rank of the task, as after an edit: which of them come
+	// first, their numbers say.
+	aheadHome = `SELECT s.batch, t.n, 0 FROM (SELECT * FROM rota.span WHERE batch = $1 AND seq0 = 0
+  AND lo <= $2 ORDER BY lo DESC LIMIT 1) s CROSS JOIN LATERAL rota.tasks(s.batch, s.lo, $2 - 1) t
+WHERE s.hi >= $2 AND s.token = 0 AND s.rank = $3 ORDER BY t.n LIMIT $4`
 )
 
 // Ahead counts the ready tasks that come before another one. See the contract, storetest.Views.
@@ -72,6 +79,9 @@ func countAhead(
 	}
 	if own := f.Owner; own.Token == 0 {
 		queries = append(queries, ask(aheadOwn, list, own.Batch, own.Lo, f.ID.N, own.Seq0, limit))
+	}
+	if f.Base > 0 {
+		queries = append(queries, ask(aheadHome, list, f.ID.Batch, f.ID.N, f.RankNow(), limit))
 	}
 	if err := r.run(ctx, queries...); err != nil {
 		return a, err

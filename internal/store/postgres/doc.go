@@ -11,7 +11,7 @@
 //	batch (id: queue, rank, due)    span (id: batch, lo..hi, seq0,    step (batch, n, seq: outcome, what follows)
 //	   | 1..n                             holder, token)                 its key is the fence: one outcome per hand-out
 //	pack (batch, lo: 64 tasks) <----------| a run of tasks              running (batch, n, seq: token of an old hand-out)
-//	task_key (queue, key), keyed                                        blob, log, log_size (batch, n, ...)
+//	task_key (queue, key), keyed                                        blob, log, log_size, edit (batch, n, ...)
 //	                                                                    mark (batch, lo: how 64 tasks ended at their first hand-out)
 //
 //	lease (name: holder, token, until)    queue (name: configuration)    stat (queue: differences)

@@ -21,16 +21,19 @@ type fact struct {
 
 // writerOf is the worker that wrote a task's context, in the step c. Of what the function finish
 // wrote nobody has checked whose word it is.
-const writerOf = `CASE WHEN p.context_seq IS NULL THEN '' WHEN c.hash = -1 THEN '?'
+// What an edit wrote is as good as submitted.
+const writerOf = `CASE WHEN p.context_seq IS NULL OR c.kind = 14 THEN '' WHEN c.hash = -1 THEN '?'
 ELSE coalesce(c.worker, '?') END`
 
 // findFacts reads tasks. Spans of one batch with equal seq0 never overlap, so only the last that
 // begins at or before the task can be its own. The worker of a step that was asked for (kind 9 and
 // on) while nobody ran the task is who asked.
-const findFacts = `SELECT w.i::int, t.batch, t.n, b.queue, b.rank, b.due, b.created,
-coalesce(p.stage, p.ran, t.stage), coalesce(t.key, ''),
-  coalesce(t.group_key, ''), coalesce(t.max_attempts, 0), coalesce(t.timeout, 0),
-  coalesce(t.meta, ''), coalesce(p.seq, -1), coalesce(p.kind, 0)::int, coalesce(p.attempt, 0),
+const findFacts = `SELECT w.i::int, t.batch, t.n, b.queue, b.rank, b.due,
+coalesce(e.head_start, b.due - b.rank), b.created, coalesce(p.stage, p.ran, t.stage),
+  coalesce(t.key, ''), CASE WHEN e.seq IS NULL THEN coalesce(t.group_key, '') ELSE
+  coalesce(e.group_key, '') END, coalesce(e.max_attempts, t.max_attempts, 0),
+  coalesce(t.timeout, 0), coalesce(t.meta, ''), coalesce(p.seq,
+  -1), coalesce(p.kind, 0)::int, coalesce(p.attempt, 0),
   coalesce(p.base, 0), coalesce(p.context_seq, -1), coalesce(p.due, 0), coalesce(p.finished, 0),
   coalesce(p.error, ''),
   k.worker,
@@ -47,6 +50,8 @@ CROSS JOIN LATERAL rota.task(w.batch, w.n) t
 JOIN rota.batch b ON b.id = w.batch
 LEFT JOIN LATERAL (SELECT * FROM rota.step WHERE batch = w.batch AND n = w.n ORDER BY seq DESC
 LIMIT 1) p ON true
+LEFT JOIN LATERAL (SELECT * FROM rota.edit WHERE batch = w.batch AND n = w.n
+AND p.seq IS NOT NULL ORDER BY seq DESC LIMIT 1) e ON true
 LEFT JOIN LATERAL (SELECT coalesce(worker, '') AS worker FROM rota.step WHERE batch = w.batch AND n = w.n AND (kind < 9
 OR started > 0) ORDER BY seq DESC LIMIT 1) k ON p.seq IS NOT NULL
 LEFT JOIN LATERAL (SELECT * FROM rota.span WHERE batch = w.batch AND seq0 = coalesce(p.base, 0)
@@ -80,7 +85,8 @@ func scanFact(r row, i *int, f *fact) error {
 	var u store.Running
 	var worker *string
 	o := &f.Owner
-	err := r.Scan(i, &f.ID.Batch, &f.ID.N, &f.Queue, &f.Rank, &f.Due, &f.Created, &f.Stage, &f.Key,
+	err := r.Scan(i, &f.ID.Batch, &f.ID.N, &f.Queue, &f.Rank, &f.Due, &f.HeadStart,
+		&f.Created, &f.Stage, &f.Key,
 		&f.GroupKey, &f.MaxAttempts, &f.Timeout, (*string)(&f.Meta),
 		&f.Seq, &kind, &f.Attempt, &f.Base, &f.ContextSeq, &f.StepDue, &f.Finished, &f.Error,
 		&worker,

@@ -24,6 +24,7 @@ type Hint struct {
 	Queue string      // has tasks that are ready since a moment
 	Node  string      // holds the spans of Tasks
 	Tasks []task.ID   // to which somebody else did something
+	Want  bool        // no: somebody else wants to change them, and the node is to give them back
 	Group string      // of jobs: it, its jobs or its assignments are others
 	Seats bool        // of workers that serve groups are others
 	Offer store.Offer // free tasks, and who had better take them
@@ -47,6 +48,7 @@ type notices struct {
 	mu     sync.Mutex
 	queues map[string]bool
 	nodes  map[string][]task.ID
+	wants  map[string][]task.ID // of nodes, as Hint.Want says
 	groups map[string]bool
 	seats  bool
 	offers map[string]*store.Offer
@@ -60,7 +62,7 @@ type notices struct {
 func newNotices(s *Store) *notices {
 	n := &notices{
 		s: s, origin: strings.ToLower(rand.Text()[:8]), queues: map[string]bool{},
-		nodes: map[string][]task.ID{}, groups: map[string]bool{},
+		nodes: map[string][]task.ID{}, wants: map[string][]task.ID{}, groups: map[string]bool{},
 		offers: map[string]*store.Offer{},
 		wake:   make(chan struct{}, 1), stop: make(chan struct{}),
 	}
@@ -86,8 +88,12 @@ func (s *Store) hint(h Hint) {
 	if h.Queue != "" {
 		n.queues[h.Queue] = true
 	}
-	if list := n.nodes[h.Node]; len(list)+len(h.Tasks) <= pushed && len(h.Tasks) > 0 {
-		n.nodes[h.Node] = append(list, h.Tasks...)
+	to := n.nodes
+	if h.Want {
+		to = n.wants
+	}
+	if list := to[h.Node]; len(list)+len(h.Tasks) <= pushed && len(h.Tasks) > 0 {
+		to[h.Node] = append(list, h.Tasks...)
 	}
 	if h.Group != "" {
 		n.groups[h.Group] = true
@@ -155,6 +161,10 @@ func (n *notices) send() {
 	for _, node := range slices.Sorted(maps.Keys(n.nodes)) {
 		payloads = append(payloads, Hint{Node: node, Tasks: n.nodes[node]}.payload(n.origin)...)
 	}
+	for _, node := range slices.Sorted(maps.Keys(n.wants)) {
+		payloads = append(payloads,
+			Hint{Node: node, Tasks: n.wants[node], Want: true}.payload(n.origin)...)
+	}
 	for _, group := range slices.Sorted(maps.Keys(n.groups)) {
 		payloads = append(payloads, Hint{Group: group}.payload(n.origin)...)
 	}
@@ -172,6 +182,7 @@ func (n *notices) send() {
 	clear(n.groups)
 	clear(n.queues)
 	clear(n.nodes)
+	clear(n.wants)
 	n.mu.Unlock()
 	if len(payloads) == 0 {
 		return
@@ -188,9 +199,9 @@ func (n *notices) send() {
 // payloadLimit is PostgreSQL's, in bytes, and a little less.
 const payloadLimit = 7900
 
-// payload is a hint as text: "ORIGIN queue NAME", "ORIGIN group NAME", "ORIGIN seats" or "ORIGIN
-// node NAME ID ID …", in as many pieces as are needed; "ORIGIN ready QUEUE RANK NODE=TASKS …" or
-// "ORIGIN room NODE QUEUE=TASKS …", as far as one piece carries them.
+// payload is a hint as text: "ORIGIN queue NAME", "ORIGIN group NAME", "ORIGIN seats", "ORIGIN node
+// NAME ID ID …" or "ORIGIN want NAME ID ID …", in as many pieces as are needed; "ORIGIN ready QUEUE
+// RANK NODE=TASKS …" or "ORIGIN room NODE QUEUE=TASKS …", as far as one piece carries them.
 func (h Hint) payload(origin string) (list []string) {
 	switch {
 	case h.Queue != "":
@@ -212,6 +223,10 @@ func (h Hint) payload(origin string) (list []string) {
 		}
 		return []string{text}
 	}
+	word := " node "
+	if h.Want {
+		word = " want "
+	}
 	var b strings.Builder
 	for _, id := range h.Tasks {
 		if b.Len() > 0 && b.Len()+32 > payloadLimit {
@@ -219,7 +234,7 @@ func (h Hint) payload(origin string) (list []string) {
 			b.Reset()
 		}
 		if b.Len() == 0 {
-			b.WriteString(origin + " node " + h.Node)
+			b.WriteString(origin + word + h.Node)
 		}
 		b.WriteString(" " + id.String())
 	}
@@ -299,10 +314,10 @@ func parseHint(text string) (origin string, h Hint, err error) {
 			err = fmt.Errorf("read %.60q: %w", text, err)
 		}
 		return words[0], h, err
-	case len(words) < 4 || words[1] != "node" || words[2] == "":
+	case len(words) < 4 || words[1] != "node" && words[1] != "want" || words[2] == "":
 		return "", Hint{}, fmt.Errorf("read %.60q: %w", text, errPayload)
 	}
-	h.Node = words[2]
+	h.Node, h.Want = words[2], words[1] == "want"
 	for _, word := range words[3:] {
 		id, err := task.ParseID(word)
 		if err != nil {

@@ -161,6 +161,7 @@ func FuzzHint(f *testing.F) {
 	f.Add("o seats")
 	f.Add("o node n " + task.ID{Batch: 1 << 60, N: 7}.String() + " " +
 		task.ID{Batch: 1, N: 0}.String())
+	f.Add("o want n " + task.ID{Batch: 1, N: 0}.String())
 	f.Add("o node n")
 	f.Add("o queue ")
 	f.Add(" queue q")

@@ -8,6 +8,7 @@ import (
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/pack"
+	"github.com/rotahq/rota/task"
 )
 
 // The tasks of spans are read as they were submitted, pack by pack, and then what their newest
@@ -129,40 +130,46 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 	return held, headStarts(ctx, r, held)
 }
 
-const headStartOf = `SELECT id, due - rank FROM rota.batch WHERE id = ANY($1::bigint[])`
+// headStartOf also says what edits made of tasks: who is edited moves into a span of its own.
+const headStartOf = `SELECT w.i::int, coalesce(e.head_start, b.due - b.rank), e.max_attempts
+FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY w (batch, n, i)
+JOIN rota.batch b ON b.id = w.batch
+LEFT JOIN LATERAL (SELECT head_start, max_attempts FROM rota.edit WHERE batch = w.batch AND n = w.n
+ORDER BY seq DESC LIMIT 1) e ON true`
 
 // headStarts says what the tasks' priorities are. A task that moved into a span of its own has a
-// rank of its own, too: then its batch tells.
+// rank of its own, too: then its batch tells, or the newest edit, which may have given it another
+// number of attempts as well.
 func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
-	var moved []int64
-	for i := range held {
-		if held[i].Seq0 > 0 {
-			moved = append(moved, held[i].Batch)
-		}
-	}
-	of := make(map[int64]int64, len(moved))
-	if len(moved) > 0 {
-		err := r.run(ctx, ask(headStartOf, func(r row) error {
-			var id, start int64
-			err := r.Scan(&id, &start)
-			of[id] = start
-			return err
-		}, moved))
-		if err != nil {
-			return err
-		}
-	}
+	var moved []*store.Loaded
+	var ids []task.ID
 	for i := range held {
 		h := &held[i]
-		start := h.Due - h.Rank
-		if h.Seq0 > 0 {
-			start = of[h.Batch]
-		}
 		for j := range h.Tasks {
-			h.Tasks[j].HeadStart = start
+			l := &h.Tasks[j]
+			if l.HeadStart = h.Due - h.Rank; h.Seq0 > 0 {
+				moved = append(moved, l)
+				ids = append(ids, task.ID{Batch: h.Batch, N: l.N})
+			}
 		}
 	}
-	return nil
+	if len(moved) == 0 {
+		return nil
+	}
+	batches, ns := idColumns(ids)
+	return r.run(ctx, ask(headStartOf, func(r row) error {
+		var i int
+		var start int64
+		var attempts *int32
+		if err := r.Scan(&i, &start, &attempts); err != nil {
+			return err
+		}
+		l := moved[i-1]
+		if l.HeadStart = start; attempts != nil {
+			l.MaxAttempts = *attempts
+		}
+		return nil
+	}, batches, ns))
 }
 
 func scanRunning(r row, u *store.Running, first ...any) error {

@@ -458,6 +458,8 @@ const (
 WHERE x.batch = w.batch AND x.n = w.n RETURNING x.name`
 	dropSteps = `DELETE FROM rota.step x USING unnest($1::bigint[], $2::int[]) w (batch, n)
 WHERE x.batch = w.batch AND x.n = w.n`
+	dropEdits = `DELETE FROM rota.edit x USING unnest($1::bigint[], $2::int[]) w (batch, n)
+WHERE x.batch = w.batch AND x.n = w.n`
 	dropRuns = `DELETE FROM rota.running x USING unnest($1::bigint[], $2::int[]) w (batch, n)
 WHERE x.batch = w.batch AND x.n = w.n`
 	dropLogs = `DELETE FROM rota.log x USING unnest($1::bigint[], $2::int[]) w (batch, n)
@@ -524,7 +526,7 @@ func (t *tx) drop(
 	if keyed {
 		queries = append(queries, tell(dropKeyed, batches, ns))
 	}
-	for _, text := range [...]string{dropSteps, dropRuns, dropLogs, dropSizes, dropTasks,
+	for _, text := range [...]string{dropSteps, dropEdits, dropRuns, dropLogs, dropSizes, dropTasks,
 		markGaps} {
 		queries = append(queries, tell(text, batches, ns))
 	}

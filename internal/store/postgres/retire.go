@@ -248,11 +248,12 @@ func (s *Store) remains(
 // beside lists tasks of a partition that have rows in other tables.
 const beside = `SELECT batch, n FROM (
   SELECT batch, n FROM rota.log_size WHERE (batch, n) > ($1, $2) AND batch < $3
-  UNION SELECT batch, n FROM rota.blob WHERE (batch, n) > ($1, $2) AND batch < $3) x
+  UNION SELECT batch, n FROM rota.blob WHERE (batch, n) > ($1, $2) AND batch < $3
+  UNION SELECT batch, n FROM rota.edit WHERE (batch, n) > ($1, $2) AND batch < $3) x
 ORDER BY batch, n LIMIT $4`
 
-// dropBeside deletes the logs and blobs of those that are not to be kept. It comes first: should it
-// be interrupted, the tasks are still there for another time.
+// dropBeside deletes the logs, blobs and edits of those that are not to be kept. It comes first:
+// should it be interrupted, the tasks are still there for another time.
 func (s *Store) dropBeside(ctx context.Context, p partition, tasks []task.ID) error {
 	spared := make(map[task.ID]bool, len(tasks))
 	for _, id := range tasks {
@@ -280,7 +281,8 @@ func (s *Store) dropBeside(ctx context.Context, p partition, tasks []task.ID) er
 				err := r.Scan(&name)
 				blobs = append(blobs, name)
 				return err
-			}, batches, ns), tell(dropLogs, batches, ns), tell(dropSizes, batches, ns))
+			}, batches, ns), tell(dropLogs, batches, ns), tell(dropSizes, batches, ns),
+				tell(dropEdits, batches, ns))
 		})
 		if err != nil {
 			return err

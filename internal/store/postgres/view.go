@@ -31,6 +31,7 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	var now int64
 	var result store.Value
 	var steps []task.Step
+	changed := map[int32]store.EditedFields{}
 	clock := ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock())
 	err := s.read(ctx, append(factsOf([]task.ID{id}, true, found), clock,
 		ask(newestResult, func(r row) error {
@@ -42,6 +43,11 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 			err := r.Scan(&p.Seq, &kind, &p.Stage, &p.Worker, &started, &finished, &p.Error)
 			p.Kind, p.Started, p.Finished = task.Kind(kind), instant(started), instant(finished)
 			steps = append(steps, p)
+			return err
+		}, id.Batch, id.N, maxSteps), ask(changedBy, func(r row) error {
+			var seq, fields int32
+			err := r.Scan(&seq, &fields)
+			changed[seq] = store.EditedFields(fields)
 			return err
 		}, id.Batch, id.N, maxSteps), ask(markedStep, func(r row) error {
 			p, value, err := scanMarked(r, id)
@@ -67,6 +73,7 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	if err != nil {
 		return task.View{}, fmt.Errorf("read task %s: %w", id, err)
 	}
+	noteEdits(steps, changed)
 	slices.Reverse(steps)
 	v.Steps = steps
 	return v, nil
@@ -101,7 +108,7 @@ func (f *fact) view(now int64, live *store.Live) task.View {
 	v := task.View{
 		ID: f.ID, Queue: f.Queue, State: f.State(now, live != nil), Stage: f.Stage,
 		Attempt: int(f.Attempt), Worker: f.worker,
-		Priority: time.Duration(f.Due-f.Rank) * time.Microsecond, Due: instant(f.Due),
+		Priority: time.Duration(f.HeadStart) * time.Microsecond, Due: instant(f.Due),
 		Created: instant(f.Created), Key: f.Key, GroupKey: f.GroupKey, Meta: f.Meta.Strings(),
 		Error: f.Error,
 	}

@@ -15,6 +15,7 @@ type Fact struct {
 	ID                task.ID
 	Queue             string
 	Rank, Due         int64 // of its batch
+	HeadStart         int64 // its priority, microseconds: as it was submitted, or edited
 	Created           int64
 	Stage             string
 	Key, GroupKey     string
@@ -41,7 +42,7 @@ func (f *Fact) Wake() int64 { return max(f.Owner.Due, f.StepDue, 0) }
 // RankNow is the task's place in its queue: the rank first, then the id.
 func (f *Fact) RankNow() int64 {
 	return progress.RankNow(f.Owner.Rank, f.Owner.Seq0, f.Seq+1, f.StepDue,
-		time.Duration(f.Due-f.Rank)*time.Microsecond, f.Attempt)
+		time.Duration(f.HeadStart)*time.Microsecond, f.Attempt)
 }
 
 // Before tells whether another task that is not final comes before f in their queue.
@@ -74,10 +75,20 @@ func (f *Fact) Stood(context store.Value, by string) store.Stood {
 			},
 			Context: context, ContextSeq: f.ContextSeq, ContextBy: by,
 			MaxAttempts: f.MaxAttempts, Timeout: f.Timeout, Meta: f.Meta, Due: f.StepDue,
-			HeadStart: f.Due - f.Rank, Running: f.Running,
+			HeadStart: f.HeadStart, Running: f.Running,
 		},
 	}
 }
+
+// Apply makes the fact one of a task that was edited: what stands in the newest edit holds in place
+// of what was submitted.
+func (f *Fact) Apply(e *store.Override) {
+	f.HeadStart, f.GroupKey, f.MaxAttempts = e.HeadStart, e.GroupKey, e.MaxAttempts
+}
+
+// MayBeEdited tells whether there may be an edit to read. It makes a step, and no outcome in a mark
+// is of a task that had one.
+func (f *Fact) MayBeEdited() bool { return f.Seq > 0 || f.Kind == task.KindEdited }
 
 // Alone tells whether the task's span goes with it when it leaves: nobody holds the span, and no
 // other task is in it.
@@ -87,9 +98,23 @@ func (f *Fact) Alone() bool {
 
 // Begin is where a replay lets a task begin again: at the first stage with the context that was
 // submitted, or where the task first came to another stage.
+//
+// A context that was edited where it stood is begun with as it was edited: who corrects what was
+// submitted while the task is in its first stage, or what a stage passed on in the stage that got
+// it, does not want the wrong one again.
 type Begin struct {
 	Stage      string
 	ContextSeq int32
+}
+
+// After is where to begin when edits have replaced contexts; list is in the order of Seq.
+func (b Begin) After(list []store.Replacement) Begin {
+	for _, r := range list {
+		if r.Stage == b.Stage && r.Over == b.ContextSeq {
+			b.ContextSeq = r.Seq
+		}
+	}
+	return b
 }
 
 // Begins says where a replay lets the task begin, when it does not say so itself: what is done
@@ -112,6 +137,10 @@ func Act(
 		return store.Acted{ID: a.ID}, nil
 	}
 	was := f.State(now, false)
+	if h := f.Owner.Holder; a.Kind == task.KindEdited && !repeated && h != (store.Holder{}) &&
+		h != a.Holder && a.Kind.Fits(was) {
+		return store.Acted{ID: a.ID, Queue: f.Queue, Found: true, Was: was, Held: h.Node}, nil
+	}
 	fits := a.Kind.Fits(was) && (a.When == "" || a.When == was)
 	placed := f.Begins(a.Replay) == (store.Replay{}) || begin != nil ||
 		a.Kind != task.KindReplayed
@@ -136,6 +165,51 @@ func Act(
 		fallthrough
 	case task.KindMoved:
 		step.Base, step.Due = f.Seq+2, a.Due
+	case task.KindEdited:
+		f.edit(step, a.Edit)
 	}
 	return acted, step
+}
+
+// edit makes a step the one of an edit. The task shows the error of its last attempt as before.
+func (f *Fact) edit(step *store.Step, e *store.Edit) {
+	d := &store.Override{
+		HeadStart: f.HeadStart, GroupKey: f.GroupKey, MaxAttempts: f.MaxAttempts,
+		Changed: e.Changes(), Over: store.NotReplaced,
+	}
+	step.Base, step.Due, step.Error, step.Override = f.Seq+2, f.Wake(), f.Error, d
+	if e.Due != nil {
+		step.Due = *e.Due
+	}
+	if e.Priority != nil {
+		d.HeadStart = *e.Priority
+	}
+	if e.GroupKey != nil {
+		d.GroupKey = *e.GroupKey
+	}
+	if e.MaxAttempts != nil {
+		d.MaxAttempts = *e.MaxAttempts
+	}
+	if e.Context != nil {
+		d.Over = f.ContextSeq
+		step.Context, step.ContextSeq = *e.Context, f.Seq+1
+	}
+}
+
+// MoveOf is the span of its own into which the step of an action moves a task that goes on. An edit
+// that is about neither priority nor time leaves the task's place in the queue as it is. Who gives
+// it a priority means it, also where the task has failed before.
+func (f *Fact) MoveOf(a *store.Action, step *store.Step) store.Move {
+	if a.Kind != task.KindEdited {
+		return store.Move{Rank: a.Rank, Due: a.Due}
+	}
+	to := store.Move{Rank: f.RankNow(), Due: step.Due}
+	start := time.Duration(step.Override.HeadStart) * time.Microsecond
+	switch e := a.Edit; {
+	case e.Priority != nil:
+		to.Rank = progress.Rank(step.Due, start)
+	case e.Due != nil:
+		to.Rank = progress.RankAfter(step.Due, start, f.Attempt)
+	}
+	return to
 }

@@ -11,21 +11,29 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Act cancels, moves, replays or removes tasks. See the contract, storetest.Steps.
+// Act cancels, moves, replays, edits or removes tasks. See the contract, storetest.Steps.
 func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
 	var acted []store.Acted
+	var refused []store.Value
 	err := s.write(ctx, func(t *tx) error {
+		refused = nil
 		acted = make([]store.Acted, len(actions))
 		for i := range actions {
 			var err error
 			if acted[i], err = t.act(&actions[i]); err != nil {
 				return fmt.Errorf("task %s: %w", actions[i].ID, err)
 			}
+			if e := actions[i].Edit; e != nil && e.Context != nil && !acted[i].Changed {
+				refused = append(refused, *e.Context)
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("act on %d tasks: %w", len(actions), err)
+	}
+	if len(refused) > 0 {
+		s.dropUnused(ctx, refused)
 	}
 	return acted, nil
 }
@@ -64,6 +72,11 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 	if err := t.insertStep(a.ID, f.Seq+1, step); err != nil {
 		return acted, err
 	}
+	if step.Override != nil {
+		if err := t.insertEdit(a.ID, f.Seq+1, step); err != nil {
+			return acted, err
+		}
+	}
 	if a.Kind == task.KindReplayed {
 		if _, err := t.exec(reopenFires, a.ID.Batch, a.ID.N, f.Seq+1); err != nil {
 			return acted, err
@@ -73,7 +86,7 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 		return acted, err
 	}
 	if step.Base != store.Final {
-		err = t.moveOut(a.ID, f.Seq+1, f.Queue, store.Move{Rank: a.Rank, Due: a.Due})
+		err = t.moveOut(a.ID, f.Seq+1, f.Queue, f.MoveOf(a, step))
 	}
 	return acted, err
 }
@@ -100,7 +113,10 @@ func (t *tx) begin(f *rules.Fact, a *store.Action) (*rules.Begin, error) {
 	if err != nil || !found {
 		return nil, err
 	}
-	return &b, nil
+	if f.MayBeEdited() {
+		b, err = t.replaced(a.ID, b)
+	}
+	return &b, err
 }
 
 // unasked is the token of steps that no report has.

@@ -60,6 +60,13 @@ func (c *conn) ahead(f *rules.Fact, now int64, limit int) (a store.Ahead, err er
 			return a, err
 		}
 	}
+	if home, err := c.home(f, now); err != nil {
+		return a, err
+	} else if home.ID != 0 {
+		if _, err := c.aheadIn(&a, f, &home, now, limit); err != nil {
+			return a, err
+		}
+	}
 	left := limit
 	for i := range used {
 		if left, err = c.aheadIn(&a, f, &used[i], now, left); err != nil || left == 0 {
@@ -68,6 +75,25 @@ func (c *conn) ahead(f *rules.Fact, now int64, limit int) (a store.Ahead, err er
 		}
 	}
 	return a, nil
+}
+
+// home is the part before the task of the span that it left, if nobody ever held that one and its
+// tasks still have the rank of the task, as after an edit: which of them come first, their numbers
+// say. Zero when there is none.
+func (c *conn) home(f *rules.Fact, now int64) (home store.Span, err error) {
+	if f.Base == 0 {
+		return home, nil
+	}
+	_, err = c.one(findOwner, func(st *sqlite.Stmt) {
+		sp := scanSpan(st)
+		if sp.Hi >= f.ID.N && sp.Token == 0 && sp.Due <= now && sp.Rank == f.RankNow() {
+			home, home.Hi = sp, f.ID.N-1
+		}
+	}, f.ID.Batch, 0, f.ID.N)
+	if home.Hi < home.Lo {
+		return store.Span{}, err
+	}
+	return home, err
 }
 
 // aheadIn looks at the tasks of a span one by one, at most limit of them, and says how many more

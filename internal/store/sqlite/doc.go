@@ -11,7 +11,7 @@
 //	   | 1..n                             holder, token)                 its key is the fence: one outcome per hand-out
 //	pack (batch, lo: 64 tasks) <----------| a run of tasks              mark (batch, lo: which of a pack are plainly done)
 //	keyed (key, batch, n)                                               running (batch, n, seq: token of an old hand-out)
-//	task_key (queue, key)                                               blob, log, log_size (batch, n, ...)
+//	task_key (queue, key)                                               blob, log, log_size, edit (batch, n, ...)
 //
 //	lease (name: holder, token, until)    queue (name: configuration)    stat (queue: counts)
 //

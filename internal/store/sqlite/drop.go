@@ -63,6 +63,7 @@ WHERE batch = ?1 AND lo BETWEEN ?2 AND ?2 + 63)`
 var leftovers = [...]string{
 	`DELETE FROM blob WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM step WHERE batch = ? AND n BETWEEN ? AND ?`,
+	`DELETE FROM edit WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM running WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM log WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM log_size WHERE batch = ? AND n BETWEEN ? AND ?`,

@@ -36,8 +36,9 @@ func (c *conn) batch(id int64) (b batchRow, found bool, err error) {
 func (b *batchRow) factOf(batch int64, s *member) rules.Fact {
 	return rules.Fact{
 		ID: task.ID{Batch: batch, N: s.N}, Queue: b.queue, Rank: b.rank, Due: b.due,
-		Created: b.created, Stage: s.stage(), Key: s.Key, GroupKey: s.GroupKey,
-		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout, Meta: s.Meta, Seq: s.Seq,
+		HeadStart: b.due - b.rank, Created: b.created, Stage: s.stage(), Key: s.Key,
+		GroupKey: s.GroupKey, MaxAttempts: s.MaxAttempts, Timeout: s.Timeout, Meta: s.Meta,
+		Seq:  s.Seq,
 		Kind: s.Kind, Attempt: s.Attempt, Base: s.Base, ContextSeq: s.ContextSeq,
 		StepDue: s.outcome.Due, Finished: s.Finished, Error: s.Error,
 	}
@@ -80,7 +81,8 @@ func (c *conn) fact(id task.ID) (f rules.Fact, found bool, err error) {
 	return f, true, c.complete(&f)
 }
 
-// facts calls visit with tasks of a batch, as members does, without their spans and running rows.
+// facts calls visit with tasks of a batch, as members does, without what edits made of them, their
+// spans and running rows.
 func (c *conn) facts(batch int64, lo, hi int32, visit func(*rules.Fact) bool) error {
 	b, found, err := c.batch(batch)
 	if err != nil || !found {
@@ -92,9 +94,17 @@ func (c *conn) facts(batch int64, lo, hi int32, visit func(*rules.Fact) bool) er
 	})
 }
 
-// complete reads the span that a task belongs to and its running row. Spans of one batch with equal
-// seq0 never overlap, so only the last that begins at or before the task can be the one.
+// complete reads what edits made of a task, the span that it belongs to and its running row. Spans
+// of one batch with equal seq0 never overlap, so only the last that begins at or before the task
+// can be the one.
 func (c *conn) complete(f *rules.Fact) error {
+	if f.MayBeEdited() {
+		if o, found, err := c.override(f.ID); err != nil {
+			return err
+		} else if found {
+			f.Apply(&o)
+		}
+	}
 	if f.Base == store.Final {
 		return nil
 	}

@@ -44,7 +44,8 @@ func unpack(t testing.TB, path string) {
 	if err := c.unpackTasks(); err != nil {
 		t.Fatal(err)
 	}
-	for _, query := range []string{"DROP TABLE pack", "DROP TABLE keyed", "DROP TABLE mark",
+	for _, query := range []string{"DROP TABLE edit", "DROP TABLE pack", "DROP TABLE keyed",
+		"DROP TABLE mark",
 		"DELETE FROM goose_db_version WHERE version_id > 15", "COMMIT"} {
 		if err := c.run(query); err != nil {
 			t.Fatal(err)

@@ -174,8 +174,9 @@ func (t *tx) split(sp *store.Span, size int, gaps bool, n int, h store.Holder) e
 
 const (
 	headStartOf = `SELECT due - rank FROM batch WHERE id = ?`
-	contextAt   = `SELECT context, coalesce(worker, '?') FROM step WHERE batch = ? AND n = ?
-AND seq = ?`
+	// contextAt also says who wrote it. What an edit wrote is as good as submitted.
+	contextAt = `SELECT context, iif(kind = 14, '', coalesce(worker, '?')) FROM step
+WHERE batch = ? AND n = ? AND seq = ?`
 )
 
 // load reads the tasks that belong to a span: their newest outcome's base is its seq0.
@@ -195,6 +196,9 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 		}
 		return true
 	})
+	if err == nil && sp.Seq0 > 0 { // who is edited moves into a span of its own
+		err = c.loadOverrides(sp, tasks)
+	}
 	for i := range tasks {
 		l := &tasks[i]
 		if err != nil || l.ContextSeq < 0 {
@@ -208,6 +212,21 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 		return nil, err
 	}
 	return tasks, c.addRunning(sp.Batch, sp.Lo, sp.Hi, tasks)
+}
+
+// loadOverrides makes tasks what edits made of them.
+func (c *conn) loadOverrides(sp *store.Span, tasks []store.Loaded) error {
+	for i := range tasks {
+		l := &tasks[i]
+		o, found, err := c.override(task.ID{Batch: sp.Batch, N: l.N})
+		if err != nil {
+			return err
+		}
+		if found {
+			l.HeadStart, l.MaxAttempts = o.HeadStart, o.MaxAttempts
+		}
+	}
+	return nil
 }
 
 // loadedAtOnce is for how many tasks of a span room is made before they are read: most of a wide

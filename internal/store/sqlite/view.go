@@ -68,6 +68,9 @@ func (c *conn) steps(id task.ID, newest int32) (
 		return true
 	}, id.Batch, id.N, maxSteps)
 	if err == nil {
+		err = c.noteEdits(id, steps)
+	}
+	if err == nil {
 		_, err = c.one(resultAt, func(st *sqlite.Stmt) {
 			result = bytesOf(st, 0)
 		}, id.Batch, id.N, newest)
@@ -112,7 +115,7 @@ func (c *conn) view(f *rules.Fact, now int64, live *store.Live) (task.View, erro
 	v := task.View{
 		ID: f.ID, Queue: f.Queue, State: f.State(now, live != nil), Stage: f.Stage,
 		Attempt:  int(f.Attempt),
-		Priority: time.Duration(f.Due-f.Rank) * time.Microsecond, Due: instant(f.Due),
+		Priority: time.Duration(f.HeadStart) * time.Microsecond, Due: instant(f.Due),
 		Created: instant(f.Created), Key: f.Key, GroupKey: f.GroupKey, Meta: f.Meta.Strings(),
 		Error: f.Error,
 	}

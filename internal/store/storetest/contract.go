@@ -86,17 +86,26 @@ type Steps interface {
 	// Overdue lists running rows whose limit has passed, whoever holds their spans. Some may be
 	// litter, at whose seq a step stands.
 	Overdue(context.Context, store.OverdueQuery) (store.Overdue, error)
-	// Act cancels, moves, replays or removes tasks: each a step at max(seq) + 1, with its
-	// consequences in the same transaction. Cancel needs a task that is not final, move one that is
-	// neither final nor running, replay a final one, removal one that is not running; and a When
-	// that the task is in. A replay begins where it says; where it says nothing, a done task begins
-	// in its first stage, with the context that it was submitted with, and another one goes on in
-	// the stage in which it ended, with the context that it has. A replay to a stage in which the
-	// task never was changes nothing: Was is its final state all the same. Cancelling,
-	// moving or removing deletes its running row, and its span when that is free and has only this
-	// task. An action whose Mark a step of the task has was done before: it is answered as Changed,
-	// and nothing happens. Running means: a running row stands at max(seq) + 1. (What only a node's
-	// memory knows, the node checks.)
+	// Act cancels, moves, replays, edits or removes tasks: each a step at max(seq) + 1, with its
+	// consequences in the same transaction. Cancel needs a task that is not final, move and edit
+	// one that is neither final nor running, replay a final one, removal one that is not running;
+	// and a When that the task is in. A replay begins where it says; where it says nothing, a done
+	// task begins in its first stage, with the context that it was submitted with, and another one
+	// goes on in the stage in which it ended, with the context that it has. A replay to a stage in
+	// which the task never was changes nothing: Was is its final state all the same. Cancelling,
+	// moving, editing or removing deletes its running row, and its span when that is free and has
+	// only this task. An action whose Mark a step of the task has was done before: it is answered
+	// as Changed, and nothing happens. Running means: a running row stands at max(seq) + 1. (What
+	// only a node's memory knows, the node checks.)
+	//
+	// An edit needs a task whose span is free or held by the action's Holder, else Held says who
+	// has it; and whoever takes the span reads what the edit has made of the task, if its Act was
+	// answered before, or began after it. What it changes holds until the next edit, whatever
+	// becomes of the task. The task has the place that its priority and time give it or, when
+	// neither is changed, the one that it had; attempts, and the error of the last one, stay. An
+	// edited context is as good as a submitted one (ContextBy is empty), and takes the place of the
+	// one that it replaced for replays that begin in the stage in which it was edited. The large
+	// contexts of edits that changed nothing are deleted, unless a row refers to them.
 	Act(context.Context, []store.Action) ([]store.Acted, error)
 	// Stand answers where tasks stand, in the order of ids.
 	Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)

@@ -243,10 +243,10 @@ func (m *Model) loaded(f *fact) store.Loaded {
 			Stage: s.Stage, Seq: seq + 1, Attempt: s.Attempt, Base: s.Base,
 		},
 		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq,
-		MaxAttempts: f.MaxAttempts, Timeout: f.Timeout, Meta: f.Meta, Due: s.Due,
-		HeadStart: f.batch.Due - f.batch.Rank,
+		MaxAttempts: f.override().MaxAttempts, Timeout: f.Timeout, Meta: f.Meta, Due: s.Due,
+		HeadStart: f.override().HeadStart,
 	}
-	if s.ContextSeq >= 0 {
+	if s.ContextSeq >= 0 && f.steps[s.ContextSeq].Override == nil {
 		l.ContextBy = f.steps[s.ContextSeq].Worker
 	}
 	if r, ok := m.running[hand{f.id(), seq + 1}]; ok {

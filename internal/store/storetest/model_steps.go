@@ -178,6 +178,7 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 		Hash: a.Mark,
 	}
 	old := m.owner(f)
+	to := store.Move{Rank: a.Rank, Due: a.Due}
 	switch a.Kind {
 	case task.KindCancelled:
 		acted.Changed = !acted.Was.Final()
@@ -186,6 +187,16 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 	case task.KindMoved:
 		acted.Changed = acted.Was == task.Waiting || acted.Was == task.Ready
 		step.Base, step.Due = seq+1, a.Due
+	case task.KindEdited:
+		if acted.Was != task.Waiting && acted.Was != task.Ready {
+			break
+		}
+		if h := old.Holder; h != (store.Holder{}) && h != a.Holder {
+			acted.Held = h.Node
+			return acted
+		}
+		acted.Changed = true
+		to = m.editTask(f, &step, seq, *a.Edit)
 	case task.KindReplayed:
 		acted.Changed = acted.Was.Final() && f.begin(&step, acted.Was, a.Replay)
 		step.Base, step.Due, step.Attempt = seq+1, a.Due, 0
@@ -205,12 +216,56 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 		m.sched.reopen(a.ID, seq)
 	}
 	if step.Base != store.Final {
-		m.moveOut(f, seq, f.batch.Queue, store.Move{Rank: a.Rank, Due: a.Due})
+		m.moveOut(f, seq, f.batch.Queue, to)
 	}
 	if old != nil && old.Lo == old.Hi && old.Holder == (store.Holder{}) {
 		delete(m.spans, old.ID)
 	}
 	return acted
+}
+
+// editTask makes a step the one of an edit, and says where the task stands in its queue then.
+func (m *Model) editTask(f *fact, step *store.Step, seq int32, e store.Edit) store.Move {
+	_, s := f.newest()
+	o := f.override()
+	o.Changed, o.Over = e.Changes(), store.NotReplaced
+	rank := m.rank(f)
+	step.Base, step.Due, step.Error = seq+1, m.due(f), s.Error
+	if e.Due != nil {
+		step.Due = *e.Due
+		if rank = step.Due; step.Attempt == 0 {
+			rank -= o.HeadStart
+		}
+	}
+	if e.Priority != nil {
+		o.HeadStart = *e.Priority
+		rank = step.Due - o.HeadStart
+	}
+	if e.GroupKey != nil {
+		o.GroupKey = *e.GroupKey
+	}
+	if e.MaxAttempts != nil {
+		o.MaxAttempts = *e.MaxAttempts
+	}
+	if e.Context != nil {
+		o.Over = step.ContextSeq
+		step.Context, step.ContextSeq = *e.Context, seq
+	}
+	step.Override = &o
+	return store.Move{Rank: rank, Due: step.Due}
+}
+
+// override is what holds of a task in place of what was submitted: what its newest edit said, or
+// what was submitted after all.
+func (f *fact) override() store.Override {
+	for _, seq := range slices.Backward(slices.Sorted(maps.Keys(f.steps))) {
+		if o := f.steps[seq].Override; o != nil {
+			return *o
+		}
+	}
+	return store.Override{
+		HeadStart: f.batch.Due - f.batch.Rank, GroupKey: f.GroupKey, MaxAttempts: f.MaxAttempts,
+	}
 }
 
 // begin makes a step the one that lets the task begin where a replay says; false: it never was
@@ -221,15 +276,27 @@ func (f *fact) begin(step *store.Step, was task.State, r store.Replay) bool {
 		return true
 	case r == store.Replay{}, r.Whole, *r.Stage == f.Stage:
 		step.Stage, step.ContextSeq = f.Stage, -1
+		f.corrected(step)
 		return true
 	}
 	for _, seq := range slices.Sorted(maps.Keys(f.steps)) {
 		if s := f.steps[seq]; s.Stage == *r.Stage {
 			step.Stage, step.ContextSeq = s.Stage, s.ContextSeq
+			f.corrected(step)
 			return true
 		}
 	}
 	return false
+}
+
+// corrected lets a replay begin with the context as edits in its stage have left it.
+func (f *fact) corrected(step *store.Step) {
+	for _, seq := range slices.Sorted(maps.Keys(f.steps)) {
+		s := f.steps[seq]
+		if s.Override != nil && s.Stage == step.Stage && s.Override.Over == step.ContextSeq {
+			step.ContextSeq = seq
+		}
+	}
 }
 
 // marked tells whether an action with a mark was done.

@@ -40,6 +40,10 @@ func (m *Model) Task(ctx context.Context, id task.ID) (task.View, error) {
 			Seq: seq, Kind: s.Kind, Stage: s.Ran, Worker: s.Worker, Started: instant(s.Started),
 			Finished: instant(s.Finished), Error: s.Error,
 		})
+		if s.Override != nil { // its error is that of the attempt before
+			last := &v.Steps[len(v.Steps)-1]
+			last.Error, last.Changed = "", s.Override.Changed.String()
+		}
 	}
 	return v, nil
 }
@@ -50,9 +54,9 @@ func (m *Model) view(f *fact, live map[task.ID]store.Live, now int64) task.View 
 	v := task.View{
 		ID: f.id(), Queue: f.batch.Queue, State: m.state(f, live, now), Stage: s.Stage,
 		Attempt: int(s.Attempt), Worker: f.lastWorker(),
-		Priority: time.Duration(f.batch.Due-f.batch.Rank) * time.Microsecond,
+		Priority: time.Duration(f.override().HeadStart) * time.Microsecond,
 		Due:      instant(f.batch.Due), Created: instant(f.batch.Created),
-		Key: f.Key, GroupKey: f.GroupKey, Meta: f.Meta.Strings(), Error: s.Error,
+		Key: f.Key, GroupKey: f.override().GroupKey, Meta: f.Meta.Strings(), Error: s.Error,
 	}
 	if !v.State.Final() {
 		v.Attempt++
@@ -203,7 +207,7 @@ func (m *Model) rank(f *fact) int64 {
 	case s.Attempt > 0:
 		return s.Due
 	}
-	return s.Due - (f.batch.Due - f.batch.Rank)
+	return s.Due - f.override().HeadStart
 }
 
 // RunTimes implements [Views].

@@ -57,8 +57,9 @@ type claim struct {
 // claims lists all of them. A claim of the contract that no scene shows does not hold.
 func claims() []claim {
 	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), togetherClaims(),
-		holderClaims(), actClaims(), leaseClaims(), nameClaims(), confClaims(), queueClaims(),
-		viewClaims(), metaClaims(), historyClaims(), textClaims(), eventClaims(), notifierClaims(),
+		holderClaims(), actClaims(), editClaims(), leaseClaims(), nameClaims(), confClaims(),
+		queueClaims(), viewClaims(), metaClaims(), historyClaims(), textClaims(), eventClaims(),
+		notifierClaims(),
 		groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
 		watchClaims(), joinClaims(), upkeepClaims(), minuteClaims(), faultClaims())
@@ -68,7 +69,8 @@ func claims() []claim {
 // often it looks.
 func statementClaims() []claim {
 	return slices.Concat(takeClaims(), settleClaims(), togetherClaims(), holderClaims(),
-		actClaims(), leaseClaims(), queueClaims(), metaClaims(), historyClaims(), changeClaims(),
+		actClaims(), editClaims(), leaseClaims(), queueClaims(), metaClaims(), historyClaims(),
+		changeClaims(),
 		assignClaims(), seatClaims(), fireClaims(), watchClaims(), joinClaims(), upkeepClaims())
 }
 

@@ -90,7 +90,8 @@ func Trace(seed uint64, n int, db Store, clock *Clock) []string {
 		luck:  rand.New(rand.NewPCG(seed, 1)),
 		start: clock.Micros(),
 		spans: map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{},
-		stages: map[task.ID][]stageText{}, finals: map[task.ID]task.State{},
+		stages: map[task.ID][]stageText{}, in: map[task.ID]string{},
+		finals:   map[task.ID]task.State{},
 		shown:    map[task.ID]string{},
 		outcomes: map[hand]bool{}, begun: map[hand]int64{}, paused: map[string]bool{},
 		job:   newJobWalk(seed),
@@ -136,6 +137,7 @@ type walk struct {
 	ids      []task.ID          // acknowledged, and neither removed nor pruned
 	texts    map[task.ID]string // what the context must be
 	stages   map[task.ID][]stageText
+	in       map[task.ID]string // the stage in which a task is
 	finals   map[task.ID]task.State
 	shown    map[task.ID]string // what the list said of a task when it was read by itself
 	outs     []walkOut

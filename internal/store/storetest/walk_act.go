@@ -25,15 +25,15 @@ func (w *walk) act() {
 func (w *walk) actAsked(fresh bool) {
 	var asked []string
 	for _, a := range w.asked {
-		asked = append(asked,
-			fmt.Sprintf("%s %s due %d mark %d", a.Kind, w.id(a.ID), a.Due-w.start, a.Mark))
+		asked = append(asked, fmt.Sprintf("%s %s due %d mark %d%s", a.Kind, w.id(a.ID),
+			a.Due-w.start, a.Mark, w.edits(a.Edit)))
 	}
 	got, err := w.Act(w.ctx, w.asked)
 	var answers []string
 	for i, a := range got {
 		answers = append(answers,
-			fmt.Sprintf("%s %s found %v changed %v was %q", w.id(a.ID), a.Queue, a.Found, a.Changed,
-				a.Was))
+			fmt.Sprintf("%s %s found %v changed %v was %q%s", w.id(a.ID), a.Queue, a.Found,
+				a.Changed, a.Was, a.Held))
 		if !a.Changed {
 			continue
 		}
@@ -42,6 +42,10 @@ func (w *walk) actAsked(fresh bool) {
 			delete(w.finals, a.ID)
 			if fresh {
 				w.texts[a.ID] = w.began(a.ID, a.Was, w.asked[i].Replay)
+			}
+		case task.KindEdited:
+			if fresh {
+				w.edited(a.ID, w.asked[i].Edit)
 			}
 		case task.KindRemoved:
 			w.forget(a.ID)
@@ -71,7 +75,61 @@ func (w *walk) ask() {
 				{Stage: new("three")}}[w.ranks%5]
 			a.When = []task.State{"", "", task.Dead, "", task.Done, "", ""}[w.ranks%7]
 		}
+		if a.Kind == task.KindMoved && w.ranks/2%2 == 0 {
+			a.Kind, a.Edit = task.KindEdited, w.edit(a.Due)
+			a.Holder = w.nodes[w.ranks%int64(len(w.nodes))].Holder
+			for _, other := range w.asked { // one node asks
+				if other.Edit != nil {
+					a.Holder = other.Holder
+				}
+			}
+		}
 		w.asked = append(w.asked, a)
+	}
+}
+
+// edit makes up what to change of a task, without a draw.
+func (w *walk) edit(due int64) *store.Edit {
+	e := &store.Edit{}
+	switch {
+	case w.ranks%3 == 0:
+		e.Priority = new(w.ranks % 7 * 1e6)
+	case w.ranks%5 == 0:
+		e.GroupKey, e.MaxAttempts = new(fmt.Sprint("g", w.ranks%4)), new(int32(w.ranks%6))
+	}
+	if w.ranks%4 == 0 {
+		e.Due = &due
+	}
+	if w.ranks%7 < 4 || e.Changes() == 0 {
+		e.Context = new(store.Value(fmt.Sprintf(`"edit %d"`, w.ranks)))
+	}
+	return e
+}
+
+// edits tells what an edit changes.
+func (w *walk) edits(e *store.Edit) string {
+	if e == nil {
+		return ""
+	}
+	text := fmt.Sprintf(" [%v]", e.Changes())
+	if e.Context != nil {
+		text += " " + string(*e.Context)
+	}
+	return text
+}
+
+// edited notes what an edit made of the context of a task: of the present one, and of the one with
+// which a replay begins in this stage.
+func (w *walk) edited(id task.ID, e *store.Edit) {
+	if e.Context == nil {
+		return
+	}
+	old := w.texts[id]
+	w.texts[id] = string(*e.Context)
+	for i := range w.stages[id] {
+		if s := &w.stages[id][i]; s.stage == w.in[id] && s.text == old {
+			s.text = w.texts[id]
+		}
 	}
 }
 
@@ -80,6 +138,7 @@ type stageText struct{ stage, text string }
 
 // came notes that a task is in a stage.
 func (w *walk) came(id task.ID, stage string) {
+	w.in[id] = stage
 	if !slices.ContainsFunc(w.stages[id], func(s stageText) bool { return s.stage == stage }) {
 		w.stages[id] = append(w.stages[id], stageText{stage, w.texts[id]})
 	}
@@ -90,6 +149,7 @@ func (w *walk) began(id task.ID, was task.State, r store.Replay) string {
 	whole := r.Whole || r.Stage == nil && was == task.Done
 	for _, s := range w.stages[id] {
 		if whole || r.Stage != nil && s.stage == *r.Stage {
+			w.in[id] = s.stage
 			return s.text
 		}
 	}

@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
+	"github.com/rotahq/rota/task"
+)
+
+const (
+	insertEdit = `INSERT INTO edit (batch, n, seq, changed, over, head_start, group_key,
+max_attempts) VALUES (?, ?, ?, ?, nullif(?, -2), ?, nullif(?, ''), ?)`
+	newestEdit = `SELECT head_start, coalesce(group_key, ''), max_attempts FROM edit
+WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT 1`
+	changedIn = `SELECT seq, changed FROM edit WHERE batch = ? AND n = ? AND seq >= ?`
+	replacing = `SELECT e.seq, s.stage, e.over FROM edit e
+JOIN step s ON s.batch = e.batch AND s.n = e.n AND s.seq = e.seq
+WHERE e.batch = ? AND e.n = ? AND e.over IS NOT NULL ORDER BY e.seq`
+)
+
+// insertEdit writes down what the step of an edit makes of the task.
+func (t *tx) insertEdit(id task.ID, seq int32, s *store.Step) error {
+	o := s.Override
+	_, err := t.exec(insertEdit, id.Batch, id.N, seq, int32(o.Changed), o.Over, o.HeadStart,
+		o.GroupKey, o.MaxAttempts)
+	if err != nil {
+		return err
+	}
+	return t.noteBlobs(id, s.Context)
+}
+
+// override is what the newest edit made of a task; false: nobody has edited it.
+func (c *conn) override(id task.ID) (o store.Override, found bool, err error) {
+	found, err = c.one(newestEdit, func(st *sqlite.Stmt) {
+		o.HeadStart, o.GroupKey = st.ColumnInt64(0), st.ColumnText(1)
+		o.MaxAttempts = st.ColumnInt32(2)
+	}, id.Batch, id.N)
+	return o, found, err
+}
+
+// replaced is where to begin when edits have replaced contexts.
+func (c *conn) replaced(id task.ID, b rules.Begin) (rules.Begin, error) {
+	var list []store.Replacement
+	err := c.each(replacing, func(st *sqlite.Stmt) bool {
+		list = append(list, store.Replacement{
+			Seq: st.ColumnInt32(0), Stage: st.ColumnText(1), Over: st.ColumnInt32(2),
+		})
+		return true
+	}, id.Batch, id.N)
+	return b.After(list), err
+}
+
+// noteEdits says of steps, the newest first, what those that are edits changed. What stands as the
+// error of one is that of the attempt before.
+func (c *conn) noteEdits(id task.ID, steps []task.Step) error {
+	edits := map[int32]*task.Step{}
+	least := int32(0)
+	for i := range steps {
+		if s := &steps[i]; s.Kind == task.KindEdited {
+			s.Error = ""
+			edits[s.Seq], least = s, s.Seq
+		}
+	}
+	if len(edits) == 0 {
+		return nil
+	}
+	return c.each(changedIn, func(st *sqlite.Stmt) bool {
+		if s := edits[st.ColumnInt32(0)]; s != nil {
+			s.Changed = store.EditedFields(st.ColumnInt32(1)).String()
+		}
+		return true
+	}, id.Batch, id.N, least)
+}
