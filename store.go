@@ -283,7 +283,11 @@ func (s *shared) listen(
 		if h.Group != "" || h.Seats {
 			return
 		}
-		if h.Node == "" || h.Node == node {
+		switch {
+		case h.Node != "" && h.Node != node:
+		case h.Want:
+			tasks.HearWanted(h.Tasks)
+		default:
 			tasks.Hear(h.Queue, h.Tasks)
 		}
 	})

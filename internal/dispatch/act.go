@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
@@ -30,16 +31,24 @@ func (d *Dispatcher) actOne(ctx context.Context, what store.Action, id task.ID) 
 	if err != nil {
 		return err
 	}
-	switch a := acted[0]; {
+	if a := acted[0]; !a.Changed && a.Found && what.Kind.Fits(a.Was) && what.Replay.Stage != nil {
+		return fmt.Errorf("task %s never was in stage %q: %w", id, *what.Replay.Stage,
+			store.ErrConflict)
+	}
+	return refusal(&acted[0], what.Kind)
+}
+
+// refusal says why an action did not happen; nil: it did.
+func refusal(a *store.Acted, kind task.Kind) error {
+	switch {
 	case a.Changed:
 		return nil
 	case !a.Found:
-		return fmt.Errorf("task %s: %w", id, store.ErrNotFound)
-	case what.Kind.Fits(a.Was) && what.Replay.Stage != nil:
-		return fmt.Errorf("task %s never was in stage %q: %w", id, *what.Replay.Stage,
-			store.ErrConflict)
+		return fmt.Errorf("task %s: %w", a.ID, store.ErrNotFound)
+	case a.Held != "":
+		return fmt.Errorf("task %s is held by node %q: %w", a.ID, a.Held, store.ErrHeld)
 	default:
-		return fmt.Errorf("task %s is %s, so it can't be %s: %w", id, a.Was, what.Kind,
+		return fmt.Errorf("task %s is %s, so it can't be %s: %w", a.ID, a.Was, kind,
 			store.ErrConflict)
 	}
 }
@@ -52,30 +61,43 @@ func (d *Dispatcher) actOne(ctx context.Context, what store.Action, id task.ID) 
 func (d *Dispatcher) ActAll(
 	ctx context.Context, what store.Action, f store.Filter, after task.ID, dryRun bool,
 ) (store.ActedAll, error) {
+	return d.actPage(ctx, what.Kind, f, after, bulk, dryRun,
+		func(page []task.View) ([]store.Acted, error) {
+			ids := make([]task.ID, len(page))
+			for i := range page {
+				ids[i] = page[i].ID
+			}
+			return d.act(ctx, what, ids, func(i int, a *store.Action) {
+				if a.Kind == task.KindReplayed {
+					a.When = page[i].State
+				}
+			})
+		})
+}
+
+// actPage does something to those of a page of the tasks that a filter selects to which it may be
+// done.
+func (d *Dispatcher) actPage(
+	ctx context.Context, kind task.Kind, f store.Filter, after task.ID, size int, dryRun bool,
+	do func([]task.View) ([]store.Acted, error),
+) (store.ActedAll, error) {
 	if f.Stuck != nil { // stores don't know it, and would take what is not stuck as well
 		e := &task.InvalidError{}
 		e.Add("body.filter.stuck", "only lists know it: what seems stuck is to be looked at first")
 		return store.ActedAll{}, e
 	}
 	f.Live = d.live()
-	page, next, err := d.store.Tasks(ctx, f, after, bulk)
+	page, next, err := d.store.Tasks(ctx, f, after, size)
 	if err != nil {
 		d.note(err)
 		return store.ActedAll{}, fmt.Errorf("list tasks: %w", err)
 	}
-	ids := make([]task.ID, 0, len(page))
-	states := make([]task.State, 0, len(page))
-	for i := range page {
-		if meant(what.Kind, f.State, page[i].State) {
-			ids = append(ids, page[i].ID)
-			states = append(states, page[i].State)
-		}
-	}
-	all := store.ActedAll{Matched: int64(len(ids)), Next: next}
-	if dryRun || len(ids) == 0 {
+	page = slices.DeleteFunc(page, func(v task.View) bool { return !meant(kind, f.State, v.State) })
+	all := store.ActedAll{Matched: int64(len(page)), Next: next}
+	if dryRun || len(page) == 0 {
 		return all, nil
 	}
-	acted, err := d.act(ctx, what, ids, states)
+	acted, err := do(page)
 	if err != nil {
 		return store.ActedAll{}, err
 	}
@@ -94,9 +116,9 @@ func meant(kind task.Kind, asked, s task.State) bool {
 }
 
 // act does what an action says to tasks; their ids, and what this node knows of them, it fills in.
-// states are those in which a list has shown them, nil = no list has.
+// each completes the action of one of the tasks, nil = all are the same.
 func (d *Dispatcher) act(
-	ctx context.Context, what store.Action, ids []task.ID, states []task.State,
+	ctx context.Context, what store.Action, ids []task.ID, each func(int, *store.Action),
 ) ([]store.Acted, error) {
 	d.mu.Lock()
 	if d.mem.closed {
@@ -104,9 +126,9 @@ func (d *Dispatcher) act(
 		return nil, ErrClosed
 	}
 	a := d.mem.planActs(what, ids, time.Now())
-	if what.Kind == task.KindReplayed && states != nil {
+	if each != nil {
 		for i := range a.actions {
-			a.actions[i].When = states[a.index[i]]
+			each(a.index[i], &a.actions[i])
 		}
 	}
 	d.release()
@@ -118,12 +140,15 @@ func (d *Dispatcher) act(
 		got, err = d.store.Act(d.ctx, a.actions)
 		return err
 	})
+	if what.Kind == task.KindEdited {
+		defer func() { d.endEdits(a.actions, a.unchanged(got)) }()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s tasks: %w", what.Kind, err)
 	}
 	d.mu.Lock()
 	defer d.release()
-	d.mem.learn(what.Kind, got, a.before, a.at, time.Now())
+	d.mem.learn(what, got, a.before, a.at, time.Now())
 	for i := range got {
 		a.acted[a.index[i]] = got[i]
 	}
@@ -137,6 +162,16 @@ type acts struct {
 	before  []*item // of the actions: what memory knew of their tasks
 	index   []int   // of the actions: where their tasks stand in acted
 	at      int64
+}
+
+// unchanged are the items that memory knew of tasks to which nothing was done, as far as is known.
+func (a *acts) unchanged(got []store.Acted) (list []*item) {
+	for i, it := range a.before {
+		if it != nil && (i >= len(got) || !got[i].Changed) {
+			list = append(list, it)
+		}
+	}
+	return list
 }
 
 // planActs says what an action is for each of the tasks.
@@ -160,6 +195,13 @@ func (m *memory) planActs(what store.Action, ids []task.ID, now time.Time) (a ac
 			action.Started = m.clock.read(it.started)
 			action.Error = "asked for by " + what.By
 		}
+		if what.Kind == task.KindEdited {
+			action.Holder = m.conf.Holder
+			m.edits.begin(id)
+			if it != nil {
+				it.reserve()
+			}
+		}
 		a.actions = append(a.actions, action)
 		a.before = append(a.before, it)
 		a.index = append(a.index, i)
@@ -167,17 +209,23 @@ func (m *memory) planActs(what store.Action, ids []task.ID, now time.Time) (a ac
 	return a
 }
 
-// learn changes memory by what was done to tasks. A moved or replayed one may have been taken with
-// its new span before the answer came: then memory knows it already.
+// learn changes memory by what was done to tasks. A moved, replayed or edited one may have been
+// taken with its new span before the answer came: then memory knows it already.
 func (m *memory) learn(
-	kind task.Kind, got []store.Acted, before []*item, at int64, now time.Time,
+	what store.Action, got []store.Acted, before []*item, at int64, now time.Time,
 ) {
+	kind, due, rank := what.Kind, at, at
+	if kind == task.KindEdited {
+		if rank = unknownRank; what.Edit.Due != nil {
+			due = *what.Edit.Due
+		}
+	}
+	moved := kind == task.KindMoved || kind == task.KindReplayed || kind == task.KindEdited
 	for i := range got {
 		g := &got[i]
 		if !g.Changed {
 			continue
 		}
-		moved := kind == task.KindMoved || kind == task.KindReplayed
 		if it := m.item(g.ID); it != nil && (it == before[i] || !moved) {
 			if it.given() { // its worker's next beat asks the store how it ended
 				it.worker.changed()
@@ -186,7 +234,7 @@ func (m *memory) learn(
 			it.queue.match(now) // a neighbour, or its worker's room
 		}
 		if moved {
-			m.queue(g.Queue).signAt(at, at, at, now)
+			m.queue(g.Queue).signAt(rank, due, at, now)
 		} else {
 			m.watchers.tell(g.ID, &m.do)
 		}

@@ -32,12 +32,13 @@ type cell struct {
 	item *item
 }
 
-// isPlain tells whether a task that the store describes is plain, as a task of the span.
+// isPlain tells whether a task that the store describes is plain, as a task of the span. One that
+// is being edited is not: it is kept from going out by itself.
 func (sp *span) isPlain(l *store.Loaded) bool {
 	return l.Seq == 0 && l.Attempt == 0 && l.Base == 0 && l.Due == 0 && l.Running == nil &&
-		l.ContextSeq < 0 && l.ContextBy == "" &&
-		l.MaxAttempts == 0 && l.Timeout == 0 && l.Meta == "" &&
-		l.HeadStart == sp.priority.Microseconds() && !sp.guarded()
+		l.ContextSeq < 0 && l.ContextBy == "" && l.MaxAttempts == 0 && l.Timeout == 0 &&
+		l.Meta == "" && l.HeadStart == sp.priority.Microseconds() && !sp.guarded() &&
+		sp.memory.edits[task.ID{Batch: sp.Batch, N: l.N}] == nil
 }
 
 // spot is where a task is: a cell of a span. The zero value is nowhere.

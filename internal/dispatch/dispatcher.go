@@ -153,6 +153,8 @@ type Dispatcher struct {
 	mu  sync.Mutex
 	mem *memory // guarded by mu; release lets go of it
 
+	loads loads
+
 	stop   chan struct{}   // closed by Stop: whoever waits here goes home
 	ctx    context.Context // of the store's work: ends when Close is done
 	cancel context.CancelCauseFunc

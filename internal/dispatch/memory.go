@@ -38,6 +38,7 @@ type memory struct {
 	workers  workers
 	spent    []int64  // spans to delete with the next settlement
 	watchers watchers // callers that wait for a task to become final
+	edits    edits    // under way
 
 	// What answers that were lost may have left behind in the store.
 	unmatched map[int64]int // rounds in a row since which a held span was not in memory
@@ -86,7 +87,7 @@ func newMemory(p policy, seals *seal.Sealer) *memory {
 		conf: p, seals: seals, node: store.NodeHash(p.Holder.Node),
 		origin: fmt.Sprintf("%s/%d", p.Holder.Node, p.Holder.Token),
 		queues: map[string]*queue{}, spans: map[int64]*span{}, index: newIndex(),
-		workers: workers{}, watchers: watchers{},
+		workers: workers{}, watchers: watchers{}, edits: edits{},
 		unmatched: map[int64]int{}, recovered: map[int64]sighting{}, gave: map[int64]sighting{},
 		others: map[string]*neighbour{},
 	}

@@ -460,12 +460,12 @@ func (s *teller) act(name string) {
 	what := store.Action{Kind: task.KindCancelled, By: "somebody"}
 	a := s.m.planActs(what, []task.ID{s.id(name)}, s.now)
 	got := []store.Acted{{ID: s.id(name), Queue: "q", Found: true, Changed: true}}
-	s.m.learn(what.Kind, got, a.before, a.at, s.now)
+	s.m.learn(what, got, a.before, a.at, s.now)
 }
 
 // Memory waits for nobody, asks no clock and starts nothing: only the dispatcher around it does.
 func TestMemoryAsksNoClockAndWaitsForNobody(t *testing.T) {
-	around := []string{"Dispatcher", "gather", "usual"}
+	around := []string{"Dispatcher", "gather", "loads", "usual"}
 	for _, file := range sources(t) {
 		for _, decl := range file.Decls {
 			f, ok := decl.(*ast.FuncDecl)

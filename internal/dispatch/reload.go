@@ -163,6 +163,7 @@ func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
 	}
 	known := d.mem.knownSpans()
 	d.release()
+	defer d.loads.begin()()
 	held, err := d.store.Held(ctx, d.conf.Holder, known)
 	if err != nil {
 		return fmt.Errorf("read held spans: %w", err)

@@ -194,6 +194,7 @@ func (d *Dispatcher) checkSubmission(tasks []task.Submission) error {
 
 // flySubmissions is one flight of the gather: plan, write, answer, hand out.
 func (d *Dispatcher) flySubmissions(load []*submitting) {
+	defer d.loads.begin()()
 	var sub store.Submission
 	var where [][]task.ID
 	var got store.Submitted
@@ -302,7 +303,7 @@ func (m *memory) admitSpan(
 			continue
 		}
 		sp.left++
-		if t.MaxAttempts == 0 && t.Timeout == 0 && t.Meta == "" {
+		if t.MaxAttempts == 0 && t.Timeout == 0 && t.Meta == "" && m.edits[id] == nil {
 			c.place, c.stage, c.context = ready, t.Stage, t.Context
 			continue
 		}
@@ -313,7 +314,9 @@ func (m *memory) admitSpan(
 	}
 	m.keep(sp)
 	for _, it := range special {
-		it.enqueue()
+		if !m.edits.hold(it) {
+			it.enqueue()
+		}
 	}
 }
 

@@ -101,6 +101,7 @@ func (q *queue) takeSoon(now time.Time) {
 
 // take asks the store for ready tasks of a queue.
 func (d *Dispatcher) take(t taking) {
+	defer d.loads.begin()()
 	got, err := d.store.Take(d.ctx, t.TakeRequest)
 	d.note(err)
 	if err == nil && got.LeaseGone {
@@ -243,6 +244,7 @@ func (q *queue) newItem(sp *span, l *store.Loaded) *item {
 // or ready.
 func (it *item) enter(running *store.Running, due, storeNow int64, now time.Time) {
 	switch {
+	case running == nil && it.queue.memory.edits.hold(it):
 	case running != nil:
 		it.resume(running, storeNow, now)
 	case due > storeNow:

@@ -112,6 +112,19 @@ func (d *storeDoor) hintTouched(ids []task.ID, holders []string) {
 	}
 }
 
+// hintWanted tells other nodes of tasks of theirs that this one wants to edit.
+func (d *storeDoor) hintWanted(acted []store.Acted) {
+	for _, a := range acted {
+		if a.Held == "" {
+			continue
+		}
+		d.world.tell(d.from, fmt.Sprintf("%v of %s is wanted", a.ID, a.Held), func(n *peer) {
+			d.world.sometimes("a task was wanted that another node held")
+			n.HearWanted([]task.ID{a.ID})
+		})
+	}
+}
+
 // peerDoor is how a node reaches the others by themselves.
 type peerDoor struct {
 	world *world

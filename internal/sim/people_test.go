@@ -100,12 +100,28 @@ func (s *person) ask(subs []task.Submission, wishes []*wish) {
 	}
 }
 
-// meddle cancels, moves and replays tasks, or pauses a queue, as often as it is told.
+// edit makes up what to change of a task. Its context and its attempts stay: the script knows them.
+func (s *person) edit() (e task.Edit) {
+	if s.luck.IntN(2) == 0 {
+		e.Priority = new(time.Duration(s.luck.IntN(3)) * 5 * time.Second)
+	}
+	if e.Priority == nil || s.luck.IntN(2) == 0 {
+		e.Delay = new(time.Duration(s.luck.Int64N(int64(20 * time.Second))))
+	}
+	return e
+}
+
+// meddle cancels, moves, edits and replays tasks, or pauses a queue, as often as it is told.
 func (s *person) meddle(times int) {
 	for range times {
 		var t *tale
+		var edit task.Edit
 		kind := task.KindCancelled
-		if !s.rest(8*time.Second, func() { t, kind = s.victim() }) {
+		if !s.rest(8*time.Second, func() {
+			if t, kind = s.victim(); kind == task.KindMoved && s.luck.IntN(2) == 0 {
+				kind, edit = task.KindEdited, s.edit()
+			}
+		}) {
 			return
 		}
 		switch {
@@ -117,6 +133,10 @@ func (s *person) meddle(times int) {
 				text: fmt.Sprintf("%v %v", kind, t.id), patience: 5 * time.Second,
 				came: func(nothing) { s.world.ledger.acted(kind, t) },
 			}, func(ctx context.Context, n *peer) (nothing, error) {
+				if kind == task.KindEdited {
+					_, err := n.Edit(ctx, s.door.from.name, t.id, edit)
+					return nothing{}, err
+				}
 				return nothing{}, n.Act(ctx, kind, s.door.from.name, t.id)
 			})
 		}

@@ -226,8 +226,9 @@ func (d *storeDoor) Act(ctx context.Context, list []store.Action) ([]store.Acted
 			holders := d.holders(ids)
 			acted, err := d.Store.Act(ctx, list)
 			d.hintTouched(ids, holders)
-			if err == nil && acted[0].Changed &&
-				(list[0].Kind == task.KindMoved || list[0].Kind == task.KindReplayed) {
+			d.hintWanted(acted)
+			if err == nil && acted[0].Changed && (list[0].Kind == task.KindMoved ||
+				list[0].Kind == task.KindReplayed || list[0].Kind == task.KindEdited) {
 				d.hint(acted[0].Queue)
 			}
 			return acted, err
