@@ -7,13 +7,15 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
 )
 
-// TaskFilter selects tasks. Zero fields select everything; CancelAll and RetryAll know no Stuck.
+// TaskFilter selects tasks. Zero fields select everything; CancelAll, RetryAll and EditAll know
+// no Stuck.
 type TaskFilter struct {
 	Queue  string
 	State  task.State
@@ -25,9 +27,9 @@ type TaskFilter struct {
 	Until  time.Time         // created before
 	// a regular expression (RE2) that the task's error matches somewhere: that of the newest step
 	Error string
-	// only running ones that seem stuck; Tasks alone knows it, and CancelAll and RetryAll refuse it
+	// only running ones that seem stuck; Tasks alone knows it, and calls about many refuse it
 	Stuck bool
-	All   bool // lets CancelAll and RetryAll take an otherwise empty filter
+	All   bool // lets calls about many take an otherwise empty filter
 }
 
 func (f TaskFilter) query() url.Values {
@@ -188,28 +190,39 @@ type Acted struct {
 // CancelAll cancels all tasks that f selects and are not final. An empty filter needs All. What it
 // answers beside an error was done before.
 func (c *Client) CancelAll(ctx context.Context, f TaskFilter, how Bulk) (Acted, error) {
-	return c.actAll(ctx, "cancel", f, how)
+	return c.actAll(ctx, bulkCall{verb: "cancel", filter: f, how: how, again: true})
 }
 
 // RetryAll lets all dead tasks that f selects begin again, or all done or cancelled ones, when f
 // has that State. An empty filter needs All. What it
 // answers beside an error was done before.
 func (c *Client) RetryAll(ctx context.Context, f TaskFilter, how Bulk) (Acted, error) {
-	return c.actAll(ctx, "retry", f, how)
+	return c.actAll(ctx, bulkCall{
+		verb: "retry", filter: f, how: how,
+		// what is done again may be done once more before a lost answer is known to be lost
+		again: how.DryRun || f.State != task.Done,
+	})
+}
+
+// bulkCall is a call that acts on many tasks.
+type bulkCall struct {
+	verb   string
+	filter TaskFilter
+	how    Bulk
+	set    []byte // the JSON of what to change, nil = nothing
+	again  bool   // it may be made twice
 }
 
 // actAll goes through the pages. No call takes long, however much there is to search.
-func (c *Client) actAll(
-	ctx context.Context, verb string, f TaskFilter, how Bulk,
-) (all Acted, err error) {
+func (c *Client) actAll(ctx context.Context, call bulkCall) (all Acted, err error) {
 	for cursor := ""; ; {
-		page, err := c.actPage(ctx, verb, f, cursor, how)
+		page, err := c.actPage(ctx, call, cursor)
 		all.Matched, all.Changed = all.Matched+page.Matched, all.Changed+page.Changed
 		if err != nil {
 			return all, err
 		}
-		if how.Progress != nil {
-			how.Progress(all)
+		if call.how.Progress != nil {
+			call.how.Progress(all)
 		}
 		if page.Next == "" {
 			return all, nil
@@ -225,8 +238,9 @@ type actedPage struct {
 }
 
 func (c *Client) actPage(
-	ctx context.Context, verb string, f TaskFilter, cursor string, how Bulk,
+	ctx context.Context, call bulkCall, cursor string,
 ) (page actedPage, err error) {
+	f, verb, how := call.filter, call.verb, call.how
 	if f.Stuck {
 		return page, fmt.Errorf("%s tasks: %w", verb, invalid(task.FieldError{
 			Location: "body.filter.stuck",
@@ -256,11 +270,12 @@ func (c *Client) actPage(
 		how.DryRun, cursor, replayView(how.From),
 	})
 	if err == nil {
-		// what is done again may be done once more before a lost answer is known to be lost
-		again := how.DryRun || verb != "retry" || f.State != task.Done
-		err = c.send(ctx,
-			request{method: http.MethodPost, path: "/v1/tasks/" + verb, body: body, safe: again},
-			&page)
+		if call.set != nil {
+			body = append(append(append([]byte(`{"set":`), call.set...), ','), body[1:]...)
+		}
+		err = c.send(ctx, request{
+			method: http.MethodPost, path: "/v1/tasks/" + verb, body: body, safe: call.again,
+		}, &page)
 	}
 	if err != nil {
 		return actedPage{}, fmt.Errorf("%s tasks: %w", verb, err)
@@ -300,6 +315,7 @@ type step struct {
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
 	Error    string    `json:"error"`
+	Changed  []string  `json:"changed"`
 }
 
 func (v *taskView) task() task.View {
@@ -316,6 +332,7 @@ func (v *taskView) task() task.View {
 		t.Steps = append(t.Steps, task.Step{
 			Seq: s.Seq, Kind: kind, Stage: s.Stage, Worker: s.Worker, Started: s.Started,
 			Finished: s.Finished, Error: s.Error,
+			Changed: strings.Join(s.Changed, ", "),
 		})
 	}
 	return t

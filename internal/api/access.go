@@ -63,6 +63,8 @@ var rights = map[string]right{
 	"POST /v1/tasks/report":      toWork,
 	"POST /v1/tasks/cancel":      toOperate,
 	"POST /v1/tasks/retry":       toOperate,
+	"POST /v1/tasks/patch":       toOperate,
+	"PATCH /v1/tasks/{id}":       toOperate,
 	"GET /v1/tasks/{id}":         toRead,
 	"GET /v1/tasks/{id}/explain": toRead,
 	"DELETE /v1/tasks/{id}":      toOperate,

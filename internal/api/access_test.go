@@ -87,6 +87,8 @@ func TestRolesMayWhatTheContractSays(t *testing.T) {
 		{"POST /v1/tasks/report", `{"worker":"w1","reports":[]}`, "admin operator worker"},
 		{"POST /v1/tasks/cancel", `{"filter":{"all":true}}`, "admin operator"},
 		{"POST /v1/tasks/retry", `{"filter":{"all":true}}`, "admin operator"},
+		{"POST /v1/tasks/patch", `{"filter":{"all":true},"set":{"delay":"0s"}}`, "admin operator"},
+		{"PATCH " + id, `{"priority":"1m"}`, "admin operator"},
 		{"GET " + id, "", readers},
 		{"POST " + id + "/cancel", "", "admin operator submitter"},
 		{"POST " + id + "/retry", "", "admin operator"},

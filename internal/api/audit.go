@@ -39,6 +39,8 @@ var changes = map[string]audited{
 	"POST /v1/tasks/{id}/logs":   {},
 	"POST /v1/tasks/cancel":      {"tasks.cancel", "cancelled tasks", ""},
 	"POST /v1/tasks/retry":       {"tasks.retry", "retried tasks", ""},
+	"POST /v1/tasks/patch":       {"tasks.edit", "edited tasks", ""},
+	"PATCH /v1/tasks/{id}":       {"task.edit", "edited task", "id"},
 	"DELETE /v1/tasks/{id}":      {"task.delete", "deleted task", "id"},
 	"POST /v1/tasks/{id}/cancel": {"task.cancel", "cancelled task", "id"},
 	"POST /v1/tasks/{id}/retry":  {"task.retry", "retried task", "id"},

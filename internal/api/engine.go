@@ -17,6 +17,7 @@ type Engine interface {
 	Submitter
 	Hands
 	Actions
+	Edits
 	Views
 	Queues
 }
@@ -46,6 +47,16 @@ type Actions interface {
 	// ActAll does what the Kind, By and Replay of an action say to a page of the tasks that the
 	// filter selects; a dry run only counts them. A replay without a state is of dead ones.
 	ActAll(ctx context.Context, what store.Action, f store.Filter, after task.ID,
+		dryRun bool) (store.ActedAll, error)
+}
+
+// Edits changes what tasks are that neither run nor are over.
+type Edits interface {
+	// Edit says in which state the task is then. Locations in an InvalidError are "body.…".
+	Edit(ctx context.Context, by string, id task.ID, e task.Edit) (task.State, error)
+	// EditAll edits a page of the tasks that the filter selects; a dry run only counts them.
+	// Locations are "body.set.…".
+	EditAll(ctx context.Context, by string, e task.Edit, f store.Filter, after task.ID,
 		dryRun bool) (store.ActedAll, error)
 }
 

@@ -524,3 +524,32 @@ func testTokens(t testing.TB) Tokens {
 	}
 	return tokens
 }
+
+func (f *fake) Edit(
+	_ context.Context, by string, id task.ID, e task.Edit,
+) (task.State, error) {
+	if err := limits.CheckEdit(&e, "body"); err != nil {
+		return "", err
+	}
+	v, err := f.find(id)
+	if err != nil {
+		return "", err
+	}
+	if v.State != task.Waiting && v.State != task.Ready {
+		return "", fmt.Errorf("task %s is %s, so it can't be edited: %w", id, v.State,
+			store.ErrConflict)
+	}
+	return v.State, f.change("edit %v %s %s %s", e.Changed(), by, id, e.Context)
+}
+
+// EditAll answers in two pages.
+func (f *fake) EditAll(
+	ctx context.Context, by string, e task.Edit, filter store.Filter, after task.ID, dry bool,
+) (store.ActedAll, error) {
+	if err := limits.CheckEdit(&e, "body.set"); err != nil {
+		return store.ActedAll{}, err
+	}
+	return f.ActAll(ctx, store.Action{
+		Kind: task.KindEdited, By: fmt.Sprint(by, " ", e.Changed()),
+	}, filter, after, dry)
+}

@@ -453,7 +453,8 @@ func (a *API) writeDocument() ([]byte, error) {
 	delete(schemas, "ErrorDetail")
 	asked := map[string]bool{}
 	for _, path := range document.Paths {
-		for _, op := range []*huma.Operation{path.Get, path.Post, path.Put, path.Delete} {
+		for _, op := range []*huma.Operation{path.Get, path.Post, path.Put, path.Patch,
+			path.Delete} {
 			if op == nil || op.RequestBody == nil {
 				continue
 			}

@@ -139,6 +139,8 @@ func problemOf(err error) (p *problem, expected bool) {
 	case errors.Is(err, store.ErrFull):
 		return refuse(http.StatusInsufficientStorage, "the store has no room; nothing was changed"),
 			true
+	case errors.Is(err, store.ErrHeld):
+		return refuse(http.StatusServiceUnavailable, "%v", err), true
 	case errors.Is(err, store.ErrNotYet):
 		return busy(store.ErrNotYet.Error()), true
 	case errors.Is(err, store.ErrDraining):

@@ -161,6 +161,8 @@ var reaches = map[string]reach{
 	"POST /v1/tasks/report":      ofChosen,
 	"POST /v1/tasks/cancel":      ofChosen,
 	"POST /v1/tasks/retry":       ofChosen,
+	"POST /v1/tasks/patch":       ofChosen,
+	"PATCH /v1/tasks/{id}":       ofTask,
 	"GET /v1/tasks/{id}":         ofTask,
 	"GET /v1/tasks/{id}/explain": ofTask,
 	"DELETE /v1/tasks/{id}":      ofTask,

@@ -110,6 +110,8 @@ var chosen = map[string][2]string{
 	"POST /v1/tasks/cancel": {`{"filter":{"queue":"mail"}}`, `{"filter":{"all":true}}`},
 	"POST /v1/tasks/retry": {`{"filter":{"queue":"mail","state":"dead"}}`,
 		`{"filter":{"state":"dead"}}`},
+	"POST /v1/tasks/patch": {`{"filter":{"queue":"mail"},"set":{"delay":"0s"}}`,
+		`{"filter":{"state":"waiting"},"set":{"delay":"0s"}}`},
 	"GET /v1/stats":           {"?queue=mail", "?queue=scan"},
 	"GET /v1/overview":        {"", "-"},
 	"GET /v1/overview/stream": {"", "-"},

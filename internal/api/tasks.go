@@ -54,6 +54,15 @@ type stepItem struct {
 	Started  instant   `json:"started" nullable:"true" doc:"null for what was asked for and did not run"`
 	Finished instant   `json:"finished" nullable:"true"`
 	Error    string    `json:"error"`
+	Changed  []string  `json:"changed,omitempty" doc:"of an edit: what it changed"`
+}
+
+// fieldsOf are the names that an edit's step says.
+func fieldsOf(changed string) []string {
+	if changed == "" {
+		return nil
+	}
+	return strings.Split(changed, ", ")
 }
 
 func itemOf(v *task.View) TaskItem {
@@ -75,6 +84,7 @@ func cutTask(b []byte, v *task.View) ([]byte, []wire.Cut) {
 	for i, s := range v.Steps {
 		steps[i] = stepItem{
 			s.Seq, s.Kind, s.Stage, s.Worker, instant(s.Started), instant(s.Finished), s.Error,
+			fieldsOf(s.Changed),
 		}
 	}
 	var cuts []wire.Cut
@@ -157,6 +167,8 @@ func (a *API) registerTasks() {
 	a.described(bulkDoc("cancel", "Cancel all tasks that a filter selects and that are not final"),
 		a.bulkCancel)
 	a.described(bulkRetryDoc(), a.bulkRetry)
+	a.described(editDoc, a.editTask)
+	a.described(bulkEditDoc(), a.bulkEdit)
 }
 
 func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error) {
@@ -369,6 +381,19 @@ func (a *API) bulkCancel(w *answer, r *http.Request) error {
 
 // bulk does what an action says to all tasks that a body's filter selects.
 func (a *API) bulk(w *answer, r *http.Request, what store.Action, in *BulkIn) error {
+	what.By = w.who.Name
+	return a.bulkBy(w, r, in, func(
+		ctx context.Context, f store.Filter, after task.ID,
+	) (store.ActedAll, error) {
+		return a.conf.Engine.ActAll(ctx, what, f, after, in.DryRun)
+	})
+}
+
+// pageAct does something to one page of the tasks that a filter selects.
+type pageAct func(ctx context.Context, f store.Filter, after task.ID) (store.ActedAll, error)
+
+// bulkBy does something to all tasks that a body's filter selects.
+func (a *API) bulkBy(w *answer, r *http.Request, in *BulkIn, do pageAct) error {
 	f, err := in.Filter.rows()
 	if err != nil {
 		return err
@@ -377,8 +402,7 @@ func (a *API) bulk(w *answer, r *http.Request, what store.Action, in *BulkIn) er
 		return err
 	}
 	w.dry(in.DryRun)
-	what.By = w.who.Name
-	out, err := a.actAll(r.Context(), what, f, in)
+	out, err := a.actAll(r.Context(), do, f, in)
 	if err != nil && !in.DryRun {
 		return a.partly(r, err)
 	}
@@ -414,7 +438,7 @@ func unknownFilter(err error) error {
 // actAll acts on one page of the tasks that a filter selects, or, when the caller does not page, on
 // all.
 func (a *API) actAll(
-	ctx context.Context, what store.Action, f store.Filter, in *BulkIn,
+	ctx context.Context, do pageAct, f store.Filter, in *BulkIn,
 ) (out bulkOut, err error) {
 	var after task.ID
 	if in.Cursor != nil {
@@ -423,7 +447,7 @@ func (a *API) actAll(
 		}
 	}
 	for {
-		acted, err := a.conf.Engine.ActAll(ctx, what, f, after, in.DryRun)
+		acted, err := do(ctx, f, after)
 		if err != nil {
 			return out, err
 		}

@@ -20,7 +20,7 @@ import (
 type taskCommands struct{ *App }
 
 func (a taskCommands) task() *cobra.Command {
-	return family("task", "Show, follow, cancel and replay tasks",
+	return family("task", "Show, follow, cancel, replay and edit tasks",
 		`Look at tasks and steer them. Ids are those that submit printed.
 
 A task that failed for good, or used up its attempts, is dead: a dead letter, kept with its
@@ -39,6 +39,7 @@ the task hears of it with its next beat, and its late report is refused.`,
 			one: (*client.Client).Cancel, all: (*client.Client).CancelAll,
 		}),
 		a.taskRetry(),
+		a.taskEdit(),
 		a.taskRemove())
 }
 
@@ -325,6 +326,14 @@ func progressText(v task.View) string {
 	return strings.TrimSpace(fmt.Sprintf("%.0f%% %s", 100*v.Progress, term.OneLine(v.Note)))
 }
 
+// stepNote is what there is to say of a step: why it failed, or what an edit changed.
+func stepNote(s task.Step) string {
+	if s.Changed != "" {
+		return "changed " + s.Changed
+	}
+	return s.Error
+}
+
 func (a taskCommands) taskText(v task.View) string {
 	s := term.Sheet{Indent: 10}
 	now := a.Now()
@@ -359,7 +368,7 @@ func (a taskCommands) taskText(v task.View) string {
 			took = step.Finished.Sub(step.Started).Round(time.Millisecond).String()
 		}
 		t.Add(fmt.Sprint(step.Seq), step.Kind.String(), term.OneLine(step.Stage), step.Worker,
-			term.Short(step.Finished, now), took, term.OneLine(step.Error))
+			term.Short(step.Finished, now), took, term.OneLine(stepNote(step)))
 	}
 	return s.String() + "\n" + t.String()
 }
