@@ -12,7 +12,7 @@ import { T } from "./text";
 import { Age, Dur, When, clock, duration, now } from "./time";
 import { Act, Bar, Copy, Fault, Facts, Mark, N, Panel, Title } from "./ui";
 
-export type Step = { seq: number; outcome: string; stage: string; worker: string; started: string | null; finished: string | null; error: string };
+export type Step = { seq: number; outcome: string; stage: string; worker: string; started: string | null; finished: string | null; error: string; changed?: string[] };
 type Whole = TaskItem & { steps: Step[]; contextText: string; resultText: string };
 export type Reasons = { state: string; reasons: { kind: string; text: string; until?: string; change?: string }[]; starts?: string };
 
@@ -65,7 +65,7 @@ export function TaskScreen({ id }: { id: string }) {
   );
 }
 
-const firstStage = (x: Whole) => x.steps[0]?.stage ?? x.stage;
+const firstStage = (x: Whole) => x.steps.find((s) => s.started)?.stage ?? x.stage;
 
 function Actions({ x, after, another }: { x: Whole; after: () => void; another: () => void }) {
   const path = "v1/tasks/" + part(x.id);
@@ -113,7 +113,7 @@ function Timeline({ x }: { x: Whole }) {
   const end = final(x.state) ? last : Math.max(now.value, last);
   const length = Math.max(1, end - begin);
   const at = (ms: number) => Math.min(1000, Math.max(0, ((ms - begin) / length) * 1000));
-  const rows = [...x.steps, ...(running ? [{ seq: (x.steps.at(-1)?.seq ?? -1) + 1, outcome: "running", stage: x.stage, worker: x.worker, started: x.started!, finished: null, error: "" }] : [])];
+  const rows: Step[] = [...x.steps, ...(running ? [{ seq: (x.steps.at(-1)?.seq ?? -1) + 1, outcome: "running", stage: x.stage, worker: x.worker, started: x.started!, finished: null, error: "" }] : [])];
   return (
     <Panel title={t("steps")} side={<span class="quiet">{x.steps.length >= 1000 ? t("newest1000") : duration(length)}</span>}>
       {rows.length === 0 ? <p class="pad quiet">{t("noSteps")}</p> : <>
@@ -132,7 +132,7 @@ function Timeline({ x }: { x: Whole }) {
           { key: "worker", head: t("worker"), cell: (s) => (s.worker ? <a href={to(["workers"], { q: s.worker })}><T s={s.worker} /></a> : <span class="quiet">–</span>) },
           { key: "started", head: t("started"), cell: (s) => <When at={s.started} /> },
           { key: "took", head: t("took"), num: true, cell: (s) => (s.started && s.finished ? duration(Date.parse(s.finished) - Date.parse(s.started)) : s.started ? <Age since={s.started} /> : <span class="quiet">–</span>) },
-          { key: "error", head: t("error"), grow: true, cell: (s) => (s.error ? <span class="mono clip3"><T s={s.error} /></span> : "") },
+          { key: "error", head: t("error"), grow: true, cell: (s) => (s.changed ? <T s={t("changedFields", { f: s.changed.join(", ") })} /> : s.error ? <span class="mono clip3"><T s={s.error} /></span> : "") },
         ]} />
       </>}
     </Panel>
