@@ -44,6 +44,23 @@ func editClaims() []claim {
 				[]any{task.Done, time.Minute, "g", `{"b": 1}`})
 			s.want("counts", s.counts(), task.Counts{Ready: 2, Done: 1})
 		}},
+		{"EditLeavesTheMetaOfItsTask", func(s *scene) {
+			h := s.join("a")
+			b := s.batch("q", 2)
+			b.Tasks[1].Meta = store.MetaOf(map[string]string{"customer": "7"})
+			s.submit(store.Holder{}, b)
+			id := task.ID{Batch: b.ID, N: 1}
+			s.edited(h, id, store.Edit{
+				Priority: new(minute), Context: new(store.Value(`2`)), GroupKey: new("g"),
+			})
+			s.want("view", s.view(id).Meta, map[string]string{"customer": "7"})
+			s.want("stand", s.stand(id).Meta, b.Tasks[1].Meta)
+			page, _, err := s.Tasks(s.ctx, store.Filter{Queue: "q"}, task.ID{}, 10)
+			s.ok(err)
+			s.want("in lists", page[0].Meta, map[string]string{"customer": "7"})
+			o := s.nextOne(h)
+			s.want("handed out", []any{o.id(), o.Meta}, []any{id, b.Tasks[1].Meta})
+		}},
 		{"EditedTimeMovesATaskToWaitingAndBack", func(s *scene) {
 			h := s.join("a")
 			id := s.put(2)[1]
