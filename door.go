@@ -93,7 +93,7 @@ func (n *Node) openDoor() error {
 	}
 	n.door = &door{build: n.newAPI, tokens: tokens}
 	n.Client, err = client.New(client.Config{
-		Servers: []string{ownClient}, Fixed: true, Attempts: 1, NoStream: true,
+		Servers: []string{ownClient}, Fixed: true, Attempts: 1,
 		HTTP: &http.Client{Transport: inprocess.New(n.door.through((*api.API).Inside))},
 	})
 	if err != nil || n.listen == nil {

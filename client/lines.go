@@ -49,7 +49,7 @@ type lineTo struct {
 
 func (s *lines) init(c *Client) {
 	s.client, s.stop = c, func() {}
-	if !c.config.NoStream {
+	if c.config.Stream {
 		s.ctx, s.stop = context.WithCancel(context.Background())
 		s.by, s.toldOf = map[string]*lineTo{}, map[string]bool{}
 	}

@@ -82,7 +82,7 @@ type Config struct {
 	Pollers int           // workers of the benchmarks idle and beats
 
 	Schedules int  // of the benchmark schedules
-	NoStream  bool // each call is made over HTTP
+	Stream    bool // calls are made on one WebSocket
 
 	Version string       // of this program
 	Output  *term.Output // for the report

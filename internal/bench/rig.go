@@ -71,7 +71,7 @@ func (r *rig) serveToo(ctx context.Context) (url string, err error) {
 // work starts a worker process with lanes that do nothing.
 func (r *rig) work(ctx context.Context, url string, args ...string) error {
 	args = append([]string{"bench", "worker", "--server", url, "--queue", Queue, "--capacity",
-		fmt.Sprint(Lanes), fmt.Sprintf("--no-stream=%t", r.NoStream)}, args...)
+		fmt.Sprint(Lanes), fmt.Sprintf("--stream=%t", r.Stream)}, args...)
 	worker, err := child.Start(ctx, r.hear, args...)
 	r.worker = worker
 	return err
@@ -115,7 +115,7 @@ func (r *rig) stop() {
 
 // connect makes a client of its own connections.
 func (r *rig) connect() (*client.Client, error) {
-	return client.New(client.Config{Servers: []string{r.url}, NoStream: r.NoStream})
+	return client.New(client.Config{Servers: []string{r.url}, Stream: r.Stream})
 }
 
 // counts are the queue's counts.

@@ -45,8 +45,8 @@ and dropped after it: http, library, lone, and latency between two nodes.`,
 	s.IntVar(&conf.Pollers, "pollers", 2_000, "workers of the benchmark idle")
 	s.IntVar(&conf.Schedules, "schedules", 10_000,
 		"schedules of the benchmark schedules; it starts a node with ten times as many")
-	s.BoolVar(&conf.NoStream, "no-stream", false,
-		"make each call over HTTP, not on one WebSocket to the server")
+	s.BoolVar(&conf.Stream, "stream", false,
+		"make calls on one WebSocket to the server, not over HTTP")
 	cmd.AddCommand(a.benchWorker())
 	return cmd
 }
@@ -54,11 +54,11 @@ and dropped after it: http, library, lone, and latency between two nodes.`,
 // benchWorker is the worker process of `rota bench`.
 func (a toolCommands) benchWorker() *cobra.Command {
 	conf := bench.WorkerConfig{Out: a.Out}
-	noStream := false
+	stream := false
 	cmd := &cobra.Command{
 		Use: "worker", Short: "The worker process of the benchmarks", Hidden: true, Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if conf.Client, err = a.connect(client.Config{NoStream: noStream}); err != nil {
+			if conf.Client, err = a.connect(client.Config{Stream: stream}); err != nil {
 				return err
 			}
 			defer conf.Client.Close()
@@ -66,7 +66,7 @@ func (a toolCommands) benchWorker() *cobra.Command {
 		},
 	}
 	cmd.Flags().AddFlagSet(a.shared)
-	cmd.Flags().BoolVar(&noStream, "no-stream", false, "make each call over HTTP")
+	cmd.Flags().BoolVar(&stream, "stream", false, "make calls on one WebSocket")
 	cmd.Flags().StringVar(&conf.Queue, "queue", bench.Queue, "`queue` to take tasks from")
 	cmd.Flags().IntVar(&conf.Capacity, "capacity", bench.Lanes, "handlers at a time")
 	cmd.Flags().BoolVar(&conf.Waits, "waits", false, "print how long each task waited")

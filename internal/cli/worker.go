@@ -32,7 +32,7 @@ type workerFlags struct {
 	stopGrace time.Duration
 	level     slog.Level
 	shell     bool
-	noStream  bool
+	stream    bool
 }
 
 func (a workerCommands) worker() *cobra.Command {
@@ -102,7 +102,7 @@ worker, not even when that is killed.`,
 				return err
 			}
 			log := a.logger(f.level)
-			c, err := a.connect(client.Config{NoStream: f.noStream, Log: log})
+			c, err := a.connect(client.Config{Stream: f.stream, Log: log})
 			if err != nil {
 				return err
 			}
@@ -127,8 +127,8 @@ worker, not even when that is killed.`,
 	s.DurationVar(&f.grace, "grace", 10*time.Second, "from SIGTERM to SIGKILL")
 	s.DurationVar(&f.stopGrace, "stop-grace", 30*time.Second,
 		"how long tasks' commands may go on after Ctrl-C")
-	s.BoolVar(&f.noStream, "no-stream", false,
-		"make each call over HTTP, not on one WebSocket to the server")
+	s.BoolVar(&f.stream, "stream", false,
+		"make calls on one WebSocket to the server, not over HTTP; on trial")
 	s.TextVar(&f.level, "log-level", slog.LevelInfo,
 		"`level` from which on to log: debug, info, warn or error")
 	cmd.AddCommand(a.workerList(), a.workerShow(), a.workerDrain(), a.workerUndrain(),
