@@ -3,6 +3,7 @@ package rota
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"os"
 	"reflect"
@@ -76,8 +77,8 @@ func TestAClientHasACallForEachOperationOfTheAPI(t *testing.T) {
 		}
 	}
 	c, err := client.New(client.Config{
-		Servers: []string{"http://anywhere"}, Fixed: true, Attempts: 1,
-		HTTP: &http.Client{Transport: inprocess.New(all)},
+		Servers: []string{"http://anywhere"}, Fixed: true, Attempts: 1, Stream: true,
+		HTTP: &http.Client{Transport: inprocess.New(all)}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
