@@ -59,7 +59,7 @@ SELECT 'same', batch, n FROM rota.tasks; ANALYZE`); err != nil {
 		t.Fatal(err)
 	}
 	top := listing.Top
-	compared := []any{"q", int64(1), int64(0), "first", int32(0), "w"}
+	compared := []any{"q", int64(1), int64(0), "first", int32(0), "w", `{"order":"17"}`}
 	for name, scan := range map[string]struct {
 		scan
 		args []any
