@@ -165,19 +165,31 @@ const (
 	manyPorts = 20_000
 )
 
-// tried counts the ports that FreePort tried.
-var tried atomic.Int64
+// ports are those that FreePort gave: each is kept from others, by its UDP port of the same number,
+// until this process ends.
+var ports struct {
+	sync.Mutex
+	tried int
+	kept  []net.PacketConn
+}
 
 // FreePort is a port of this machine on which nobody listens. It stays free while the server for
 // which it is has not started, or is started again: nobody else gets it by asking for any port, nor
-// from FreePort.
+// from FreePort in this process or another one.
 func FreePort() (int, error) {
+	ports.Lock()
+	defer ports.Unlock()
 	for range manyPorts {
-		// each process begins elsewhere
-		port := firstPort + (100*os.Getpid()+int(tried.Add(1)))%manyPorts
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		ports.tried++ // each process begins elsewhere
+		port := firstPort + (100*os.Getpid()+ports.tried)%manyPorts
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		kept, err := net.ListenPacket("udp", address)
 		if err == nil {
-			return port, l.Close()
+			ports.kept = append(ports.kept, kept)
+			var l net.Listener
+			if l, err = net.Listen("tcp", address); err == nil {
+				return port, l.Close()
+			}
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return 0, err
