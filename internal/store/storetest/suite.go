@@ -21,8 +21,8 @@ import (
 // and closes the store at the end of the test; the store must read its time from the clock.
 func Run(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, walks) }
 
-// RunShort is Run with a tenth of the walks: for the same store, opened in another way.
-func RunShort(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, walks/10) }
+// RunShort is Run with fewer walks: for the same store, opened in another way.
+func RunShort(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, shorter) }
 
 // RunStatements is what a store must do whatever way its database takes to the rows: the claims
 // about what is taken, settled, changed and pruned, and a few walks. It leaves out what depends on

@@ -17,11 +17,18 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// walkSeed replays one walk: go test ./internal/store/sqlite -run /SameSeed -storetest.seed 17 -v
-var walkSeed = flag.Uint64("storetest.seed", 0, "walk this seed only, and print its trace")
+// Walks by hand:
+//
+//	go test ./internal/store/sqlite -run /SameSeed -storetest.seed 17 -v   replays one
+//	go test ./internal/store/sqlite -run /SameSeed -storetest.walks 5000   looks for longer
+var (
+	walkSeed  = flag.Uint64("storetest.seed", 0, "walk this seed only, and print its trace")
+	manyWalks = flag.Uint64("storetest.walks", 0, "how many seeds are walked; 0 = as many as usual")
+)
 
 const (
-	walks     = 200 // seeds that Run walks, a tenth of them under -short
+	walks     = 100 // seeds that Run walks, a tenth of them under -short
+	shorter   = 20  // seeds that RunShort walks
 	planned   = 4   // seeds that RunStatements walks
 	walkSteps = 60
 )
@@ -30,11 +37,13 @@ const (
 // answered.
 func runTraces(t *testing.T, open func(t *testing.T, clock *Clock) Store, walks uint64) {
 	from, to := uint64(1), walks
-	if testing.Short() {
-		to = max(walks/10, 1)
-	}
-	if *walkSeed != 0 {
+	switch {
+	case *walkSeed != 0:
 		from, to = *walkSeed, *walkSeed
+	case *manyWalks != 0:
+		to = *manyWalks
+	case testing.Short():
+		to = max(walks/10, 1)
 	}
 	for seed := from; seed <= to; seed++ {
 		same := t.Run(fmt.Sprint(seed), func(t *testing.T) {

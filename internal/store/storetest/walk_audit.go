@@ -48,7 +48,9 @@ func (w *walk) audit(last bool) {
 			len(w.ids))
 	}
 	w.ahead()
-	w.past()
+	if last { // what was counted wrong stays wrong
+		w.past()
+	}
 	w.minute()
 	for _, n := range w.nodes {
 		held, err := w.Held(w.ctx, n.Holder, nil)
