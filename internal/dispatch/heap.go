@@ -18,8 +18,9 @@ type entry struct {
 	span  *span
 	round uint32 // the round after which it was ready
 
-	item *item  // nil = a run
-	gen  uint32 // of the item, when it came in; an entry of an earlier one is void
+	item  *item  // nil = a run
+	gen   uint32 // of the item, when it came in; an entry of an earlier one is void
+	bytes int    // of its context then
 
 	from, to int32 // the run's cells; those that are not ready any more left
 }
@@ -53,7 +54,7 @@ func (h *heap) push(it *item) {
 	h.bytes += int64(len(it.context))
 	h.add(entry{
 		rank: it.rank, id: it.id, span: it.span, round: it.queue.memory.turns, item: it,
-		gen: it.gen,
+		gen: it.gen, bytes: len(it.context),
 	})
 }
 
@@ -132,9 +133,9 @@ func (h *heap) pop() spot {
 
 // drop removes the first entry.
 func (h *heap) drop() {
-	if it := h.entries[0].item; it != nil {
+	if e := &h.entries[0]; e.item != nil {
 		h.count--
-		h.bytes -= int64(len(it.context))
+		h.bytes -= int64(e.bytes)
 	}
 	n := len(h.entries) - 1
 	last := h.entries[n]

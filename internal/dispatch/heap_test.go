@@ -103,6 +103,10 @@ func TestHeapGivesTasksByRankHoweverTheyLie(t *testing.T) {
 				s.item().forget()
 			case 2:
 				s.span.drop()
+			case 3: // it left, got another context, and is ready again
+				it := s.item()
+				it.context = make(store.Value, c.rand.IntN(9))
+				c.q.ready.push(it)
 			default:
 				first := c.q.ready.first().id
 				if got := c.q.ready.pop(); got.id() != list[0] || first != list[0] {

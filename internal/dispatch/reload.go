@@ -65,6 +65,7 @@ func (m *memory) replace(it *item, s *store.Stood, now time.Time) {
 	it.span.idle++
 	it.span.under--
 	fresh.enter(s.Running, s.Due, m.clock.read(now), now)
+	fresh.span.letNext()
 	it.queue.match(now)
 }
 

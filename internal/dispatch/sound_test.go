@@ -9,9 +9,10 @@ import (
 // where houses are closed.
 func sound(t *testing.T, m *memory) {
 	t.Helper()
-	plain := map[*queue]int{} // tasks that are ready
+	// tasks that are ready
+	plain, odd := map[*queue]int{}, map[*queue]int{}
 	for id, sp := range m.spans {
-		left, idle, under := 0, 0, 0
+		left, idle, under, waiting := 0, 0, 0, 0
 		for s := range sp.live() {
 			left++
 			switch at := s.place(); at {
@@ -20,11 +21,16 @@ func sound(t *testing.T, m *memory) {
 			case ready:
 				idle++
 				under++
+			case parked:
+				idle++
+				waiting++
 			default:
 				idle++
 			}
 			if s.plain(ready) {
 				plain[sp.queue]++
+			} else if s.place() == ready {
+				odd[sp.queue]++
 			}
 			if got := m.find(s.id()); got != s {
 				t.Errorf("%v of span %d is found in %+v", s.id(), id, got)
@@ -65,23 +71,33 @@ func sound(t *testing.T, m *memory) {
 		}
 	}
 	for name, q := range m.queues {
-		runs, items, bytes := 0, 0, int64(0)
+		runs, items, void, bytes := 0, 0, 0, int64(0)
 		for i := range q.ready.entries {
 			e := &q.ready.entries[i]
-			if e.item != nil {
-				items++
+			switch it := e.item; {
+			case it == nil:
+				for k := e.from; k <= e.to; k++ {
+					if c := &e.span.cells[k]; c.place == ready {
+						runs++
+						bytes += int64(len(c.context))
+					}
+				}
 				continue
-			}
-			for k := e.from; k <= e.to; k++ {
-				if c := &e.span.cells[k]; c.place == ready {
-					runs++
-					bytes += int64(len(c.context))
+			case e.void():
+				void++
+			default:
+				items++
+				if m.item(it.id) != it {
+					t.Errorf("the heap of %s has %v, which is not here", name, it.id)
 				}
 			}
+			bytes += int64(e.bytes)
 		}
-		if runs != plain[q] || q.ready.count != runs+items || q.ready.bytes < bytes {
-			t.Errorf("the heap of %s counts %d, has %d of %d plain tasks that are ready, and %d items",
-				name, q.ready.count, runs, plain[q], items)
+		if runs != plain[q] || items != odd[q] || q.ready.count != runs+items+void ||
+			q.ready.bytes != bytes {
+			t.Errorf("the heap of %s counts %d of %d bytes; it has %d of %d plain tasks that are ready, "+
+				"%d of %d items, %d that left, %d bytes", name, q.ready.count, q.ready.bytes, runs,
+				plain[q], items, odd[q], void, bytes)
 		}
 	}
 }

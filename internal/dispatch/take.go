@@ -52,9 +52,9 @@ func (q *queue) demand(now time.Time) int {
 	if now.Sub(q.wanted) > q.memory.conf.GiveAfter || q.ready.bytes > q.memory.conf.AheadBytes {
 		return 0
 	}
-	have := q.ready.count
-	if q.mustTake() { // none of them is next
-		have = 0
+	have := 0
+	if !q.mustTake() { // else none of them is next
+		have = q.ready.count
 	}
 	ahead := max(q.pace, q.handed) / 4
 	if !q.busy() && q.roomElsewhere(now) { // who waits there can begin them now
@@ -267,10 +267,14 @@ func (it *item) enqueue() {
 	it.queue.ready.push(it)
 }
 
-// ended notes that one of a span's tasks is no longer under way, which lets the next of a poisonous
-// span out.
+// ended notes that one of a span's tasks is no longer under way.
 func (sp *span) ended() {
 	sp.under--
+	sp.letNext()
+}
+
+// letNext lets the next of a poisonous span out when none of its tasks is under way.
+func (sp *span) letNext() {
 	for len(sp.parked) > 0 && sp.under == 0 && !sp.giving {
 		next := sp.parked[0]
 		if sp.parked = sp.parked[1:]; next.place == parked {

@@ -459,4 +459,3 @@ func TestACutEndsReading(t *testing.T) {
 		}
 	})
 }
-
