@@ -59,6 +59,9 @@
 // fail the test when a case never came up. A bank of planted bugs, most of them flaws that the
 // protocol's rules mend, shows that the ledger sees them.
 //
+// keeper_test.go is a play of its own: the protocol of limits (ADR 52), before it is built, in a
+// world of a few numbers. It shows for each rule what breaks without it.
+//
 // # When a seed fails
 //
 // The test prints the command that runs it again with its whole trace, and keeps the seed, with the
