@@ -101,8 +101,9 @@ func TestStreamsThatAreCutLoseNothing(t *testing.T) {
 	var submitted atomic.Int64
 	var over atomic.Bool
 	submitter := connect()
+	var submitters sync.WaitGroup
 	for caller := range 4 {
-		group.Go(func() {
+		submitters.Go(func() {
 			for i := 0; !over.Load(); i++ {
 				_, err := submitter.Submit(ctx, task.Submission{
 					Queue: "q", Key: fmt.Sprintf("%d-%d", caller, i),
@@ -122,6 +123,7 @@ func TestStreamsThatAreCutLoseNothing(t *testing.T) {
 		between.cut()
 	}
 	over.Store(true)
+	submitters.Wait()
 	waitFor(t, func() bool {
 		q, err := n.Queue(t.Context(), "q")
 		if err != nil {

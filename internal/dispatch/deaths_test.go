@@ -86,7 +86,9 @@ func (s *distant) Held(
 func (s *distant) Beat(
 	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
 ) (store.Beat, error) {
-	return far(ctx, s, func() (store.Beat, error) { return s.Store.Beat(ctx, held, ttl, prefixes...) })
+	return far(ctx, s, func() (store.Beat, error) {
+		return s.Store.Beat(ctx, held, ttl, prefixes...)
+	})
 }
 
 func (s *distant) Ready(ctx context.Context, queues []string) ([]store.Ready, error) {
@@ -260,8 +262,9 @@ func dieOften(t *testing.T, seed uint64) {
 	}
 	for i := range 3 {
 		w := &diligent{
-			life: l, name: fmt.Sprint("w", i), room: 16, luck: rand.New(rand.NewPCG(seed, uint64(i)+10)),
-			book: book, held: map[task.ID]task.Handout{}, until: reads(&working),
+			life: l, name: fmt.Sprint("w", i), room: 16,
+			luck: rand.New(rand.NewPCG(seed, uint64(i)+10)), book: book,
+			held: map[task.ID]task.Handout{}, until: reads(&working),
 		}
 		if i == 2 {
 			w.until, w.slow = reads(&doomed), 10

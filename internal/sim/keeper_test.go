@@ -7,12 +7,13 @@ import (
 	"testing"
 )
 
-// The protocol of ADR 52, limits of a queue, played before it is built: nodes, a store, and messages
-// between them that come late, in any order, or never. One act happens at a time, drawn from a seed.
+// The protocol of ADR 52, limits of a queue, played before it is built: nodes, a store, and
+// messages between them that come late, in any order, or never. One act happens at a time, drawn
+// from a seed.
 //
-// A queue that has limits is kept by one node at a time, by a claim. Only its keeper hands its tasks
-// out, by what it has in memory; but each hand-out is a row before anybody sees it, and the store
-// takes the row only from who has the claim at that moment.
+// A queue that has limits is kept by one node at a time, by a claim. Only its keeper hands its
+// tasks out, by what it has in memory; but each hand-out is a row before anybody sees it, and the
+// store takes the row only from who has the claim at that moment.
 
 // plan is what the queue may do.
 type plan struct {
@@ -392,7 +393,7 @@ func (w *limitedQueue) works(t *keptTask, h int) {
 			}
 		}
 	}
-	w.mail = append(w.mail, keptMail{w.now + takes, func() { // recorded, under the hand-out's own key
+	w.mail = append(w.mail, keptMail{w.now + takes, func() { // recorded, by the hand-out's key
 		delete(w.running, h)
 		t.out = 0
 		t.attempts++

@@ -142,7 +142,8 @@ func TestMessagesArriveWhole(t *testing.T) {
 		for id, size := range sizes {
 			m := got[uint32(id)]
 			if m.kind != frame.Submit || !bytes.Equal(m.body, text(id, size)) {
-				t.Errorf("message %d of %d bytes: kind %v, %d bytes", id, size, m.kind, len(m.body))
+				t.Errorf("message %d of %d bytes: kind %v, %d bytes", id, size, m.kind,
+					len(m.body))
 			}
 		}
 	})
@@ -443,8 +444,9 @@ func TestACutEndsReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, there := pair(t)
 		go func() {
-			head := frame.AppendHeader(nil, frame.Header{Size: 10, ID: 1, Kind: frame.Submit})
-			_ = here.ws.Write(context.Background(), websocket.MessageBinary, append(head, "half"...))
+			half := frame.AppendHeader(nil, frame.Header{Size: 10, ID: 1, Kind: frame.Submit})
+			half = append(half, "half"...)
+			_ = here.ws.Write(context.Background(), websocket.MessageBinary, half)
 			here.Cut()
 		}()
 		h, err := there.Next()
