@@ -18,6 +18,10 @@ type Edit struct {
 	Context     json.RawMessage
 	GroupKey    *string // "" = none
 	MaxAttempts *int    // 0 = the queue's
+	// StartWithin is that of a Submission, from the task's due time on; 0 = it waits for ever. It
+	// does nothing to a task that was handed out before. An edit of the due time moves the end of
+	// the time to start along.
+	StartWithin *time.Duration
 }
 
 // The names of what an edit changes, as the API and [Step.Changed] say them.
@@ -27,6 +31,7 @@ const (
 	EditsContext     = "context"
 	EditsGroupKey    = "group_key"
 	EditsMaxAttempts = "max_attempts"
+	EditsStartWithin = "start_within"
 )
 
 // Changed names what the edit changes, in the order of its fields; a delay is a due time.
@@ -41,6 +46,7 @@ func (e *Edit) Changed() []string {
 		{e.Context != nil, EditsContext},
 		{e.GroupKey != nil, EditsGroupKey},
 		{e.MaxAttempts != nil, EditsMaxAttempts},
+		{e.StartWithin != nil, EditsStartWithin},
 	} {
 		if f.set {
 			list = append(list, f.name)

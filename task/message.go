@@ -18,6 +18,10 @@ type Submission struct {
 	GroupKey    string          // kept for limits per key; not read yet
 	MaxAttempts int             // 0 = the queue's
 	Timeout     time.Duration   // of one attempt; 0 = the queue's
+	// StartWithin is how long after it is due the task may wait for its first hand-out: one that
+	// nobody has begun by then is over, Expired. A task that was handed out once never expires.
+	// 0 = it waits for ever.
+	StartWithin time.Duration
 
 	// Meta are up to 16 short strings that go with the task wherever it goes: into the hands of
 	// workers, views, notices and what it causes. Lists can be filtered by them. nil = none.
@@ -192,7 +196,7 @@ type Queue struct {
 	PollInterval time.Duration // for workers that do not long-poll
 	ContextLimit int64         // bytes
 	Retention    time.Duration // of done and cancelled tasks, from their end
-	DeadKept     time.Duration // of dead ones
+	DeadKept     time.Duration // of dead and expired ones
 	// FinalQueue, when not empty, gets a task for each task of this queue that dies, whatever it
 	// dies of: its context is a FinalNotice. It is submitted in the transaction in which the task
 	// dies.
@@ -202,8 +206,8 @@ type Queue struct {
 	Owner      string // who answers for it, a name or a mail address; "" = nobody said
 }
 
-// Counts are the tasks of a queue by state. Done, Dead and Cancelled count what retention still
-// keeps.
+// Counts are the tasks of a queue by state. Done, Dead, Cancelled and Expired count what retention
+// still keeps.
 type Counts struct {
 	Waiting   int64 `json:"waiting"`
 	Ready     int64 `json:"ready"`
@@ -211,6 +215,7 @@ type Counts struct {
 	Done      int64 `json:"done"`
 	Dead      int64 `json:"dead"`
 	Cancelled int64 `json:"cancelled"`
+	Expired   int64 `json:"expired"`
 }
 
 // View is everything the store knows of one task.
@@ -224,10 +229,13 @@ type View struct {
 	Attempt  int // of the present, the next or, when final, the last hand-out
 	Priority time.Duration
 	Due      time.Time
-	Created  time.Time
-	Worker   string    // the last one
-	Started  time.Time // of a running task: when the present hand-out began
-	Stuck    string    // of a running task that seems stuck, in lists that ask for such: why
+	// Expires is when the task expires unless somebody begins it before; zero = never, as for one
+	// that was begun
+	Expires time.Time
+	Created time.Time
+	Worker  string    // the last one
+	Started time.Time // of a running task: when the present hand-out began
+	Stuck   string    // of a running task that seems stuck, in lists that ask for such: why
 	// of a running task, 0 to 1, as its worker's last beat said; with a note for people
 	Progress float64
 	Note     string

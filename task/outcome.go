@@ -19,18 +19,19 @@ const (
 	// if somebody asks for it
 	Dead      State = "dead"
 	Cancelled State = "cancelled" // final
+	Expired   State = "expired"   // final: not begun in time, see Submission.StartWithin
 )
 
 // States lists every state in the order of a task's life.
-var States = []State{Waiting, Ready, Running, Done, Dead, Cancelled}
+var States = []State{Waiting, Ready, Running, Done, Dead, Cancelled, Expired}
 
 // Final tells whether nothing but a replay can follow.
-func (s State) Final() bool { return s == Done || s == Dead || s == Cancelled }
+func (s State) Final() bool { return s == Done || s == Dead || s == Cancelled || s == Expired }
 
 // Valid tells whether s is one of States.
 func (s State) Valid() bool {
 	switch s {
-	case Waiting, Ready, Running, Done, Dead, Cancelled:
+	case Waiting, Ready, Running, Done, Dead, Cancelled, Expired:
 		return true
 	}
 	return false
@@ -53,14 +54,16 @@ const (
 	KindMoved     Kind = 10 // asked for: run now, another priority
 	KindReplayed  Kind = 11 // asked for: a final task begins again
 	KindRemoved   Kind = 12 // asked for: the tombstone of a deleted task
-	KindEdited    Kind = 14 // asked for: another priority, time, context, … (13 is not in use)
+	KindExpired   Kind = 13 // found: nobody had begun the task in time
+	KindEdited    Kind = 14 // asked for: another priority, time, context, …
 )
 
 var kindNames = [...]string{
 	KindDone: "done", KindNext: "next", KindRetry: "retry", KindSnooze: "snooze", KindFail: "fail",
 	KindRelease: "release",
 	KindLost:    "lost", KindTimeout: "timeout", KindCancelled: "cancelled", KindMoved: "moved",
-	KindReplayed: "replayed", KindRemoved: "removed", KindEdited: "edited",
+	KindReplayed: "replayed", KindRemoved: "removed",
+	KindExpired: "expired", KindEdited: "edited",
 }
 
 func (k Kind) String() string {
@@ -80,6 +83,8 @@ func (k Kind) Leaves() State {
 		return Done
 	case KindCancelled:
 		return Cancelled
+	case KindExpired:
+		return Expired
 	}
 	return Dead
 }

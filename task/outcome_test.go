@@ -102,9 +102,6 @@ func TestRawMessagesAreKeptByteForByte(t *testing.T) {
 func TestKindsHaveOneWordEach(t *testing.T) {
 	words := map[string]bool{}
 	for k := task.KindDone; k <= task.KindEdited; k++ {
-		if k == 13 { // not in use
-			continue
-		}
 		back, ok := task.ParseKind(k.String())
 		if !ok || back != k || words[k.String()] {
 			t.Errorf("kind %d is %q, which is kind %d", k, k, back)
@@ -133,26 +130,28 @@ func TestKindsHaveOneWordEach(t *testing.T) {
 	}
 }
 
-func TestOnlyThreeStatesAreFinal(t *testing.T) {
-	final := map[task.State]bool{task.Done: true, task.Dead: true, task.Cancelled: true}
+func TestOnlyFourStatesAreFinal(t *testing.T) {
+	final := map[task.State]bool{task.Done: true, task.Dead: true, task.Cancelled: true,
+		task.Expired: true}
 	for _, state := range task.States {
 		if !state.Valid() || state.Final() != final[state] {
 			t.Errorf("%s: valid %v, final %v", state, state.Valid(), state.Final())
 		}
 	}
-	if task.State("").Valid() || task.State("Done").Valid() || len(task.States) != 6 {
-		t.Errorf("states that are none are valid, or there are not six: %v", task.States)
+	if task.State("").Valid() || task.State("Done").Valid() || len(task.States) != 7 {
+		t.Errorf("states that are none are valid, or there are not seven: %v", task.States)
 	}
 }
 
 func TestWhatIsAskedForFitsSomeStates(t *testing.T) {
 	states := []task.State{
 		task.Waiting, task.Ready, task.Running, task.Done, task.Dead, task.Cancelled,
+		task.Expired,
 	}
 	for kind, want := range map[task.Kind]string{
-		task.KindCancelled: "yyynnn", task.KindRemoved: "yynyyy", task.KindMoved: "yynnnn",
-		task.KindEdited:   "yynnnn",
-		task.KindReplayed: "nnnyyy", task.KindDone: "nnnnnn",
+		task.KindCancelled: "yyynnnn", task.KindRemoved: "yynyyyy",
+		task.KindMoved: "yynnnnn", task.KindEdited: "yynnnnn",
+		task.KindReplayed: "nnnyyyy", task.KindDone: "nnnnnnn", task.KindExpired: "nnnnnnn",
 	} {
 		for i, s := range states {
 			if kind.Fits(s) != (want[i] == 'y') {
@@ -162,7 +161,7 @@ func TestWhatIsAskedForFitsSomeStates(t *testing.T) {
 	}
 	for kind, want := range map[task.Kind]task.State{task.KindDone: task.Done,
 		task.KindCancelled: task.Cancelled, task.KindFail: task.Dead, task.KindLost: task.Dead,
-		task.KindTimeout: task.Dead} {
+		task.KindTimeout: task.Dead, task.KindExpired: task.Expired} {
 		if got := kind.Leaves(); got != want {
 			t.Errorf("%s leaves %s, want %s", kind, got, want)
 		}

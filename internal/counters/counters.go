@@ -15,8 +15,8 @@ import (
 // Counters is what changed in one queue: differences, so that those of many transactions add up.
 type Counters struct {
 	// less what is deleted: their sums are what the tables hold
-	Submitted, Done, Dead, Cancelled int64
-	Runs, Retried, Lost              int64 // never taken back
+	Submitted, Done, Dead, Cancelled, Expired int64
+	Runs, Retried, Lost                       int64 // never taken back
 }
 
 // Final is the counter of a final state.
@@ -26,6 +26,8 @@ func (t *Counters) Final(s task.State) *int64 {
 		return &t.Done
 	case task.Cancelled:
 		return &t.Cancelled
+	case task.Expired:
+		return &t.Expired
 	}
 	return &t.Dead
 }
@@ -55,7 +57,9 @@ func (t *Counters) Gone(s task.State) {
 }
 
 // Unfinished is how many tasks are neither final nor deleted.
-func (t *Counters) Unfinished() int64 { return t.Submitted - t.Done - t.Dead - t.Cancelled }
+func (t *Counters) Unfinished() int64 {
+	return t.Submitted - t.Done - t.Dead - t.Cancelled - t.Expired
+}
 
 // Changes are those of one transaction, by queue.
 type Changes map[string]*Counters

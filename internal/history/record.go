@@ -20,13 +20,14 @@ type Counts struct {
 	Dead      int64 // tasks that died
 	Cancelled int64 // tasks that were cancelled
 	Lost      int64 // hand-outs whose worker or node fell silent
+	Expired   int64 // tasks that nobody had begun in time
 }
 
 // fields are the counts, in the order in which they are written down. A further one goes behind
 // the last.
-func (c *Counts) fields() [9]*int64 {
+func (c *Counts) fields() [10]*int64 {
 	return [...]*int64{&c.Submitted, &c.Entered, &c.Started, &c.Done, &c.Passed, &c.Retried,
-		&c.Dead, &c.Cancelled, &c.Lost}
+		&c.Dead, &c.Cancelled, &c.Lost, &c.Expired}
 }
 
 // Add adds other counts.
@@ -119,8 +120,13 @@ func (c *Changes) Cancelled(at int64, queue, stage string) {
 	c.of(at, Series{Queue: queue, Stage: stage}).Cancelled++
 }
 
-// Settled counts the outcome of a hand-out. ready is since when the task might run; 0 = not known.
+// Settled counts the outcome of a hand-out, or that there was none in time. ready is since when the
+// task might run; 0 = not known.
 func (c *Changes) Settled(queue string, ready int64, s *store.Step) {
+	if s.Kind == task.KindExpired {
+		c.of(s.Finished, Series{Queue: queue, Stage: s.Ran}).Expired++
+		return
+	}
 	mine := Series{Queue: queue, Stage: s.Ran, Worker: s.Worker}
 	began := min(s.Started, s.Finished)
 	if began == 0 { // its node died meanwhile: nobody knows when
@@ -183,7 +189,7 @@ func (r *Record) String() string {
 
 // names are those of the fields, in their order.
 var names = [...]string{"submitted", "entered", "started", "done", "passed", "retried", "dead",
-	"cancelled", "lost"}
+	"cancelled", "lost", "expired"}
 
 // short is how many durations there are, the median and the longest; "" = none.
 func (h *Histogram) short() string {

@@ -64,7 +64,7 @@ func LimitsOf(q *task.Queue, maxAttempts int) Limits {
 
 // Decision is what a step makes of a task: the columns of the step that are not simply the report.
 type Decision struct {
-	Final   task.State    // Done, Dead, Cancelled, or empty while the task goes on
+	Final   task.State    // Done, Dead, Cancelled, Expired, or empty while the task goes on
 	Stage   string        // the stage that follows; of a final step the stage it ended in
 	Attempt int32         // attempts charged in that stage after this step
 	Delay   time.Duration // until the task is due again, 0 = now
@@ -85,6 +85,8 @@ func Decide(id task.ID, s Standing, o task.Outcome, l Limits) Decision {
 		d.Final, d.Attempt = task.Dead, s.Attempt+1
 	case task.KindCancelled:
 		d.Final = task.Cancelled
+	case task.KindExpired:
+		d.Final = task.Expired
 	case task.KindNext:
 		d.Stage, d.Attempt, d.Delay = o.Stage, 0, max(o.Delay, 0)
 	case task.KindRetry, task.KindLost, task.KindTimeout:

@@ -14,6 +14,7 @@ type Edit struct {
 	Context     *Value
 	GroupKey    *string
 	MaxAttempts *int32
+	StartWithin *int64 // 0 = no limit
 }
 
 // EditedFields are the names of what is changed, one bit each. The bits are stored; never renumber.
@@ -26,11 +27,12 @@ const (
 	ChangedContext
 	ChangedGroupKey
 	ChangedMaxAttempts
+	ChangedStartWithin
 )
 
 var changeNames = [...]string{
 	task.EditsPriority, task.EditsDue, task.EditsContext, task.EditsGroupKey,
-	task.EditsMaxAttempts,
+	task.EditsMaxAttempts, task.EditsStartWithin,
 }
 
 // String names the bits that are set, as a task.Step does.
@@ -53,6 +55,7 @@ func (e *Edit) Changes() (c EditedFields) {
 		{e.Priority != nil, ChangedPriority}, {e.Due != nil, ChangedDue},
 		{e.Context != nil, ChangedContext}, {e.GroupKey != nil, ChangedGroupKey},
 		{e.MaxAttempts != nil, ChangedMaxAttempts},
+		{e.StartWithin != nil, ChangedStartWithin},
 	} {
 		if f.set {
 			c |= f.bit
@@ -68,6 +71,7 @@ type Override struct {
 	HeadStart   int64 // the priority, microseconds
 	GroupKey    string
 	MaxAttempts int32
+	Expires     int64 // see Loaded; it holds while the step of the edit is the task's newest one
 	Changed     EditedFields
 	// Over is the step whose context that of this step took the place of, -1 = the task's own, or
 	// NotReplaced. It is how a replay finds the context to begin with: see rules.Begin.

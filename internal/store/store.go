@@ -156,7 +156,16 @@ type Task struct {
 	GroupKey    string
 	MaxAttempts int32 // 0 = the queue's
 	Timeout     int64 // microseconds, 0 = the queue's
+	StartWithin int64 // microseconds from the batch's due time on, 0 = no limit
 	Meta        Meta
+}
+
+// Expires is when the task of a batch with a due time expires unless it is begun before; 0 = never.
+func (t *Task) Expires(due int64) int64 {
+	if t.StartWithin == 0 {
+		return 0
+	}
+	return due + t.StartWithin
 }
 
 // NewSpan is a run of a new batch's tasks.
@@ -214,7 +223,10 @@ type Loaded struct {
 	Meta        Meta
 	Due         int64 // when the newest step lets it run again; 0 = at once
 	HeadStart   int64 // its priority, microseconds, as it was submitted
-	Running     *Running
+	// when it expires unless it is begun before; 0 = never, as for one that was begun: which has an
+	// outcome, or a running row
+	Expires int64
+	Running *Running
 }
 
 // Running is a hand-out older than about a second: its token stays good when its node dies.

@@ -28,6 +28,12 @@ type Fact struct {
 	Base, ContextSeq  int32
 	StepDue, Finished int64
 	Error             string // of the newest step
+	// Expires is what the task was submitted with, or its newest edit says, as long as nothing but
+	// edits has happened to it; 0 = no limit
+	Expires int64
+	// Begun tells whether a step says that the task was handed out. It is read for an edit that
+	// sets a limit.
+	Begun bool
 
 	Owner   store.Span     // the span it belongs to; zero when final
 	Running *store.Running // at Seq + 1
@@ -38,6 +44,14 @@ func (f *Fact) Removed() bool { return f.Kind == task.KindRemoved }
 
 // Wake is when a task that is not final may run: when both its span and its newest step let it.
 func (f *Fact) Wake() int64 { return max(f.Owner.Due, f.StepDue, 0) }
+
+// Limit is when the task expires unless it is begun before; 0 = never.
+func (f *Fact) Limit() int64 {
+	if f.Running != nil {
+		return 0
+	}
+	return f.Expires
+}
 
 // RankNow is the task's place in its queue: the rank first, then the id.
 func (f *Fact) RankNow() int64 {
@@ -75,7 +89,7 @@ func (f *Fact) Stood(context store.Value, by string) store.Stood {
 			},
 			Context: context, ContextSeq: f.ContextSeq, ContextBy: by,
 			MaxAttempts: f.MaxAttempts, Timeout: f.Timeout, Meta: f.Meta, Due: f.StepDue,
-			HeadStart: f.HeadStart, Running: f.Running,
+			HeadStart: f.HeadStart, Expires: f.Limit(), Running: f.Running,
 		},
 	}
 }
@@ -84,6 +98,9 @@ func (f *Fact) Stood(context store.Value, by string) store.Stood {
 // of what was submitted.
 func (f *Fact) Apply(e *store.Override) {
 	f.HeadStart, f.GroupKey, f.MaxAttempts = e.HeadStart, e.GroupKey, e.MaxAttempts
+	if f.Kind == task.KindEdited {
+		f.Expires = e.Expires
+	}
 }
 
 // MayBeEdited tells whether there may be an edit to read. It makes a step, and no outcome in a mark
@@ -171,15 +188,32 @@ func Act(
 	return acted, step
 }
 
+// counted is the due time from which the limit of a task that has one counts.
+func (f *Fact) counted() int64 {
+	if f.Seq < 0 {
+		return f.Due
+	}
+	return f.StepDue
+}
+
 // edit makes a step the one of an edit. The task shows the error of its last attempt as before.
 func (f *Fact) edit(step *store.Step, e *store.Edit) {
 	d := &store.Override{
 		HeadStart: f.HeadStart, GroupKey: f.GroupKey, MaxAttempts: f.MaxAttempts,
-		Changed: e.Changes(), Over: store.NotReplaced,
+		Expires: f.Expires, Changed: e.Changes(), Over: store.NotReplaced,
 	}
 	step.Base, step.Due, step.Error, step.Override = f.Seq+2, f.Wake(), f.Error, d
 	if e.Due != nil {
 		step.Due = *e.Due
+		if f.Expires != 0 {
+			d.Expires += step.Due - f.counted()
+		}
+	}
+	if e.StartWithin != nil {
+		d.Expires = 0
+		if *e.StartWithin > 0 && !f.Begun {
+			d.Expires = step.Due + *e.StartWithin
+		}
 	}
 	if e.Priority != nil {
 		d.HeadStart = *e.Priority

@@ -64,6 +64,15 @@ type Spans interface {
 	// rank and due if it says so. Those that are not the holder's, or are again its own with
 	// another token, are passed over: a late copy of the call frees nothing.
 	Give(context.Context, store.GiveRequest) error
+	// TakeExpired makes the holder hold free spans that have tasks which nobody has begun in time:
+	// whose Expires is not after now. It is for the tasks of which no holder takes care; what
+	// others hold stays theirs. Spans are taken whole, of whatever queue, also of paused ones, until
+	// there are limit tasks or more, and answered as Take does: with all of their tasks, also those
+	// that have not expired. The holder settles those that have (KindExpired) and gives the rest
+	// back. More says that there may be more at once, NextDue when to look next: not after the next
+	// limit of a task that is not begun, as far as is committed; 0 = no task has one. A span whose
+	// holder dies is found again.
+	TakeExpired(ctx context.Context, h store.Holder, limit int) (store.Taken, error)
 	// Held answers every span held by h except the known ones, loaded as Take does.
 	Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error)
 }
@@ -78,6 +87,11 @@ type Steps interface {
 	// others. A seq at which a step stands already: Repeated when the token is the same and the
 	// hash says the same (store.Repeats), else Stale. No such task: Unknown. Any other token:
 	// Stale. The same report twice in one settlement: Recorded, then Repeated.
+	//
+	// A report of KindExpired is recorded only of a task that has a limit (Loaded.Expires) and was
+	// never handed out, as far as is committed: nothing but edits has happened to it, and it has no
+	// running row, not even with the report's token. Else it is Stale. Whether the time is over its
+	// holder says, as it says when a task is due again.
 	Settle(context.Context, store.Settlement) (store.Settled, error)
 	// Sync inserts running rows for hand-outs of spans that are still the holder's and at whose seq
 	// no step stands, then says at which of the watched seqs a step stands. Rows that litter
@@ -106,6 +120,12 @@ type Steps interface {
 	// edited context is as good as a submitted one (ContextBy is empty), and takes the place of the
 	// one that it replaced for replays that begin in the stage in which it was edited. The large
 	// contexts of edits that changed nothing are deleted, unless a row refers to them.
+	//
+	// A task's limit (Expires) counts from its due time: an edit of that moves it along, and one of
+	// StartWithin sets it anew, from the due time that the edit leaves, or takes it away. It has
+	// none any more once it was handed out, whatever an edit says, nor after it was moved or
+	// replayed: somebody wants it to run. An edit may set another one after that, if no hand-out
+	// came in between.
 	Act(context.Context, []store.Action) ([]store.Acted, error)
 	// Stand answers where tasks stand, in the order of ids.
 	Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)

@@ -107,6 +107,14 @@ func (f *Faulty) Take(ctx context.Context, r store.TakeRequest) (store.Taken, er
 	return write(f, "take", func() (store.Taken, error) { return f.Store.Take(ctx, r) })
 }
 
+func (f *Faulty) TakeExpired(
+	ctx context.Context, h store.Holder, limit int,
+) (store.Taken, error) {
+	return write(f, "take expired", func() (store.Taken, error) {
+		return f.Store.TakeExpired(ctx, h, limit)
+	})
+}
+
 func (f *Faulty) Give(ctx context.Context, r store.GiveRequest) error {
 	return tell(f, "give", func() error { return f.Store.Give(ctx, r) })
 }

@@ -244,7 +244,7 @@ func (m *Model) loaded(f *fact) store.Loaded {
 		},
 		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq,
 		MaxAttempts: f.override().MaxAttempts, Timeout: f.Timeout, Meta: f.Meta, Due: s.Due,
-		HeadStart: f.override().HeadStart,
+		HeadStart: f.override().HeadStart, Expires: m.limit(f),
 	}
 	if s.ContextSeq >= 0 && f.steps[s.ContextSeq].Override == nil {
 		l.ContextBy = f.steps[s.ContextSeq].Worker

@@ -28,6 +28,10 @@ func (m *Model) happenedStep(r *store.Report) {
 	s := r.Step
 	of := history.Series{Queue: r.Queue, Stage: s.Ran, Worker: s.Worker}
 	final := s.Base == store.Final
+	if s.Kind == task.KindExpired {
+		m.happened(s.Finished, of, func(h *history.Record) { h.Expired++ })
+		return
+	}
 	if s.Started == 0 {
 		m.happened(s.Finished, of, func(h *history.Record) { h.Started++ })
 	} else {

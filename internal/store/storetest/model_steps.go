@@ -49,7 +49,7 @@ func (m *Model) record(r store.Report, now int64) task.Status {
 		}
 		return task.Stale
 	}
-	if !m.good(r.ID, r.Token) {
+	if !m.good(r.ID, r.Token) || r.Step.Kind == task.KindExpired && m.limit(f) == 0 {
 		return task.Stale
 	}
 	m.addStep(f, r.Token.Seq, r.Token.SpanToken, r.Step)
@@ -231,10 +231,19 @@ func (m *Model) editTask(f *fact, step *store.Step, seq int32, e store.Edit) sto
 	o.Changed, o.Over = e.Changes(), store.NotReplaced
 	rank := m.rank(f)
 	step.Base, step.Due, step.Error = seq+1, m.due(f), s.Error
+	o.Expires = f.expires()
 	if e.Due != nil {
+		if o.Expires != 0 {
+			o.Expires += *e.Due - f.counted()
+		}
 		step.Due = *e.Due
 		if rank = step.Due; step.Attempt == 0 {
 			rank -= o.HeadStart
+		}
+	}
+	if e.StartWithin != nil {
+		if o.Expires = 0; *e.StartWithin > 0 && !f.begun() {
+			o.Expires = step.Due + *e.StartWithin
 		}
 	}
 	if e.Priority != nil {
@@ -351,6 +360,8 @@ func (m *Model) state(f *fact, live map[task.ID]store.Live, now int64) task.Stat
 			return task.Done
 		case task.KindCancelled:
 			return task.Cancelled
+		case task.KindExpired:
+			return task.Expired
 		}
 		return task.Dead
 	}

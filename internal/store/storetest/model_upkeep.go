@@ -126,7 +126,7 @@ func (m *Model) outlived(f *fact, now int64) bool {
 		q = limits.DefaultQueue(f.batch.Queue)
 	}
 	keep := q.Retention
-	if state == task.Dead && !f.removed() {
+	if (state == task.Dead || state == task.Expired) && !f.removed() {
 		keep = q.DeadKept
 	}
 	_, s := f.newest()

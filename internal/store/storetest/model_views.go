@@ -58,6 +58,9 @@ func (m *Model) view(f *fact, live map[task.ID]store.Live, now int64) task.View 
 		Due:      instant(f.batch.Due), Created: instant(f.batch.Created),
 		Key: f.Key, GroupKey: f.override().GroupKey, Meta: f.Meta.Strings(), Error: s.Error,
 	}
+	if v.State != task.Running {
+		v.Expires = instant(m.limit(f))
+	}
 	if !v.State.Final() {
 		v.Attempt++
 		v.Due = instant(m.due(f))
@@ -164,6 +167,8 @@ func (m *Model) count(q *store.QueueCounts, f *fact, now int64) {
 		q.Counts.Dead++
 	case task.Cancelled:
 		q.Counts.Cancelled++
+	case task.Expired:
+		q.Counts.Expired++
 	case task.Ready:
 		q.Counts.Ready++
 		if due := m.due(f); q.OldestReady == 0 || due < q.OldestReady {

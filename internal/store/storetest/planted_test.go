@@ -18,6 +18,7 @@ type planted struct {
 	alone      sync.Mutex // wrong programs change the model without its lock
 	submit     func(context.Context, store.Submission) (store.Submitted, error)
 	take       func(context.Context, store.TakeRequest) (store.Taken, error)
+	expire     func(context.Context, store.Holder, int) (store.Taken, error)
 	give       func(context.Context, store.GiveRequest) error
 	settle     func(context.Context, store.Settlement) (store.Settled, error)
 	act        func(context.Context, []store.Action) ([]store.Acted, error)
@@ -47,7 +48,7 @@ type planted struct {
 
 func plant(m *Model) *planted {
 	return &planted{
-		Model: m, submit: m.Submit, take: m.Take, give: m.Give, settle: m.Settle, act: m.Act,
+		Model: m, submit: m.Submit, take: m.Take, expire: m.TakeExpired, give: m.Give, settle: m.Settle, act: m.Act,
 		free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll,
 		endAll: m.EndAll, beat: m.Beat,
 		counts: m.Counts, ahead: m.Ahead, history: m.History, tasks: m.Tasks,
@@ -67,6 +68,14 @@ func (p *planted) Take(ctx context.Context, r store.TakeRequest) (store.Taken, e
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.take(ctx, r)
+}
+
+func (p *planted) TakeExpired(
+	ctx context.Context, h store.Holder, limit int,
+) (store.Taken, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.expire(ctx, h, limit)
 }
 
 func (p *planted) Give(ctx context.Context, g store.GiveRequest) error {

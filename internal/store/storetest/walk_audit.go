@@ -143,6 +143,8 @@ func (w *walk) list(queue string, into map[task.ID]task.View) (counts task.Count
 				counts.Dead++
 			case task.Cancelled:
 				counts.Cancelled++
+			case task.Expired:
+				counts.Expired++
 			}
 		}
 		if after = next; after == (task.ID{}) {
