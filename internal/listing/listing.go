@@ -163,6 +163,18 @@ func Selects(f *store.Filter, v *task.View) bool {
 		(f.Error == nil || v.Error != "" && f.Error.MatchString(v.Error))
 }
 
+// FinalKind is the kind by which tasks of a state ended that have an index of their own: cancelled
+// or expired; 0 = dead, of any other kind.
+func FinalKind(s task.State) task.Kind {
+	switch s {
+	case task.Cancelled:
+		return task.KindCancelled
+	case task.Expired:
+		return task.KindExpired
+	}
+	return 0
+}
+
 // Class is what of a task's newest step is compared with a filter, beside its stage.
 type Class int
 

@@ -24,6 +24,8 @@ const BodyLimit = 16 << 10
 //	attempts signed   at most so many; none = as many as its queue says
 //	timeout  signed   microseconds; none = that of its queue
 //	meta     number   which of the metas of the body so far, from 1 on; 0 = another, and its text
+//	more     1 byte   which of the following it has
+//	within   signed   microseconds after the batch's due time within which it is to be begun
 //
 // A text is its length and so many bytes; signed numbers are as in the body of a mark.
 const (
@@ -34,7 +36,11 @@ const (
 	hasAttempts
 	hasTimeout
 	hasMeta
+	hasMore
 )
+
+// What more an entry may have. An entry without any of it has no byte for it.
+const hasWithin = 1
 
 // AppendTasks adds those of the tasks to body that fit into one row, at least one: those of one
 // pack, until the body is full. It answers their bits and how many they are. tasks are ascending in
@@ -89,6 +95,10 @@ func (w *writer) append(body []byte, t *store.Task) []byte {
 		flags |= hasMeta
 		body = w.appendMeta(body, t.Meta)
 	}
+	if t.StartWithin != 0 {
+		flags |= hasMore
+		body = binary.AppendVarint(append(body, hasWithin), t.StartWithin)
+	}
 	body[at] = flags
 	return body
 }
@@ -142,8 +152,11 @@ func EachTask(body []byte, first int32, has Bits, visit func(*store.Task) bool) 
 				r.fail(errors.New("a meta that no entry before has"))
 			}
 		}
-		if flags >= hasMeta<<1 {
-			r.fail(errors.New("an entry with unknown flags"))
+		if flags&hasMore != 0 {
+			if more := r.byte(); more != hasWithin {
+				r.fail(errors.New("an entry with unknown flags"))
+			}
+			t.StartWithin = r.varint()
 		}
 		if r.err != nil {
 			return fmt.Errorf("read a pack of %d bytes, task %d: %w", len(body), n, r.err)

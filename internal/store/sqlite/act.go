@@ -52,6 +52,11 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 			return store.Acted{}, err
 		}
 	}
+	if a.Edit != nil && a.Edit.StartWithin != nil && f.Seq >= 0 {
+		if f.Begun, err = t.wasBegun(a.ID); err != nil {
+			return store.Acted{}, err
+		}
+	}
 	begin, err := t.begin(&f, a)
 	if err != nil {
 		return store.Acted{}, err

@@ -12,7 +12,7 @@ import (
 
 const (
 	sumStat = `SELECT coalesce(sum(submitted), 0), coalesce(sum(done), 0), coalesce(sum(dead), 0),
-coalesce(sum(cancelled), 0) FROM stat WHERE queue = ?`
+coalesce(sum(cancelled), 0), coalesce(sum(expired), 0) FROM stat WHERE queue = ?`
 
 	sleeping = `SELECT coalesce(sum(size), 0) FROM span INDEXED BY span_due WHERE holder IS NULL
 AND queue = ? AND due > ? AND token = 0`
@@ -29,7 +29,7 @@ func (c *conn) sum(queue string) (d counters.Counters, err error) {
 	_, err = c.one(sumStat, func(st *sqlite.Stmt) {
 		d = counters.Counters{
 			Submitted: st.ColumnInt64(0), Done: st.ColumnInt64(1), Dead: st.ColumnInt64(2),
-			Cancelled: st.ColumnInt64(3),
+			Cancelled: st.ColumnInt64(3), Expired: st.ColumnInt64(4),
 		}
 	}, queue)
 	return d, err
@@ -83,6 +83,7 @@ func (c *conn) count(queue string, used []store.Span, now int64) (store.QueueCou
 		return q, err
 	}
 	q.Counts.Done, q.Counts.Dead, q.Counts.Cancelled = d.Done, d.Dead, d.Cancelled
+	q.Counts.Expired = d.Expired
 	if _, err := c.one(sleeping, func(st *sqlite.Stmt) {
 		q.Counts.Waiting = st.ColumnInt64(0)
 	}, queue, now); err != nil {

@@ -10,8 +10,8 @@ import (
 
 const (
 	insertEdit = `INSERT INTO edit (batch, n, seq, changed, over, head_start, group_key,
-max_attempts) VALUES (?, ?, ?, ?, nullif(?, -2), ?, nullif(?, ''), ?)`
-	newestEdit = `SELECT head_start, coalesce(group_key, ''), max_attempts FROM edit
+max_attempts, expires) VALUES (?, ?, ?, ?, nullif(?, -2), ?, nullif(?, ''), ?, nullif(?, 0))`
+	newestEdit = `SELECT head_start, coalesce(group_key, ''), max_attempts, expires, seq FROM edit
 WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT 1`
 	changedIn = `SELECT seq, changed FROM edit WHERE batch = ? AND n = ? AND seq >= ?`
 	replacing = `SELECT e.seq, s.stage, e.over FROM edit e
@@ -23,18 +23,28 @@ WHERE e.batch = ? AND e.n = ? AND e.over IS NOT NULL ORDER BY e.seq`
 func (t *tx) insertEdit(id task.ID, seq int32, s *store.Step) error {
 	o := s.Override
 	_, err := t.exec(insertEdit, id.Batch, id.N, seq, int32(o.Changed), o.Over, o.HeadStart,
-		o.GroupKey, o.MaxAttempts)
+		o.GroupKey, o.MaxAttempts, o.Expires)
+	if err == nil && o.Expires != 0 {
+		err = t.lookAt(id.Batch, o.Expires)
+	}
 	if err != nil {
 		return err
 	}
 	return t.noteBlobs(id, s.Context)
 }
 
+// override is an edit's with its seq.
+type override struct {
+	store.Override
+	seq int32
+}
+
 // override is what the newest edit made of a task; false: nobody has edited it.
-func (c *conn) override(id task.ID) (o store.Override, found bool, err error) {
+func (c *conn) override(id task.ID) (o override, found bool, err error) {
 	found, err = c.one(newestEdit, func(st *sqlite.Stmt) {
 		o.HeadStart, o.GroupKey = st.ColumnInt64(0), st.ColumnText(1)
-		o.MaxAttempts = st.ColumnInt32(2)
+		o.MaxAttempts, o.Expires = st.ColumnInt32(2), st.ColumnInt64(3)
+		o.seq = st.ColumnInt32(4)
 	}, id.Batch, id.N)
 	return o, found, err
 }

@@ -2,12 +2,213 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
+	"math"
+
+	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
+	"github.com/rotahq/rota/task"
 )
+
+// A task that is to be begun within a time says so in its pack, or in its newest edit. The table
+// expiry has a row for each batch with such tasks: when to look at it. That is never later than the
+// first limit of one that is not begun, so whoever looks when it says finds all of them. Nothing
+// else writes there, so it may be earlier: then a look finds nothing, and says when the next is, or
+// that there is none.
+
+const (
+	lookAt = `INSERT INTO expiry (batch, look) VALUES (?1, ?2)
+ON CONFLICT DO UPDATE SET look = min(look, ?2)`
+	looksDue = `SELECT batch, look FROM expiry INDEXED BY expiry_look WHERE look <= ?
+ORDER BY look, batch LIMIT ?`
+	nextLook   = `SELECT look FROM expiry INDEXED BY expiry_look ORDER BY look LIMIT 1`
+	lookAgain  = `UPDATE expiry SET look = ? WHERE batch = ?`
+	lookNoMore = `DELETE FROM expiry WHERE batch = ?`
+	freeSpans  = `SELECT ` + spanColumns + ` FROM span WHERE batch = ? AND holder IS NULL`
+	handedOut  = `SELECT 1 FROM step WHERE batch = ? AND n = ? AND (kind < 9 OR started > 0) LIMIT 1`
+)
+
+const (
+	// batches that one call looks at: about as many of one task as it could take otherwise
+	looksAtOnce = 1000
+	// tasks after which it looks at no further batch
+	lookedThrough = 20_000
+)
+
+// lookAt notes that a task of a batch has a limit.
+func (t *tx) lookAt(batch, at int64) error {
+	_, err := t.exec(lookAt, batch, at)
+	return err
+}
+
+// forgetLook forgets when to look at a batch that is deleted.
+func (t *tx) forgetLook(batch int64) error {
+	_, err := t.exec(lookNoMore, batch)
+	return err
+}
 
 // TakeExpired takes free spans with tasks that nobody has begun in time. See the contract,
 // storetest.Spans.
-func (s *Store) TakeExpired(context.Context, store.Holder, int) (store.Taken, error) {
-	return store.Taken{}, nil
+func (s *Store) TakeExpired(
+	ctx context.Context, h store.Holder, limit int,
+) (store.Taken, error) {
+	var answer store.Taken
+	err := s.write(ctx, func(t *tx) (err error) {
+		answer, err = t.takeExpired(h, limit)
+		return err
+	})
+	if err != nil {
+		return store.Taken{}, fmt.Errorf("take what nobody has begun in time: %w", err)
+	}
+	return answer, nil
+}
+
+// toLook is a row of expiry.
+type toLook struct{ batch, at int64 }
+
+func (t *tx) takeExpired(h store.Holder, limit int) (store.Taken, error) {
+	answer := store.Taken{Now: t.now}
+	lives, err := t.lives(h)
+	if err != nil || !lives {
+		answer.LeaseGone = !lives
+		return answer, err
+	}
+	var list []toLook
+	if err := t.each(looksDue, func(st *sqlite.Stmt) bool {
+		list = append(list, toLook{st.ColumnInt64(0), st.ColumnInt64(1)})
+		return true
+	}, t.now, looksAtOnce); err != nil {
+		return answer, err
+	}
+	full := len(list) == looksAtOnce
+	some := false // something came of it: what others hold is no reason to look again at once
+	for i, seen := 0, 0; i < len(list); i++ {
+		if limit <= 0 || seen >= lookedThrough {
+			full = true
+			break
+		}
+		n, next, err := t.lookInto(list[i].batch, h, &limit, &answer)
+		if err == nil && full && next != 0 && next <= t.now {
+			next = t.now // behind those that were not looked at
+		}
+		if err == nil && next != 0 && next != list[i].at {
+			_, err = t.exec(lookAgain, next, list[i].batch)
+		}
+		if err != nil {
+			return answer, fmt.Errorf("batch %d: %w", list[i].batch, err)
+		}
+		seen += n
+		some = some || next == 0 || next > t.now
+	}
+	answer.More = answer.More || full && (some || len(answer.Spans) > 0)
+	_, err = t.one(nextLook, func(st *sqlite.Stmt) {
+		answer.NextDue = st.ColumnInt64(0)
+	})
+	return answer, err
+}
+
+// lookInto takes what is to be taken of one batch. It answers how many tasks it looked at, and when
+// to look again; at 0 there is nothing to look for, and it has deleted the batch's row.
+func (t *tx) lookInto(
+	batch int64, h store.Holder, limit *int, answer *store.Taken,
+) (seen int, next int64, err error) {
+	limited, seen, err := t.limited(batch)
+	if err == nil && len(limited) == 0 {
+		_, err = t.exec(lookNoMore, batch)
+	}
+	if err != nil || len(limited) == 0 {
+		return seen, 0, err
+	}
+	var free []store.Span
+	if err := t.each(freeSpans, func(st *sqlite.Stmt) bool {
+		free = append(free, scanSpan(st))
+		return true
+	}, batch); err != nil {
+		return seen, 0, err
+	}
+	over, next := rules.Expired(t.now, limited, free)
+	for i := range over {
+		if *limit <= 0 {
+			answer.More = true
+			break
+		}
+		sp := &over[i]
+		*limit -= width(sp)
+		if _, err := t.exec(holdSpan, h.Node, h.Token, sp.ID); err != nil {
+			return seen, next, err
+		}
+		sp.Holder = h
+		sp.Token++
+		tasks, err := t.load(sp)
+		if err != nil {
+			return seen, next, err
+		}
+		answer.Spans = append(answer.Spans, store.HeldSpan{Span: *sp, Tasks: tasks})
+	}
+	return seen, next, nil
+}
+
+// limited reads those tasks of a batch that have a limit and are not begun, and says how many tasks
+// it read.
+func (c *conn) limited(batch int64) (list []rules.Limited, seen int, err error) {
+	b, found, err := c.batch(batch)
+	if err != nil || !found {
+		return nil, 0, err
+	}
+	runs := map[task.ID]int32{}
+	if err := c.each(runningIn, func(st *sqlite.Stmt) bool {
+		u := scanRunning(st)
+		runs[u.ID] = max(runs[u.ID], u.Seq+1)
+		return true
+	}, batch, 0, math.MaxInt32); err != nil {
+		return nil, 0, err
+	}
+	var bad error
+	err = c.members(batch, 0, math.MaxInt32, brief, func(m *member) bool {
+		seen++
+		f := b.factOf(batch, m)
+		if f.Kind == task.KindEdited {
+			var o override
+			if o, _, bad = c.override(f.ID); bad != nil {
+				return false
+			}
+			f.Apply(&o.Override)
+		}
+		if f.Expires != 0 && runs[f.ID] <= f.Seq+1 {
+			list = append(list, rules.Limited{N: m.N, Base: f.Base, Expires: f.Expires})
+		}
+		return true
+	})
+	if err == nil {
+		err = bad
+	}
+	return list, seen, err
+}
+
+// loadLimits makes of the times within which tasks of a batch are to be begun their limits.
+func (c *conn) loadLimits(batch int64, tasks []store.Loaded) error {
+	b, _, err := c.batch(batch)
+	for i := range tasks {
+		if tasks[i].Expires != 0 {
+			tasks[i].Expires += b.due
+		}
+	}
+	return err
+}
+
+// mayExpire tells whether a task has a limit and is not begun.
+func (c *conn) mayExpire(id task.ID) (bool, error) {
+	f, found, err := c.fact(id)
+	return found && f.Limit() != 0, err
+}
+
+// wasBegun tells whether a task was handed out, as far as outcomes tell.
+func (c *conn) wasBegun(id task.ID) (bool, error) {
+	begun, err := c.has(handedOut, id.Batch, id.N)
+	if err != nil || begun {
+		return begun, err
+	}
+	return c.isMarked(id)
 }

@@ -34,7 +34,7 @@ func (c *conn) batch(id int64) (b batchRow, found bool, err error) {
 
 // factOf is what is known of a task of a batch, without its span and its running row.
 func (b *batchRow) factOf(batch int64, s *member) rules.Fact {
-	return rules.Fact{
+	f := rules.Fact{
 		ID: task.ID{Batch: batch, N: s.N}, Queue: b.queue, Rank: b.rank, Due: b.due,
 		HeadStart: b.due - b.rank, Created: b.created, Stage: s.stage(), Key: s.Key,
 		GroupKey: s.GroupKey, MaxAttempts: s.MaxAttempts, Timeout: s.Timeout, Meta: s.Meta,
@@ -42,6 +42,10 @@ func (b *batchRow) factOf(batch int64, s *member) rules.Fact {
 		Kind: s.Kind, Attempt: s.Attempt, Base: s.Base, ContextSeq: s.ContextSeq,
 		StepDue: s.outcome.Due, Finished: s.Finished, Error: s.Error,
 	}
+	if w := s.within(); w != 0 {
+		f.Expires = b.due + w
+	}
+	return f
 }
 
 // findFact reads a task, its batch, its newest step, and its mark when it has no step.
@@ -102,7 +106,7 @@ func (c *conn) complete(f *rules.Fact) error {
 		if o, found, err := c.override(f.ID); err != nil {
 			return err
 		} else if found {
-			f.Apply(&o)
+			f.Apply(&o.Override)
 		}
 	}
 	if f.Base == store.Final {

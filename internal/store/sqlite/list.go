@@ -18,7 +18,8 @@ import (
 // depends on the filter, so that a rare state is not looked for among millions of others:
 //
 //	key               the index on keys
-//	dead, cancelled   the index on final steps that are not done
+//	dead, cancelled,  the index on final steps that are not done
+//	expired
 //	running           running rows, and what the filter's memory knows
 //	waiting, ready    the tasks of spans that may have some
 //	a worker          the steps and marks of all tasks, running rows, and what the filter's memory
@@ -33,7 +34,7 @@ var (
 AND batch >= ?4
 ORDER BY batch DESC, n DESC LIMIT ?3`)
 
-	byFinal = candidates(`c.kind <> 12 AND (c.kind = 9) = ?11`,
+	byFinal = candidates(`c.kind <> 12 AND iif(c.kind IN (9, 13), c.kind, 0) = ?11`,
 		`SELECT batch, n, kind FROM step INDEXED BY step_not_done WHERE base = -1 AND kind <> 1
 AND (batch, n) < (?1, ?2) AND batch >= ?4
 ORDER BY batch DESC, n DESC LIMIT ?3`)
@@ -126,8 +127,8 @@ func (l *list) Candidates(
 	switch {
 	case l.Key != "":
 		return l.along(byKey, below, size, l.Key, "")
-	case l.State == task.Dead || l.State == task.Cancelled:
-		return l.along(byFinal, below, size, l.State == task.Cancelled, l.Worker)
+	case l.State == task.Dead, l.State == task.Cancelled, l.State == task.Expired:
+		return l.along(byFinal, below, size, int64(listing.FinalKind(l.State)), l.Worker)
 	case l.State == task.Running:
 		running, err := l.along(byRunning, below, size, l.Worker, "")
 		return listing.Merge(listing.Live(l.Filter, below), running), err

@@ -39,6 +39,14 @@ func (s *member) stage() string {
 	return s.outcome.Stage
 }
 
+// within is the time to start of a task to which nothing has happened yet; 0 = it has no limit.
+func (s *member) within() int64 {
+	if s.Seq >= 0 {
+		return 0
+	}
+	return s.StartWithin
+}
+
 const (
 	outcomeColumns = `n, seq, kind, stage, attempt, base, context_seq, due, finished, error, worker,
 started`

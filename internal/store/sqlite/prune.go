@@ -180,7 +180,7 @@ func (r retention) least() time.Duration {
 func (r retention) until(f *rules.Fact) int64 {
 	q := r.of(f.Queue)
 	keep := q.Retention
-	if f.Kind.Leaves() == task.Dead && !f.Removed() {
+	if rules.KeptAsDead(f.Kind) {
 		keep = q.DeadKept
 	}
 	return f.Finished + keep.Microseconds()
@@ -363,7 +363,9 @@ func (s *Store) dropOutlived(
 		for b := range touched {
 			vacant, err := t.vacant(b)
 			if err == nil && vacant {
-				_, err = t.exec(deleteBatch, b)
+				if _, err = t.exec(deleteBatch, b); err == nil {
+					err = t.forgetLook(b)
+				}
 			}
 			if err != nil {
 				return err

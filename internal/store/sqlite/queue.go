@@ -205,7 +205,9 @@ func (t *tx) dropBatch(batch int64, queue string) (blobs []string, more bool, er
 		blobs, err = t.drop(batch, queue, gone, nil)
 	}
 	if err == nil && len(gone) < piece {
-		_, err = t.exec(deleteBatch, batch)
+		if _, err = t.exec(deleteBatch, batch); err == nil {
+			err = t.forgetLook(batch)
+		}
 	}
 	return blobs, len(gone) == piece, err
 }

@@ -210,6 +210,9 @@ func (d *settler) choose(t *tx) error {
 			continue
 		}
 		right, err := d.right(t, r)
+		if err == nil && right && r.Step.Kind == task.KindExpired {
+			right, err = t.mayExpire(r.ID)
+		}
 		if err != nil {
 			return err
 		}

@@ -190,12 +190,17 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 		}
 	}
 	tasks := make([]store.Loaded, 0, min(width(sp), loadedAtOnce))
+	limited := false
 	err := c.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
 		if s.Base == sp.Seq0 {
 			tasks = append(tasks, s.loaded(headStart))
+			limited = limited || s.within() != 0
 		}
 		return true
 	})
+	if err == nil && limited {
+		err = c.loadLimits(sp.Batch, tasks)
+	}
 	if err == nil && sp.Seq0 > 0 { // who is edited moves into a span of its own
 		err = c.loadOverrides(sp, tasks)
 	}
@@ -224,6 +229,9 @@ func (c *conn) loadOverrides(sp *store.Span, tasks []store.Loaded) error {
 		}
 		if found {
 			l.HeadStart, l.MaxAttempts = o.HeadStart, o.MaxAttempts
+			if o.seq == l.Seq-1 {
+				l.Expires = o.Expires
+			}
 		}
 	}
 	return nil
@@ -241,6 +249,7 @@ func (s *member) loaded(headStart int64) store.Loaded {
 		},
 		Context: s.Context, ContextSeq: s.ContextSeq, MaxAttempts: s.MaxAttempts,
 		Timeout: s.Timeout, Meta: s.Meta, Due: s.outcome.Due, HeadStart: headStart,
+		Expires: s.within(),
 	}
 }
 
@@ -266,6 +275,7 @@ func (c *conn) addRunning(batch int64, lo, hi int32, tasks []store.Loaded) error
 		}
 		if i < len(tasks) && tasks[i].N == r.ID.N && tasks[i].Seq == r.Seq {
 			tasks[i].Running = &r
+			tasks[i].Expires = 0 // it is begun
 		}
 		return i < len(tasks)
 	}, batch, lo, hi)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -141,6 +142,11 @@ func (t *tx) insertBatch(
 	}
 	if err := t.insertTasks(b.ID, tasks); err != nil {
 		return err
+	}
+	if at := rules.FirstLimit(b.Due, tasks); at != 0 {
+		if err := t.lookAt(b.ID, at); err != nil {
+			return err
+		}
 	}
 	for i := range tasks {
 		if err := t.noteBlobs(task.ID{Batch: b.ID, N: tasks[i].N}, tasks[i].Context); err != nil {

@@ -119,6 +119,9 @@ func (c *conn) view(f *rules.Fact, now int64, live *store.Live) (task.View, erro
 		Created: instant(f.Created), Key: f.Key, GroupKey: f.GroupKey, Meta: f.Meta.Strings(),
 		Error: f.Error,
 	}
+	if v.State != task.Running {
+		v.Expires = instant(f.Limit())
+	}
 	if !v.State.Final() {
 		v.Attempt++
 		v.Due = instant(f.Wake())

@@ -59,7 +59,7 @@ func claims() []claim {
 	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), togetherClaims(),
 		holderClaims(), actClaims(), editClaims(), leaseClaims(), nameClaims(), confClaims(),
 		queueClaims(), viewClaims(), metaClaims(), historyClaims(), textClaims(), eventClaims(),
-		notifierClaims(),
+		notifierClaims(), expiryClaims(), editedLimitClaims(),
 		groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
 		watchClaims(), joinClaims(), upkeepClaims(), minuteClaims(), faultClaims())
@@ -70,7 +70,7 @@ func claims() []claim {
 func statementClaims() []claim {
 	return slices.Concat(takeClaims(), settleClaims(), togetherClaims(), holderClaims(),
 		actClaims(), editClaims(), leaseClaims(), queueClaims(), metaClaims(), historyClaims(),
-		changeClaims(),
+		changeClaims(), expiryClaims(), editedLimitClaims(),
 		assignClaims(), seatClaims(), fireClaims(), watchClaims(), joinClaims(), upkeepClaims())
 }
 

@@ -241,6 +241,7 @@ func (w *walk) step() {
 		w.give(n)
 	case p < 86:
 		w.free(n)
+		w.takeExpired(n)
 	case p < 88:
 		w.beat()
 	case p < 91:
@@ -432,9 +433,9 @@ func (w *walk) loaded(l store.Loaded) string {
 		running = fmt.Sprintf(" running %s %s %d until %d of token %d", r.Worker, r.Incarnation,
 			r.Seq, r.Until-w.start, r.Token)
 	}
-	return fmt.Sprintf("{%d %q seq %d attempt %d base %d context %d%s max %d timeout %d meta %s due %d ahead by %d%s}",
+	return fmt.Sprintf("{%d %q seq %d attempt %d base %d context %d%s max %d timeout %d meta %s due %d ahead by %d expires %d%s}",
 		l.N, l.Stage, l.Seq, l.Attempt, l.Base, l.ContextSeq, writer(l.ContextBy), l.MaxAttempts,
-		l.Timeout, l.Meta, due-w.start, l.HeadStart, running)
+		l.Timeout, l.Meta, due-w.start, l.HeadStart, w.limit(l.Expires), running)
 }
 
 // writer says who wrote a context that was not submitted.

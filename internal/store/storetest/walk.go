@@ -70,6 +70,9 @@ func (w *walk) batch() store.Batch {
 		if k := (w.ranks + int64(i)) % 7; k < int64(len(walkMetas)) {
 			t.Meta = walkMetas[k] // without a draw: seeds stay what they are
 		}
+		if k := (w.ranks + int64(i)) % 11; k < int64(len(walkLimits)) {
+			t.StartWithin = walkLimits[k]
+		}
 		if w.chance(4) {
 			t.Key = fmt.Sprintf("k%d", w.rng.IntN(5))
 			t.KeyUntil = now + int64(1+w.rng.IntN(50))*60e6 + 1
@@ -90,6 +93,9 @@ func (w *walk) batch() store.Batch {
 var walkMetas = []store.Meta{
 	`{"m":"1"}`, `{"m":"2"}`, `{"l":"\"m\":\"1\"","m":"1\\\\"}`, `{"a":"","m":"1"}`,
 }
+
+// walkLimits are the times within which tasks are to be begun. Odd times only: see step.
+var walkLimits = []int64{1, 3e6 + 1, 20e6 + 1, 3600e6 + 1}
 
 // text is a context, sometimes a large one, sometimes none.
 func (w *walk) text() string {
@@ -174,7 +180,7 @@ func (w *walk) acknowledge(n *walkNode, s store.Submission, got store.Submitted)
 					l := store.Loaded{N: t.N, Standing: progress.Standing{Stage: t.Stage},
 						Context: t.Context, ContextSeq: -1,
 						MaxAttempts: t.MaxAttempts, Timeout: t.Timeout, Meta: t.Meta,
-						HeadStart: sp.Due - sp.Rank}
+						HeadStart: sp.Due - sp.Rank, Expires: t.Expires(b.Due)}
 					w.outs = append(w.outs, walkOut{handout{sp, l}, n})
 				}
 			}
@@ -270,8 +276,14 @@ func (w *walk) report(o walkOut) store.Report {
 	if text := w.text(); text != "" && w.chance(2) {
 		out.Context = []byte(text)
 	}
+	expires := w.expires(o)
+	if expires { // without a draw: seeds stay what they are
+		out = task.Outcome{Kind: task.KindExpired, Error: "not begun in time"}
+	}
 	r := o.report(w.clock, out)
-	r.Step.Started = w.started(o)
+	if r.Step.Started = w.started(o); expires {
+		r.Step.Started, r.Step.Worker, r.Ready = 0, "", 0
+	}
 	if r.Step.Due != 0 {
 		r.Step.Due++ // never in the very microsecond that the clock stands at
 	}
@@ -334,6 +346,7 @@ func (w *walk) accepted(o walkOut, r store.Report) {
 	}
 	w.came(r.ID, r.Step.Stage)
 	if r.Step.Base == o.Base {
+		o.Expires = 0
 		o.Seq = o.Seq + 1
 		o.Stage = r.Step.Stage
 		o.Attempt = r.Step.Attempt

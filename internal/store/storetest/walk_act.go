@@ -73,7 +73,9 @@ func (w *walk) ask() {
 			// without a draw: seeds stay what they are
 			a.Replay = []store.Replay{{}, {Whole: true}, {}, {Stage: new("one")},
 				{Stage: new("three")}}[w.ranks%5]
-			a.When = []task.State{"", "", task.Dead, "", task.Done, "", ""}[w.ranks%7]
+			a.When = []task.State{
+				"", "", task.Dead, "", task.Done, "", task.Expired,
+			}[w.ranks%7]
 		}
 		if a.Kind == task.KindMoved && w.ranks/2%2 == 0 {
 			a.Kind, a.Edit = task.KindEdited, w.edit(a.Due)
@@ -100,6 +102,9 @@ func (w *walk) edit(due int64) *store.Edit {
 	if w.ranks%4 == 0 {
 		e.Due = &due
 	}
+	if w.ranks%5 < 2 {
+		e.StartWithin = new([]int64{0, 1, 4e6 + 1, 30e6 + 1}[w.ranks/5%4])
+	}
 	if w.ranks%7 < 4 || e.Changes() == 0 {
 		e.Context = new(store.Value(fmt.Sprintf(`"edit %d"`, w.ranks)))
 	}
@@ -112,6 +117,9 @@ func (w *walk) edits(e *store.Edit) string {
 		return ""
 	}
 	text := fmt.Sprintf(" [%v]", e.Changes())
+	if e.StartWithin != nil {
+		text += fmt.Sprintf(" within %d", *e.StartWithin)
+	}
 	if e.Context != nil {
 		text += " " + string(*e.Context)
 	}

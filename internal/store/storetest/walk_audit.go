@@ -185,8 +185,8 @@ func summary(v *task.View) string {
 	if v.State == task.Waiting {
 		due = v.Due.UnixMicro()
 	}
-	return fmt.Sprintf("%s %s %q %d %d %d %q %v", v.Queue, v.State, v.Stage, v.Attempt,
-		v.Priority, due, v.Error, v.Meta)
+	return fmt.Sprintf("%s %s %q %d %d %d %q %v %v", v.Queue, v.State, v.Stage, v.Attempt,
+		v.Priority, due, v.Error, v.Meta, v.Expires)
 }
 
 // show tells of one task, and compares its view in the list with its own.
@@ -200,10 +200,14 @@ func (w *walk) show(id task.ID, listed task.View) {
 		w.breach("I8: context of %s: got %.40q, want %.40q", w.id(id), got, w.texts[id])
 	}
 	if v.State != listed.State || v.Stage != listed.Stage || v.Attempt != listed.Attempt ||
-		v.Queue != listed.Queue {
+		v.Queue != listed.Queue || v.Expires != listed.Expires {
 		w.breach("the list shows %s as %s %q attempt %d, its view as %s %q attempt %d", w.id(id),
 			listed.State, listed.Stage,
 			listed.Attempt, v.State, v.Stage, v.Attempt)
+	}
+	expires := ""
+	if !v.Expires.IsZero() {
+		expires = fmt.Sprint(" expires ", w.limit(v.Expires.UnixMicro()))
 	}
 	var steps []string
 	for _, s := range v.Steps {
@@ -217,8 +221,8 @@ func (w *walk) show(id task.ID, listed task.View) {
 	if v.State.Final() {
 		result = fmt.Sprintf(" result %s", v.Result)
 	}
-	w.note("task %s %s -> %s %q attempt %d%s%s %v", w.id(id), v.Queue, v.State, v.Stage, v.Attempt,
-		due, result, steps)
+	w.note("task %s %s -> %s %q attempt %d%s%s%s %v", w.id(id), v.Queue, v.State, v.Stage,
+		v.Attempt, due, expires, result, steps)
 }
 
 // minute tells what happened in the minute that it is.
