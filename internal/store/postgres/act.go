@@ -161,6 +161,9 @@ func (t *tx) actOnce(
 		return nil, err
 	}
 	begins, err := t.begins(ctx, actions, round, found)
+	if err == nil {
+		err = t.noteBegun(ctx, actions, round, found)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ const (
 
 	countQueues = `SELECT q.name,
   d.Submitted::bigint, d.Done::bigint, d.Dead::bigint, d.Cancelled::bigint,
+  d.expired::bigint,
   coalesce(l.size, 0)::bigint + coalesce(a.size, 0)::bigint,
   coalesce(least(
     (SELECT due FROM rota.span WHERE holder IS NULL AND queue = q.name AND rank <= $2 AND rank = due
@@ -27,7 +28,7 @@ const (
 FROM unnest($1::text[]) q (name)
 CROSS JOIN LATERAL (SELECT coalesce(sum(submitted), 0) AS submitted, coalesce(sum(done), 0) AS done,
 coalesce(sum(dead), 0) AS dead,
-  coalesce(sum(cancelled), 0) AS cancelled FROM rota.stat WHERE queue = q.name) d
+  coalesce(sum(cancelled), 0) AS cancelled, coalesce(sum(expired), 0) AS expired FROM rota.stat WHERE queue = q.name) d
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
   WHERE holder IS NULL AND queue = q.name AND rank > $2 AND due > $2 AND token = 0) l
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
@@ -101,7 +102,8 @@ func count(ctx context.Context, r runner, names []string, now int64) ([]store.Qu
 		var d counters.Counters
 		var waiting, oldest int64
 		if err := r.Scan(
-			&q.Queue, &d.Submitted, &d.Done, &d.Dead, &d.Cancelled, &waiting, &oldest,
+			&q.Queue, &d.Submitted, &d.Done, &d.Dead, &d.Cancelled, &d.Expired, &waiting,
+			&oldest,
 		); err != nil {
 			return err
 		}
@@ -110,6 +112,7 @@ func count(ctx context.Context, r runner, names []string, now int64) ([]store.Qu
 			c.Done = d.Done
 			c.Dead = d.Dead
 			c.Cancelled = d.Cancelled
+			c.Expired = d.Expired
 			c.Waiting = waiting
 			list[i].OldestReady = oldest
 		}

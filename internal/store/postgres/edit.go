@@ -12,11 +12,12 @@ import (
 
 const (
 	insertEdits = `INSERT INTO rota.edit (batch, n, seq, changed, over, head_start, group_key,
-max_attempts)
+max_attempts, expires)
 SELECT e.batch, e.n, e.seq, e.changed, nullif(e.over, -2), e.head_start, nullif(e.group_key, ''),
-  e.max_attempts
+  e.max_attempts, nullif(e.expires, 0)
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::int[], $5::int[], $6::bigint[], $7::text[],
-$8::int[]) e (batch, n, seq, changed, over, head_start, group_key, max_attempts)`
+$8::int[], $9::bigint[]) e (batch, n, seq, changed, over, head_start, group_key, max_attempts,
+expires)`
 
 	// lockFresh and lockUsed lock the spans to which tasks belong, so that nobody takes them until
 	// what is written here is committed: who takes reads what they hold after that. Of those that
@@ -86,7 +87,8 @@ func editsOf(actions []store.Action, round []int) (ids []task.ID, h store.Holder
 type editColumns struct {
 	keyColumns
 	changed, over, attempts []int32
-	starts                  []int64
+	starts, expires         []int64
+	looks                   lookColumns
 	groups                  []string
 	blobs                   blobColumns
 }
@@ -98,6 +100,8 @@ func (c *editColumns) add(id task.ID, seq int32, s *store.Step) {
 	c.over = append(c.over, o.Over)
 	c.attempts = append(c.attempts, o.MaxAttempts)
 	c.starts = append(c.starts, o.HeadStart)
+	c.expires = append(c.expires, o.Expires)
+	c.looks.add(id.Batch, o.Expires)
 	c.groups = append(c.groups, o.GroupKey)
 	c.blobs.add(id, s.Context)
 }
@@ -106,8 +110,8 @@ func (c *editColumns) queries() []query {
 	if len(c.batch) == 0 {
 		return nil
 	}
-	return append([]query{tell(insertEdits, c.batch, c.n, c.seq, c.changed, c.over, c.starts,
-		c.groups, c.attempts)}, c.blobs.queries()...)
+	return slices.Concat([]query{tell(insertEdits, c.batch, c.n, c.seq, c.changed, c.over, c.starts,
+		c.groups, c.attempts, c.expires)}, c.blobs.queries(), c.looks.queries())
 }
 
 // replaced makes of each place where a replay lets a task begin what edits have made of it.

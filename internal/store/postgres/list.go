@@ -17,7 +17,8 @@ import (
 // depends on the filter, so that a rare state is not looked for among millions of others:
 //
 //	key               the table of keys
-//	dead, cancelled   the index on final steps that are not done
+//	dead, cancelled,  the index on final steps that are not done
+//	expired
 //	running           running rows, and what the filter's memory knows
 //	waiting, ready    the tasks of spans that may have some
 //	a worker          the steps and marks of all tasks, running rows, and what the filter's memory
@@ -32,7 +33,7 @@ var (
 WHERE key = $4::text AND (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint
 ORDER BY batch DESC, n DESC LIMIT <rows>`)
 
-	byFinal = candidates(`kind <> 12 AND (kind = 9) = $4::boolean`, `SELECT batch, n, kind
+	byFinal = candidates(`kind <> 12 AND CASE WHEN kind IN (9, 13) THEN kind ELSE 0 END = $4::int`, `SELECT batch, n, kind
 FROM rota.step
 WHERE base = -1 AND kind <> 1 AND (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint
 ORDER BY batch DESC, n DESC LIMIT <rows>`)
@@ -170,8 +171,8 @@ func (l *list) Candidates(
 	switch {
 	case l.Key != "":
 		return l.along(ctx, &byKey, below, size, l.Key, "")
-	case l.State == task.Dead || l.State == task.Cancelled:
-		return l.along(ctx, &byFinal, below, size, l.State == task.Cancelled, l.Worker)
+	case l.State == task.Dead, l.State == task.Cancelled, l.State == task.Expired:
+		return l.along(ctx, &byFinal, below, size, int32(listing.FinalKind(l.State)), l.Worker)
 	case l.State == task.Running:
 		running, err := l.along(ctx, &byRunning, below, size, l.Worker, "")
 		return listing.Merge(listing.Live(l.Filter, below), running), err

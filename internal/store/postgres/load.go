@@ -17,7 +17,8 @@ import (
 const (
 	freshPacks = `SELECT w.i::int, p.batch, p.first, least(p.lo | 63, w.hi), p.has, p.stage,
 p.stages[p.a:p.z], p.contexts[p.a:p.z], p.max_attempts[p.a:p.z], p.timeouts[p.a:p.z],
-p.metas[p.a:p.z]
+p.metas[p.a:p.z], p.withins[p.a:p.z],
+CASE WHEN p.withins IS NOT NULL THEN (SELECT due FROM rota.batch WHERE id = p.batch) END
 FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, lo, hi, i)
 CROSS JOIN LATERAL (SELECT *, greatest(lo, w.lo) AS first, greatest(w.lo - lo + 1, 1) AS a,
   w.hi - lo + 1 AS z FROM rota.pack WHERE batch = w.batch AND lo BETWEEN (w.lo & -64) AND w.hi
@@ -91,7 +92,7 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 		}
 		if to := place(i, n); to != nil {
 			s.Seq = last + 1
-			to.Standing, to.Due = s, l.Due
+			to.Standing, to.Due, to.Expires = s, l.Due, 0
 			if to.ContextSeq = l.ContextSeq; l.ContextSeq >= 0 {
 				to.Context, to.ContextBy = l.Context, l.ContextBy
 			}
@@ -117,7 +118,7 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 			return err
 		}
 		if to := place(i, u.ID.N); to != nil && to.Seq == u.Seq {
-			to.Running = &u
+			to.Running, to.Expires = &u, 0
 		}
 		return nil
 	}, batches, los, his))
@@ -131,10 +132,11 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 }
 
 // headStartOf also says what edits made of tasks: who is edited moves into a span of its own.
-const headStartOf = `SELECT w.i::int, coalesce(e.head_start, b.due - b.rank), e.max_attempts
+const headStartOf = `SELECT w.i::int, coalesce(e.head_start, b.due - b.rank), e.max_attempts,
+  coalesce(e.expires, 0), coalesce(e.seq, -1)
 FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY w (batch, n, i)
 JOIN rota.batch b ON b.id = w.batch
-LEFT JOIN LATERAL (SELECT head_start, max_attempts FROM rota.edit WHERE batch = w.batch AND n = w.n
+LEFT JOIN LATERAL (SELECT head_start, max_attempts, expires, seq FROM rota.edit WHERE batch = w.batch AND n = w.n
 ORDER BY seq DESC LIMIT 1) e ON true`
 
 // headStarts says what the tasks' priorities are. A task that moved into a span of its own has a
@@ -159,12 +161,16 @@ func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
 	batches, ns := idColumns(ids)
 	return r.run(ctx, ask(headStartOf, func(r row) error {
 		var i int
-		var start int64
+		var start, expires int64
 		var attempts *int32
-		if err := r.Scan(&i, &start, &attempts); err != nil {
+		var seq int32
+		if err := r.Scan(&i, &start, &attempts, &expires, &seq); err != nil {
 			return err
 		}
 		l := moved[i-1]
+		if seq == l.Seq-1 && l.Running == nil {
+			l.Expires = expires
+		}
 		if l.HeadStart = start; attempts != nil {
 			l.MaxAttempts = *attempts
 		}

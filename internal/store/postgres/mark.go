@@ -214,6 +214,6 @@ func (f *fact) marked(d *pack.Done) {
 		return
 	}
 	f.Seq, f.Kind, f.Attempt, f.Base, f.ContextSeq = 0, task.KindDone, 1, store.Final, -1
-	f.StepDue, f.Finished, f.Error = 0, d.Finished, ""
+	f.StepDue, f.Finished, f.Error, f.Expires = 0, d.Finished, "", 0
 	f.Owner, f.Running = store.Span{}, nil
 }

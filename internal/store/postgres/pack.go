@@ -42,6 +42,7 @@ const (
 	hasAttempts
 	hasTimeouts
 	hasMetas
+	hasWithins
 )
 
 // chunkTasks is about how many tasks one statement inserts. What belongs to a row is cut out of
@@ -61,6 +62,7 @@ type rowColumns struct {
 	attempts                []int32
 	timeouts                []int64
 	metas                   []string
+	withins                 []int64
 }
 
 // packs cuts tasks into packs, and these into statements.
@@ -117,6 +119,9 @@ func oddOf(t *store.Task, stage string) (odd int32) {
 	if t.Meta != "" {
 		odd |= hasMetas
 	}
+	if t.StartWithin != 0 {
+		odd |= hasWithins
+	}
 	return odd
 }
 
@@ -135,9 +140,7 @@ func textsOf(t *store.Task) int {
 func arraysOf(odd int32) (arrays, width int) {
 	arrays = 1 + bits.OnesCount32(uint32(odd))
 	width = 4 * arrays
-	if odd&hasTimeouts != 0 {
-		width += 4
-	}
+	width += 4 * bits.OnesCount32(uint32(odd&(hasTimeouts|hasWithins)))
 	return arrays, width
 }
 
@@ -214,6 +217,9 @@ func (p *packs) put(c *rowColumns, t *store.Task) {
 	if odd&hasMetas != 0 {
 		c.metas = place(c.metas, at, string(t.Meta))
 	}
+	if odd&hasWithins != 0 {
+		c.withins = place(c.withins, at, t.StartWithin)
+	}
 }
 
 // place puts a value into a column that may be shorter.
@@ -231,9 +237,10 @@ func filled[T any](column []T, size int) []T {
 
 // insertPacks is also the beginning of insertSubmission. Rows are in the order of their keys,
 // because the tasks are.
-const insertPacks = `INSERT INTO rota.pack (` + insertedColumns + `, metas)
+const insertPacks = `INSERT INTO rota.pack (` + insertedColumns + `, metas, withins)
 SELECT ` + insertedValues + `,
-  CASE WHEN p.odd & 64 <> 0 THEN ($14::text[])[p.first:p.last] END
+  CASE WHEN p.odd & 64 <> 0 THEN ($14::text[])[p.first:p.last] END,
+  CASE WHEN p.odd & 128 <> 0 THEN ($15::bigint[])[p.first:p.last] END
 FROM ` + insertedPacks
 
 const (
@@ -271,8 +278,11 @@ func (c *rowColumns) args() []any {
 	if c.metas != nil {
 		c.metas = filled(c.metas, size)
 	}
+	if c.withins != nil {
+		c.withins = filled(c.withins, size)
+	}
 	return []any{c.batch, c.has, c.lo, c.first, c.last, c.odd, c.stage, c.context, c.stages, c.keys,
-		c.groupKeys, c.attempts, c.timeouts, c.metas}
+		c.groupKeys, c.attempts, c.timeouts, c.metas, c.withins}
 }
 
 const insertKeyed = `INSERT INTO rota.keyed (key, batch, n)
@@ -305,11 +315,13 @@ type loadedPack struct {
 	attempts []int32
 	timeouts []int64
 	metas    []*string // nil also where a task was that retention took
+	withins  []int64
+	due      *int64 // of the batch, where a task has to be begun within a time
 }
 
 func (p *loadedPack) scan(r row, i *int) error {
 	return r.Scan(i, &p.batch, &p.first, &p.last, &p.has, &p.stage, &p.stages, &p.contexts,
-		&p.attempts, &p.timeouts, &p.metas)
+		&p.attempts, &p.timeouts, &p.metas, &p.withins, &p.due)
 }
 
 // tasks are the tasks of the pack that the span has.
@@ -324,6 +336,9 @@ func (p *loadedPack) tasks() iter.Seq[store.Loaded] {
 			l.MaxAttempts, l.Timeout = element(p.attempts, k), element(p.timeouts, k)
 			if meta := element(p.metas, k); meta != nil {
 				l.Meta = store.Meta(*meta)
+			}
+			if within := element(p.withins, k); within != 0 && p.due != nil {
+				l.Expires = *p.due + within
 			}
 			if !yield(l) {
 				return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/internal/store/rules/retain"
 	"github.com/rotahq/rota/task"
 )
@@ -239,7 +240,7 @@ func (r *retention) least() time.Duration {
 // of a final task: how long it is to be kept.
 func (r *retention) due(queue string, kind task.Kind) time.Duration {
 	q := r.of(queue)
-	if kind.Leaves() == task.Dead && kind != task.KindRemoved {
+	if rules.KeptAsDead(kind) {
 		return q.DeadKept
 	}
 	return q.Retention
@@ -313,9 +314,10 @@ FROM (
 LEFT JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = t.batch AND n = t.n
 ORDER BY seq DESC LIMIT 1) p ON true
 ORDER BY t.batch, t.n`
-	deleteVacant = `DELETE FROM rota.batch b WHERE b.id = ANY($1::bigint[]) AND NOT EXISTS (SELECT
+	deleteVacant = `WITH gone AS (DELETE FROM rota.batch b WHERE b.id = ANY($1::bigint[]) AND NOT EXISTS (SELECT
 FROM rota.pack p WHERE p.batch = b.id)
-  AND NOT EXISTS (SELECT FROM rota.span s WHERE s.batch = b.id)`
+  AND NOT EXISTS (SELECT FROM rota.span s WHERE s.batch = b.id) RETURNING b.id)
+DELETE FROM rota.expiry e USING gone g WHERE e.batch = g.id`
 )
 
 // head is a batch that the walk comes to.

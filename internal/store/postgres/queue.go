@@ -104,7 +104,7 @@ const piece = 500
 const (
 	sumOfQueue = `SELECT coalesce(sum(submitted), 0)::bigint, coalesce(sum(done), 0)::bigint,
 coalesce(sum(dead), 0)::bigint,
-  coalesce(sum(cancelled), 0)::bigint FROM rota.stat WHERE queue = $1`
+  coalesce(sum(cancelled), 0)::bigint, coalesce(sum(expired), 0)::bigint FROM rota.stat WHERE queue = $1`
 	deleteQueue     = `DELETE FROM rota.queue WHERE name = $1`
 	deleteQueueKeys = `DELETE FROM rota.task_key WHERE queue = $1`
 	deleteQueueStat = `WITH gone AS (DELETE FROM rota.stat WHERE queue = $1 RETURNING submitted)
@@ -143,7 +143,7 @@ func (s *Store) deleteQueue(
 		var d counters.Counters
 		err := t.run(ctx, ask(findQueue, func(row) error { stands = true; return nil }, name),
 			ask(sumOfQueue, func(r row) error {
-				return r.Scan(&d.Submitted, &d.Done, &d.Dead, &d.Cancelled)
+				return r.Scan(&d.Submitted, &d.Done, &d.Dead, &d.Cancelled, &d.Expired)
 			}, name))
 		switch n := d.Unfinished(); {
 		case err != nil:

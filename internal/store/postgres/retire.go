@@ -298,11 +298,11 @@ const (
 CROSS JOIN LATERAL rota.tasks(s.batch, s.lo, s.hi) t
 WHERE s.batch >= $1 AND s.batch < $2`
 	// keepPacks keeps the packs in which any of the tasks are, without the others of theirs.
-	keepPacks = `INSERT INTO rota.pack%[2]s (` + insertedColumns + `, metas)
+	keepPacks = `INSERT INTO rota.pack%[2]s (` + insertedColumns + `, metas, withins)
 SELECT p.batch, p.has & w.bits, p.lo, p.stage, rota.left_of(p.contexts, p.lo, p.has & w.bits),
   p.stages, rota.left_of(p.keys, p.lo, p.has & w.bits),
   rota.left_of(p.group_keys, p.lo, p.has & w.bits), p.max_attempts, p.timeouts,
-  rota.left_of(p.metas, p.lo, p.has & w.bits)
+  rota.left_of(p.metas, p.lo, p.has & w.bits), p.withins
 FROM ` + packRowsOf + ` ORDER BY p.batch, p.lo`
 	keepKeyed = `INSERT INTO rota.keyed%[2]s (key, batch, n) SELECT k.key, p.batch, p.lo + k.i - 1
 FROM rota.pack%[2]s p CROSS JOIN LATERAL unnest(p.keys) WITH ORDINALITY k (key, i)
@@ -321,6 +321,8 @@ FROM rota.pack%[2]s) w JOIN rota.batch%[1]s x ON x.id = w.batch`
   SELECT id FROM rota.span WHERE batch >= $1 AND batch < $2 AND NOT gaps ORDER BY id FOR UPDATE)`
 	dropAllRuns = `DELETE FROM rota.running u WHERE batch >= $1 AND batch < $2
 AND NOT EXISTS (SELECT FROM rota.task(u.batch, u.n))`
+	dropAllLooks = `DELETE FROM rota.expiry e WHERE batch >= $1 AND batch < $2
+AND NOT EXISTS (SELECT FROM rota.batch WHERE id = e.batch)`
 )
 
 // swap puts small tables into the place of a partition, or nothing when nothing is kept.
@@ -365,7 +367,7 @@ func (s *Store) swap(ctx context.Context, p partition, rest remains) error {
 		}
 		return t.finish(ctx,
 			append(gone.queries(), tell(markAllGaps, p.from, p.to),
-				tell(dropAllRuns, p.from, p.to))...)
+				tell(dropAllRuns, p.from, p.to), tell(dropAllLooks, p.from, p.to))...)
 	})
 }
 

@@ -155,7 +155,8 @@ AND u.token = ($27::bigint[])[r.h] ELSE
     LEFT JOIN rota.span s ON s.id = h.span AND s.batch = h.batch AND s.token = h.token
     AND s.lo <= h.lo AND h.hi <= s.hi)[r.h]
   WHEN 1 THEN true WHEN 2 THEN EXISTS (SELECT FROM rota.task(($25::bigint[])[r.h], r.n))
-  ELSE false END END`
+  ELSE false END END
+AND (r.kind <> 13 OR u.batch IS NULL AND ` + hasLimit + `)`
 
 	// inOrder is that of their keys: the reports are sorted.
 	inOrder = ` ORDER BY r.i`

@@ -22,20 +22,21 @@ type stats struct {
 func newStats() stats { return stats{counters.Changes{}, new(history.Changes)} }
 
 const insertStats = `WITH changed AS (
-  INSERT INTO rota.history_change (body) SELECT $9::bytea WHERE $9::bytea IS NOT NULL)
-INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
-SELECT queue, 0, submitted, done, dead, cancelled, runs, retried, lost
+  INSERT INTO rota.history_change (body) SELECT $10::bytea WHERE $10::bytea IS NOT NULL)
+INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost, expired)
+SELECT queue, 0, submitted, done, dead, cancelled, runs, retried, lost, expired
 FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
-$7::bigint[], $8::bigint[]) d (queue, submitted, done, dead, cancelled, runs, retried, lost)`
+$7::bigint[], $8::bigint[], $9::bigint[])
+  d (queue, submitted, done, dead, cancelled, runs, retried, lost, expired)`
 
 // queries writes the differences.
 func (s stats) queries() []query {
 	var queues []string
-	var columns [7][]int64
+	var columns [8][]int64
 	for queue, d := range s.All() {
 		queues = append(queues, queue)
 		for i, v := range [...]int64{d.Submitted, d.Done, d.Dead, d.Cancelled, d.Runs, d.Retried,
-			d.Lost} {
+			d.Lost, d.Expired} {
 			columns[i] = append(columns[i], v)
 		}
 	}
@@ -45,7 +46,7 @@ func (s stats) queries() []query {
 	}
 	return []query{
 		tell(insertStats, queues, columns[0], columns[1], columns[2], columns[3], columns[4],
-			columns[5], columns[6], body),
+			columns[5], columns[6], columns[7], body),
 	}
 }
 
@@ -59,9 +60,9 @@ const (
   DELETE FROM rota.stat WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM rota.stat WHERE queue = ANY($1::text[]) ORDER BY queue
     LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING *)
-INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
+INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost, expired)
 SELECT queue, 0, sum(submitted), sum(done), sum(dead), sum(cancelled), sum(runs), sum(retried),
-sum(lost) FROM gone GROUP BY queue`
+sum(lost), sum(expired) FROM gone GROUP BY queue`
 )
 
 // statPiece is how many rows of statistics one transaction adds up.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -165,6 +166,7 @@ type loading struct {
 	packs packs
 	spans spanColumns
 	blobs blobColumns
+	looks lookColumns
 	count map[string]int64 // tasks, by queue
 	since history.Changes  // what they add to the history
 	held  bool             // some spans are wanted by the submitter
@@ -214,6 +216,7 @@ func (l *loading) add(b *store.Batch, tasks []store.Task) {
 	l.count[b.Queue] += int64(len(tasks))
 	l.since.Submitted(b.Created, b.Queue, tasks)
 	l.packs.add(b.ID, tasks)
+	l.looks.add(b.ID, rules.FirstLimit(b.Due, tasks))
 	for i := range tasks {
 		l.blobs.add(task.ID{Batch: b.ID, N: tasks[i].N}, tasks[i].Context)
 	}
@@ -268,31 +271,31 @@ func (l *loading) name(ctx context.Context, s *Store, r runner) error {
 // The rule LEASE stands here as me: whoever shares the row keeps the lease from being ended before
 // this is committed. It is asked for when spans are to be held.
 const insertSubmission = `WITH packs AS (` + insertPacks + `),
-clock AS MATERIALIZED (SELECT rota.micros($15) AS now),
+clock AS MATERIALIZED (SELECT rota.micros($16) AS now),
 me AS MATERIALIZED (
-  SELECT 1 FROM rota.lease WHERE name = 'node/' || $16 AND token = $17 AND until > (SELECT now
+  SELECT 1 FROM rota.lease WHERE name = 'node/' || $17 AND token = $18 AND until > (SELECT now
   FROM clock) FOR KEY SHARE),
 batches AS (
   INSERT INTO rota.batch (id, queue, rank, due, created, origin, span, granted)
   SELECT b.*, EXISTS (SELECT FROM me)
-  FROM unnest($18::bigint[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::text[],
-  $24::bigint[]) b),
+  FROM unnest($19::bigint[], $20::text[], $21::bigint[], $22::bigint[], $23::bigint[], $24::text[],
+  $25::bigint[]) b),
 spans AS (
   INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths,
   size, gaps)
-  SELECT n.id, n.batch, n.lo, n.hi, 0, n.queue, n.rank, n.due, CASE WHEN g.mine THEN $16 END,
-  CASE WHEN g.mine THEN $17 ELSE 0 END,
+  SELECT n.id, n.batch, n.lo, n.hi, 0, n.queue, n.rank, n.due, CASE WHEN g.mine THEN $17 END,
+  CASE WHEN g.mine THEN $18 ELSE 0 END,
     g.mine::int, 0, n.size, n.gaps = 1
-  FROM unnest($25::bigint[], $26::bigint[], $27::int[], $28::int[], $29::text[], $30::bigint[],
-  $31::bigint[], $32::int[], $33::int[], $34::int[])
+  FROM unnest($26::bigint[], $27::bigint[], $28::int[], $29::int[], $30::text[], $31::bigint[],
+  $32::bigint[], $33::int[], $34::int[], $35::int[])
     n (id, batch, lo, hi, queue, rank, due, size, gaps, hold)
   CROSS JOIN LATERAL (SELECT n.hold = 1 AND EXISTS (SELECT FROM me) AS mine) g),
 counts AS (
   INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost)
   SELECT c.queue, 0, c.submitted, 0, 0, 0, 0, 0, 0
-  FROM unnest($35::text[], $36::bigint[]) c (queue, submitted)),
+  FROM unnest($36::text[], $37::bigint[]) c (queue, submitted)),
 changed AS (
-  INSERT INTO rota.history_change (body) SELECT $37::bytea WHERE $37::bytea IS NOT NULL)
+  INSERT INTO rota.history_change (body) SELECT $38::bytea WHERE $38::bytea IS NOT NULL)
 SELECT now, EXISTS (SELECT FROM me) FROM clock`
 
 // queries inserts what is loaded.
@@ -328,7 +331,7 @@ func (l *loading) queries(s *Store, sub *store.Submission, into func(row) error)
 			ids, queues, ranks, dues, created, origins, spans,
 			p.id, p.batch, p.lo, p.hi, p.queue, p.rank, p.due, p.size, p.gaps, p.hold, names,
 			counts, l.since.Encode())...))
-	return slices.Concat(list, l.packs.rest(), l.blobs.queries())
+	return slices.Concat(list, l.packs.rest(), l.blobs.queries(), l.looks.queries())
 }
 
 const insertBlobs = `INSERT INTO rota.blob (batch, n, name) SELECT *

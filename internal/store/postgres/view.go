@@ -112,6 +112,9 @@ func (f *fact) view(now int64, live *store.Live) task.View {
 		Created: instant(f.Created), Key: f.Key, GroupKey: f.GroupKey, Meta: f.Meta.Strings(),
 		Error: f.Error,
 	}
+	if v.State != task.Running {
+		v.Expires = instant(f.Limit())
+	}
 	if !v.State.Final() {
 		v.Attempt++
 		v.Due = instant(f.Wake())

@@ -198,10 +198,11 @@ func (c *conn) loadLimits(batch int64, tasks []store.Loaded) error {
 	return err
 }
 
-// mayExpire tells whether a task has a limit and is not begun.
-func (c *conn) mayExpire(id task.ID) (bool, error) {
-	f, found, err := c.fact(id)
-	return found && f.Limit() != 0, err
+// mayExpire tells whether a report may say of its task that nobody began it in time: it has a limit
+// and is not begun.
+func (c *conn) mayExpire(r *store.Report) (bool, error) {
+	f, found, err := c.fact(r.ID)
+	return found && f.Limit() != 0 && f.Seq+1 == r.Token.Seq, err
 }
 
 // wasBegun tells whether a task was handed out, as far as outcomes tell.

@@ -211,7 +211,7 @@ func (d *settler) choose(t *tx) error {
 		}
 		right, err := d.right(t, r)
 		if err == nil && right && r.Step.Kind == task.KindExpired {
-			right, err = t.mayExpire(r.ID)
+			right, err = t.mayExpire(r)
 		}
 		if err != nil {
 			return err

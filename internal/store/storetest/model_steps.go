@@ -49,7 +49,8 @@ func (m *Model) record(r store.Report, now int64) task.Status {
 		}
 		return task.Stale
 	}
-	if !m.good(r.ID, r.Token) || r.Step.Kind == task.KindExpired && m.limit(f) == 0 {
+	if newest, _ := f.newest(); !m.good(r.ID, r.Token) || r.Step.Kind == task.KindExpired &&
+		(m.limit(f) == 0 || newest+1 != r.Token.Seq) {
 		return task.Stale
 	}
 	m.addStep(f, r.Token.Seq, r.Token.SpanToken, r.Step)
