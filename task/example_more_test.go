@@ -78,6 +78,7 @@ func ExampleState_Final() {
 	// done
 	// dead
 	// cancelled
+	// expired
 	// false
 }
 

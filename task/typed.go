@@ -68,6 +68,7 @@ func (s Submission) with(o Submission) Submission {
 	s.GroupKey = cmp.Or(o.GroupKey, s.GroupKey)
 	s.MaxAttempts = cmp.Or(o.MaxAttempts, s.MaxAttempts)
 	s.Timeout = cmp.Or(o.Timeout, s.Timeout)
+	s.StartWithin = cmp.Or(o.StartWithin, s.StartWithin)
 	if o.Meta != nil {
 		s.Meta = o.Meta
 	}

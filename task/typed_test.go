@@ -58,7 +58,7 @@ func TestOptionsOfASubmissionAreTakenButForWhatTheTypeSays(t *testing.T) {
 	option := task.Submission{
 		Queue: "other", Stage: "other", Context: json.RawMessage(`1`), Priority: time.Second,
 		Due: due, Delay: 2 * time.Second, Key: "k", KeyFor: time.Hour, GroupKey: "g",
-		MaxAttempts: 3, Timeout: time.Minute,
+		MaxAttempts: 3, Timeout: time.Minute, StartWithin: time.Second,
 		Meta: map[string]string{"customer": "7"},
 	}
 	for v, i := reflect.ValueOf(option), 0; i < v.NumField(); i++ {

@@ -126,6 +126,7 @@ func TestTasksComeBackAsTheyWent(t *testing.T) {
 				Context: value(t, 700), Key: text.Draw(t, "key"), GroupKey: text.Draw(t, "group"),
 				MaxAttempts: rapid.Int32().Draw(t, "attempts"),
 				Timeout:     rapid.Int64().Draw(t, "timeout"),
+				StartWithin: rapid.SampledFrom([]int64{0, 0, 0, 1, 30e6, 1 << 50}).Draw(t, "within"),
 				Meta: store.Meta(rapid.SampledFrom([]string{
 					"", "", `{"a":"1"}`, `{"a":"2"}`, `{"b":"ü"}`,
 				}).Draw(t, "meta")),
@@ -237,6 +238,20 @@ func TestTheBytesOfBodies(t *testing.T) {
 		"00"+"6002"+"00097b2263223a2238227d"+"4001" {
 		t.Errorf("tasks with metas: %b, %s", has, got)
 	}
+	body, has, _ = pack.AppendTasks(nil, []store.Task{
+		{N: 65, Stage: "a", StartWithin: 30e6},
+		{N: 66, Stage: "a", Timeout: 1, Meta: `{}`, StartWithin: 1},
+		{N: 67, Stage: "a"},
+	})
+	if got := hex.EncodeToString(body); has != 0b1110 ||
+		got != "810161"+"01808ece1c"+"e002"+"00027b7d"+"0102"+"00" {
+		t.Errorf("tasks with a time to start: %b, %s", has, got)
+	}
+	if err := pack.EachTask([]byte{0x81, 1, 'a', 2, 2}, 65, 0b10, func(*store.Task) bool {
+		return true
+	}); !errors.Is(err, pack.ErrDamaged) {
+		t.Errorf("an entry with more than is known: %v", err)
+	}
 	body, has = pack.AppendDone(nil, []pack.Done{
 		{N: 65, Worker: "w", Token: 300, Started: 10, Finished: 74},
 		{N: 66, Worker: "w", Token: 300, Started: 9, Finished: 9},
@@ -254,6 +269,8 @@ func FuzzBodiesFromElsewhere(f *testing.F) {
 		{N: 1, Meta: `{"a":"1"}`}, {N: 2, Meta: `{"a":"1"}`},
 	})
 	f.Add(meta, uint64(carry))
+	hurry, bits, _ := pack.AppendTasks(nil, []store.Task{{N: 1, StartWithin: 1e6}, {N: 2}})
+	f.Add(hurry, uint64(bits))
 	done, _ := pack.AppendDone(nil, []pack.Done{{N: 3, Worker: "w", Result: store.Value("1")}})
 	f.Add(tasks, uint64(has))
 	f.Add(done, uint64(1))

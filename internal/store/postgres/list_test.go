@@ -65,7 +65,8 @@ SELECT 'same', batch, n FROM rota.tasks; ANALYZE`); err != nil {
 		args []any
 	}{
 		"byKey":     {byKey, []any{top.Batch, top.N, int64(0), "same"}},
-		"byFinal":   {byFinal, []any{top.Batch, top.N, int64(0), true}},
+		"byFinal":   {byFinal, []any{top.Batch, top.N, int64(0), int32(9)}},
+		"expired":   {byFinal, []any{top.Batch, top.N, int64(0), int32(13)}},
 		"byRunning": {byRunning, []any{top.Batch, top.N, int64(0), "w"}},
 		"byWorker":  {byWorker, []any{top.Batch, top.N, int64(0), "w"}},
 	} {

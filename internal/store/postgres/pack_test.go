@@ -41,6 +41,9 @@ func drawTasks(t *rapid.T) (list []store.Task) {
 			size := rapid.IntRange(1, limits.MaxMetaSize).Draw(t, "meta")
 			k.Meta = store.Meta(strings.Repeat("m", size))
 		}
+		if rapid.IntRange(0, 9).Draw(t, "hurries") == 0 {
+			k.StartWithin = rapid.Int64Range(1, 1<<50).Draw(t, "within")
+		}
 		list = append(list, k)
 		n += rapid.Int32Range(1, step).Draw(t, "gap")
 	}
@@ -86,6 +89,9 @@ func TestPacksHaveEachTaskOnceInRowsThatFit(t *testing.T) {
 				if c.timeouts != nil {
 					row.timeouts = c.timeouts[from:to]
 				}
+				if c.withins != nil {
+					row.withins, row.due = c.withins[from:to], new(int64(1000))
+				}
 				size := len(row.stage)
 				for l := range row.tasks() {
 					id := task.ID{Batch: c.batch[k], N: l.N}
@@ -96,6 +102,7 @@ func TestPacksHaveEachTaskOnceInRowsThatFit(t *testing.T) {
 						N: l.N, Stage: l.Stage, Context: l.Context, MaxAttempts: l.MaxAttempts,
 						Timeout: l.Timeout, Key: element(c.keys, at),
 						GroupKey: element(c.groupKeys, at), Meta: l.Meta,
+						StartWithin: max(l.Expires-1000, 0),
 					}
 					if diff := cmp.Diff(w, got); diff != "" || !ok {
 						t.Fatalf("task %v: %v\n%s", id, ok, diff)
@@ -134,6 +141,9 @@ func TestRowsStayInTheirPagesAndShowTheirTasks(t *testing.T) {
 				if i%3 == 1 {
 					k.Meta = store.Meta(`{"m": "` + strings.Repeat("m", 10*i) + `"}`)
 				}
+				if i%5 == 1 {
+					k.StartWithin = int64(i)
+				}
 			}
 			b.Spans[0].Hi += 5
 			c.submit(b)
@@ -142,12 +152,12 @@ func TestRowsStayInTheirPagesAndShowTheirTasks(t *testing.T) {
 				var got []store.Task
 				if err := c.glance(t.Context(), ask(`SELECT n, stage, context, coalesce(key, ''),
 coalesce(group_key, ''), coalesce(max_attempts, 0), coalesce(timeout, 0),
-coalesce(meta::text, '') FROM (SELECT * FROM `+from+
+coalesce(meta::text, ''), coalesce(start_within, 0) FROM (SELECT * FROM `+from+
 					`) t (`+map[bool]string{true: "i, ", false: ""}[from[0] == 'g']+`batch, n, stage, context,
-key, group_key, max_attempts, timeout, meta) ORDER BY n`, func(r row) error {
+key, group_key, max_attempts, timeout, meta, start_within) ORDER BY n`, func(r row) error {
 					var k store.Task
 					err := r.Scan(&k.N, &k.Stage, &k.Context, &k.Key, &k.GroupKey, &k.MaxAttempts,
-						&k.Timeout, (*string)(&k.Meta))
+						&k.Timeout, (*string)(&k.Meta), &k.StartWithin)
 					got = append(got, k)
 					return err
 				}, b.ID)); err != nil {

@@ -18,6 +18,7 @@ func TestListsReadTablesByIndexesOnly(t *testing.T) {
 		"batchesBelow":   batchesBelow, "spansBelow": spansBelow, "spansThat": spansThat,
 		"eventsAfter": eventsAfter, "newestRuns": newestRuns, "newestMarks": newestMarks,
 		"marksBelow": marksBelow, "findFact": findFact, "packBelow": packBelow,
+		"looksDue": looksDue, "freeSpans": freeSpans, "handedOut": handedOut,
 	} {
 		var plan []string
 		err := s.read(t.Context(), func(c *conn) error {

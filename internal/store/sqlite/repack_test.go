@@ -46,6 +46,7 @@ func unpack(t testing.TB, path string) {
 	}
 	for _, query := range []string{"DROP TABLE edit", "DROP TABLE pack", "DROP TABLE keyed",
 		"DROP TABLE mark",
+		"DROP TABLE expiry", "ALTER TABLE stat DROP COLUMN expired",
 		"DELETE FROM goose_db_version WHERE version_id > 15", "COMMIT"} {
 		if err := c.run(query); err != nil {
 			t.Fatal(err)

@@ -47,6 +47,7 @@ func recount(t *rapid.T, s *Store, queue string, now int64) (c task.Counts) {
 			*map[task.State]*int64{
 				task.Waiting: &c.Waiting, task.Ready: &c.Ready, task.Running: &c.Running,
 				task.Done: &c.Done, task.Dead: &c.Dead, task.Cancelled: &c.Cancelled,
+				task.Expired: &c.Expired,
 			}[f.State(now, false)]++
 		}
 		return err
