@@ -58,12 +58,20 @@ func TestPartitionGoesAsAWholeWhenItsTimeIsOver(t *testing.T) {
 	clock := storetest.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	first := c.tables("pack")
-	c.settle(c.submit(c.batch(50, 10, true)))
+	b := c.batch(50, 10, true)
+	b.Tasks[7].StartWithin = 365 * 24 * 3600e6
+	c.settle(c.submit(b))
+	if n := c.count("SELECT count(*) FROM rota.expiry"); n != 1 {
+		t.Errorf("%d batches are to be looked at", n)
+	}
 	clock.Advance(limits.DefaultRetention + 24*time.Hour) // the day that it was is over for as long
 	if n := c.prune(); n != 0 {
 		t.Errorf("%d tasks were deleted one by one", n)
 	}
 	c.counts(task.Counts{})
+	if n := c.count("SELECT count(*) FROM rota.expiry"); n != 0 {
+		t.Errorf("%d batches are to be looked at that are gone", n)
+	}
 	for _, table := range []string{"batch", "pack", "keyed", "mark", "step"} {
 		now := c.tables(table)
 		if slices.Contains(now, first[0]) || len(now) == 0 {
@@ -76,8 +84,21 @@ func TestPartitionGoesAsAWholeWhenItsTimeIsOver(t *testing.T) {
 func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
 	clock := storetest.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
-	spans := c.submit(c.batch(40, 10, true))
+	b := c.batch(40, 10, true)
+	const within = 365 * 24 * 3600e6
+	for i := range b.Tasks {
+		b.Tasks[i].StartWithin = within
+	}
+	spans := c.submit(b)
 	c.settle(spans[:2])
+	expired := report(&spans[2], spans[2].Lo+1, 0, clock.Micros(), task.Outcome{
+		Kind: task.KindExpired,
+	})
+	if got, err := c.Settle(
+		t.Context(), store.Settlement{Reports: []store.Report{expired}},
+	); err != nil || got.Verdicts[0] != task.Recorded {
+		t.Fatal(got, err)
+	}
 	dead := report(&spans[2], spans[2].Lo, 0, clock.Micros(), task.Fail(nil))
 	if got, err := c.Settle(
 		t.Context(), store.Settlement{Reports: []store.Report{dead}},
@@ -99,9 +120,9 @@ func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
 	}) {
 		t.Errorf("no partition is a small one: %v", list)
 	}
-	c.counts(task.Counts{Ready: 19, Dead: 1})
+	c.counts(task.Counts{Ready: 18, Dead: 1, Expired: 1})
 	if v, err := c.Task(t.Context(), waiting); err != nil ||
-		string(v.Context) != string(context100) {
+		string(v.Context) != string(context100) || v.Expires.UnixMicro() != b.Due+within {
 		t.Errorf("a task that waits: %+v, %v", v, err)
 	}
 	if page, err := c.Store.Log(t.Context(), waiting, 0, 10); err != nil || len(page.Lines) != 1 {
@@ -124,7 +145,7 @@ func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
 	); err != nil || got.Verdicts[0] != task.Unknown || got.Verdicts[1] != task.Recorded {
 		t.Errorf("reports of one that is gone and one that was kept: %v, %v", got.Verdicts, err)
 	}
-	c.counts(task.Counts{Ready: 19, Done: 1})
+	c.counts(task.Counts{Ready: 18, Done: 1, Expired: 1})
 }
 
 // A queue that keeps its tasks for a year kept those of all others of the day for as long.
