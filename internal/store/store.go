@@ -14,6 +14,7 @@
 //	span     mutable         a run lo..hi of one batch's tasks: holder, token
 //	running  insert/delete   hand-outs older than about a second
 //	lease    mutable         a right that ends by itself: name, holder, token, until, value
+//	expiry   mutable         when to look for tasks of a batch that nobody has begun in time
 //
 // A task belongs to the span whose seq0 equals the base of the task's newest step (no step: 0), as
 // long as that step is not final (base = Final).

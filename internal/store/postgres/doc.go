@@ -16,6 +16,7 @@
 //
 //	lease (name: holder, token, until)    queue (name: configuration)    stat (queue: differences)
 //	event (seq: what happened)            notifier (name: who is told)   large (name: a long text)
+//	expiry (batch: when to look for tasks that nobody has begun in time)
 //
 //	history (minutes, at, worker, queue, stage: what was done)    history_change (what is not in it yet)
 //

@@ -29,6 +29,11 @@
 // [Fact] is a task as its newest step left it: where it stands, when it may run, what nodes are told
 // of it. [Act] decides what cancelling, moving, replaying and removing make of it.
 //
+// # Limits
+//
+// [Expired] says which free spans of a batch have tasks that nobody has begun in time, and when to
+// look at the batch again. [Fact.Limit] is when a task expires.
+//
 // # Below
 //
 // Two packages below this one are rules, too: assign says who may be assigned where, and retain how

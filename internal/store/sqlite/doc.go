@@ -15,6 +15,8 @@
 //
 //	lease (name: holder, token, until)    queue (name: configuration)    stat (queue: counts)
 //
+//	expiry (batch: when to look for tasks that nobody has begun in time, see expiry.go)
+//
 //	history (minutes, at, worker, queue, stage: what was done)    history_change (what is not in it yet)
 //
 //	job_group (name: id, configuration, version)    seat (worker: node, capacity, used)
