@@ -126,7 +126,7 @@ func TestTasksComeBackAsTheyWent(t *testing.T) {
 				Context: value(t, 700), Key: text.Draw(t, "key"), GroupKey: text.Draw(t, "group"),
 				MaxAttempts: rapid.Int32().Draw(t, "attempts"),
 				Timeout:     rapid.Int64().Draw(t, "timeout"),
-				StartWithin: rapid.SampledFrom([]int64{0, 0, 0, 1, 30e6, 1 << 50}).Draw(t, "within"),
+				StartWithin: rapid.SampledFrom([]int64{0, 0, 1, 30e6, 1 << 50}).Draw(t, "in"),
 				Meta: store.Meta(rapid.SampledFrom([]string{
 					"", "", `{"a":"1"}`, `{"a":"2"}`, `{"b":"ü"}`,
 				}).Draw(t, "meta")),

@@ -28,7 +28,8 @@ const (
 FROM unnest($1::text[]) q (name)
 CROSS JOIN LATERAL (SELECT coalesce(sum(submitted), 0) AS submitted, coalesce(sum(done), 0) AS done,
 coalesce(sum(dead), 0) AS dead,
-  coalesce(sum(cancelled), 0) AS cancelled, coalesce(sum(expired), 0) AS expired FROM rota.stat WHERE queue = q.name) d
+  coalesce(sum(cancelled), 0) AS cancelled,
+  coalesce(sum(expired), 0) AS expired FROM rota.stat WHERE queue = q.name) d
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
   WHERE holder IS NULL AND queue = q.name AND rank > $2 AND due > $2 AND token = 0) l
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
