@@ -152,7 +152,8 @@ type looking struct {
 // toLook is a row of expiry.
 type toLook struct{ batch, at int64 }
 
-// look goes through the batches that are to be looked at, few at a time at first: they may be large.
+// look goes through the batches that are to be looked at, few at a time at first: they may be
+// large.
 func (l *looking) look(ctx context.Context) error {
 	var list []toLook
 	if err := l.run(ctx, ask(looksDue, func(r row) error {

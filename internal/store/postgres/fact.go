@@ -36,8 +36,8 @@ coalesce(e.head_start, b.due - b.rank), b.created, coalesce(p.stage, p.ran, t.st
   -1), coalesce(p.kind, 0)::int, coalesce(p.attempt, 0),
   coalesce(p.base, 0), coalesce(p.context_seq, -1), coalesce(p.due, 0), coalesce(p.finished, 0),
   coalesce(p.error, ''),
-  coalesce(CASE WHEN p.seq IS NULL THEN b.due + t.start_within WHEN e.seq = p.seq THEN e.expires END,
-  0),
+  coalesce(CASE WHEN p.seq IS NULL THEN b.due + t.start_within
+  WHEN e.seq = p.seq THEN e.expires END, 0),
   k.worker,
   coalesce(o.id, 0), coalesce(o.lo, 0), coalesce(o.hi, 0), coalesce(o.rank, 0), coalesce(o.due, 0),
   coalesce(o.holder, ''), coalesce(o.htok, 0),
@@ -90,8 +90,8 @@ func scanFact(r row, i *int, f *fact) error {
 	err := r.Scan(i, &f.ID.Batch, &f.ID.N, &f.Queue, &f.Rank, &f.Due, &f.HeadStart,
 		&f.Created, &f.Stage, &f.Key,
 		&f.GroupKey, &f.MaxAttempts, &f.Timeout, (*string)(&f.Meta),
-		&f.Seq, &kind, &f.Attempt, &f.Base, &f.ContextSeq, &f.StepDue, &f.Finished, &f.Error, &f.Expires,
-		&worker,
+		&f.Seq, &kind, &f.Attempt, &f.Base, &f.ContextSeq, &f.StepDue, &f.Finished, &f.Error,
+		&f.Expires, &worker,
 		&o.ID, &o.Lo, &o.Hi, &o.Rank, &o.Due, &o.Holder.Node, &o.Holder.Token, &o.Token, &o.Deaths,
 		&runs, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until, &f.context,
 		&f.contextBy)

@@ -33,7 +33,8 @@ var (
 WHERE key = $4::text AND (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint
 ORDER BY batch DESC, n DESC LIMIT <rows>`)
 
-	byFinal = candidates(`kind <> 12 AND CASE WHEN kind IN (9, 13) THEN kind ELSE 0 END = $4::int`, `SELECT batch, n, kind
+	byFinal = candidates(`kind <> 12 AND CASE WHEN kind IN (9, 13) THEN kind ELSE 0 END = $4::int`,
+		`SELECT batch, n, kind
 FROM rota.step
 WHERE base = -1 AND kind <> 1 AND (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint
 ORDER BY batch DESC, n DESC LIMIT <rows>`)

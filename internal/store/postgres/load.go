@@ -136,7 +136,8 @@ const headStartOf = `SELECT w.i::int, coalesce(e.head_start, b.due - b.rank), e.
   coalesce(e.expires, 0), coalesce(e.seq, -1)
 FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY w (batch, n, i)
 JOIN rota.batch b ON b.id = w.batch
-LEFT JOIN LATERAL (SELECT head_start, max_attempts, expires, seq FROM rota.edit WHERE batch = w.batch AND n = w.n
+LEFT JOIN LATERAL (SELECT head_start, max_attempts, expires, seq FROM rota.edit
+  WHERE batch = w.batch AND n = w.n
 ORDER BY seq DESC LIMIT 1) e ON true`
 
 // headStarts says what the tasks' priorities are. A task that moved into a span of its own has a

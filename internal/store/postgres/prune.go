@@ -314,7 +314,8 @@ FROM (
 LEFT JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = t.batch AND n = t.n
 ORDER BY seq DESC LIMIT 1) p ON true
 ORDER BY t.batch, t.n`
-	deleteVacant = `WITH gone AS (DELETE FROM rota.batch b WHERE b.id = ANY($1::bigint[]) AND NOT EXISTS (SELECT
+	deleteVacant = `WITH gone AS (DELETE FROM rota.batch b WHERE b.id = ANY($1::bigint[])
+  AND NOT EXISTS (SELECT
 FROM rota.pack p WHERE p.batch = b.id)
   AND NOT EXISTS (SELECT FROM rota.span s WHERE s.batch = b.id) RETURNING b.id)
 DELETE FROM rota.expiry e USING gone g WHERE e.batch = g.id`

@@ -104,7 +104,8 @@ const piece = 500
 const (
 	sumOfQueue = `SELECT coalesce(sum(submitted), 0)::bigint, coalesce(sum(done), 0)::bigint,
 coalesce(sum(dead), 0)::bigint,
-  coalesce(sum(cancelled), 0)::bigint, coalesce(sum(expired), 0)::bigint FROM rota.stat WHERE queue = $1`
+  coalesce(sum(cancelled), 0)::bigint, coalesce(sum(expired), 0)::bigint
+FROM rota.stat WHERE queue = $1`
 	deleteQueue     = `DELETE FROM rota.queue WHERE name = $1`
 	deleteQueueKeys = `DELETE FROM rota.task_key WHERE queue = $1`
 	deleteQueueStat = `WITH gone AS (DELETE FROM rota.stat WHERE queue = $1 RETURNING submitted)

@@ -42,7 +42,8 @@ END $$`,
 SELECT batch, n, stage, context, key, group_key, max_attempts, timeout FROM rota.tasks`,
 		"DROP VIEW rota.tasks", "DROP FUNCTION rota.tasks, rota.task, rota.left_of",
 		"ALTER TABLE rota.stat DROP expired",
-		"DROP TABLE rota.pack, rota.keyed, rota.edit, rota.expiry", "DELETE FROM rota.version WHERE version_id >= 20")
+		"DROP TABLE rota.pack, rota.keyed, rota.edit, rota.expiry",
+		"DELETE FROM rota.version WHERE version_id >= 20")
 }
 
 // mixture fills a store with tasks of all kinds and in all states, and answers their ids.

@@ -23,7 +23,8 @@ func newStats() stats { return stats{counters.Changes{}, new(history.Changes)} }
 
 const insertStats = `WITH changed AS (
   INSERT INTO rota.history_change (body) SELECT $10::bytea WHERE $10::bytea IS NOT NULL)
-INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost, expired)
+INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried,
+lost, expired)
 SELECT queue, 0, submitted, done, dead, cancelled, runs, retried, lost, expired
 FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
 $7::bigint[], $8::bigint[], $9::bigint[])
@@ -60,7 +61,8 @@ const (
   DELETE FROM rota.stat WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM rota.stat WHERE queue = ANY($1::text[]) ORDER BY queue
     LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING *)
-INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried, lost, expired)
+INSERT INTO rota.stat (queue, minute, submitted, done, dead, cancelled, runs, retried,
+lost, expired)
 SELECT queue, 0, sum(submitted), sum(done), sum(dead), sum(cancelled), sum(runs), sum(retried),
 sum(lost), sum(expired) FROM gone GROUP BY queue`
 )

@@ -48,7 +48,8 @@ type planted struct {
 
 func plant(m *Model) *planted {
 	return &planted{
-		Model: m, submit: m.Submit, take: m.Take, expire: m.TakeExpired, give: m.Give, settle: m.Settle, act: m.Act,
+		Model: m, submit: m.Submit, take: m.Take, expire: m.TakeExpired, give: m.Give,
+		settle: m.Settle, act: m.Act,
 		free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll,
 		endAll: m.EndAll, beat: m.Beat,
 		counts: m.Counts, ahead: m.Ahead, history: m.History, tasks: m.Tasks,
