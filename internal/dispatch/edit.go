@@ -255,6 +255,9 @@ func (d *Dispatcher) editOnce(
 	if e.MaxAttempts != nil {
 		what.Edit.MaxAttempts = new(int32(*e.MaxAttempts))
 	}
+	if e.StartWithin != nil {
+		what.Edit.StartWithin = new(e.StartWithin.Microseconds())
+	}
 	if e.Context == nil {
 		return d.act(ctx, what, ids, nil)
 	}

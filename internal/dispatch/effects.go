@@ -31,6 +31,7 @@ type alarm struct {
 	queue  *queue
 	token  task.Token // of the item's hand-out
 	wait   time.Duration
+	at     int64 // when, by the store's clock, in place of wait; 0 = not so
 }
 
 // what says what an alarm is for.
@@ -41,6 +42,7 @@ const (
 	nap                  // the end of an item's sleep
 	waking               // the earliest sleeping span of a queue is due
 	leftOver             // free tasks that were left to other nodes are anybody's now
+	expiry               // a task expires that is ready here
 )
 
 // taking is a question to the store for ready tasks. signs is how many signs of some there had been
@@ -126,7 +128,7 @@ func (d *Dispatcher) set(a alarm) {
 	if d.mem.closed || !a.wanted() {
 		return
 	}
-	timer := d.conf.Clock.After(max(a.wait, 0), func() {
+	timer := d.conf.Clock.After(max(a.after(&d.mem.clock, time.Now()), 0), func() {
 		d.mu.Lock()
 		defer d.release()
 		d.mem.ring(a, time.Now())
@@ -140,7 +142,18 @@ func (d *Dispatcher) set(a alarm) {
 	case a.what == waking:
 		a.queue.wake.Stop()
 		a.queue.wake = timer
+	case a.what == expiry:
+		d.mem.expiring.timer.Stop()
+		d.mem.expiring.timer = timer
 	}
+}
+
+// after is how long it is until the alarm.
+func (a *alarm) after(clock *storeClock, now time.Time) time.Duration {
+	if a.at == 0 {
+		return a.wait
+	}
+	return time.Duration(a.at-clock.read(now)) * time.Microsecond
 }
 
 // wanted tells whether what the alarm is for is still to come.
@@ -176,6 +189,9 @@ func (m *memory) ring(a alarm, now time.Time) {
 		a.queue.takeSoon(now)
 	case leftOver:
 		a.queue.takeLeftOver(now)
+	case expiry:
+		m.expiring.at = 0
+		m.expireDue(now)
 	}
 }
 
@@ -207,6 +223,7 @@ func (m *memory) stopAlarms() {
 			p.timer.Stop()
 		}
 	}
+	m.expiring.timer.Stop()
 }
 
 // stopAlarm lets an item's alarm be, if it has one.
@@ -215,7 +232,9 @@ func (it *item) stopAlarm() {
 		it.parcel.less()
 		it.parcel = nil
 	}
-	if m := it.queue.memory; it.timer != nil {
+	m := it.queue.memory
+	m.expiring.remove(it)
+	if it.timer != nil {
 		m.do.stopped = append(m.do.stopped, it.timer)
 		it.timer = nil
 	}

@@ -44,9 +44,13 @@ type item struct {
 	meta        store.Meta
 	maxAttempts int32
 	timeout     int64 // microseconds, 0 = the queue's
-	timer       *tick.Timer
-	parcel      *parcel // whose alarm watches its deadline; nil = its own does
-	gen         uint32  // how often it was in the heap
+	// when it expires by the store's clock, unless it was handed out by then; 0 = never, also when
+	// it has had an outcome
+	expires int64
+	expiry  int // where it stands in memory.expiring, and one; 0 = it does not
+	timer   *tick.Timer
+	parcel  *parcel // whose alarm watches its deadline; nil = its own does
+	gen     uint32  // how often it was in the heap
 
 	// The hand-out; meaningful while out or settling.
 	worker      *worker
@@ -64,6 +68,14 @@ type item struct {
 
 func (it *item) standing() progress.Standing {
 	return progress.Standing{Stage: it.stage, Seq: it.seq, Attempt: it.attempt, Base: it.base}
+}
+
+// startedAt is when the present hand-out began; 0 when there is none.
+func (it *item) startedAt() int64 {
+	if it.worker == nil {
+		return 0
+	}
+	return it.queue.memory.clock.read(it.started)
 }
 
 // due is since when the task may run, or when it may.

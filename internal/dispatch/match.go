@@ -40,9 +40,12 @@ func (q *queue) match(now time.Time) {
 // handOut hands ready tasks of q to waiting workers, each to the one with the most free capacity.
 func (q *queue) handOut(now time.Time) {
 	for !q.conf.Paused && !q.memory.shut() {
-		first := q.waiting.Min()
-		if first == nil || first.Value.slots() < 1 || q.ready.first() == nil || q.mustTake() {
+		first, next := q.waiting.Min(), q.ready.first()
+		if first == nil || first.Value.slots() < 1 || next == nil || q.mustTake() {
 			break
+		}
+		if q.memory.expireFirst(next, now) {
+			continue
 		}
 		q.ready.pop().handTo(first.Value, now)
 	}
@@ -65,6 +68,9 @@ func (wt *waiter) match(now time.Time) {
 		if best == nil {
 			break
 		}
+		if m.expireFirst(best, now) {
+			continue
+		}
 		best.span.queue.ready.pop().handTo(wt, now)
 	}
 	queues := wt.members
@@ -85,6 +91,7 @@ func (m *memory) dismissServed() {
 // hand puts an item into a waiting worker's hands. The caller took it off the heap.
 func (it *item) hand(wt *waiter, now time.Time) {
 	m, w := it.queue.memory, wt.worker
+	m.expiring.remove(it)
 	it.place, it.worker, it.incarnation = out, w, w.incarnation
 	token := task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}
 	it.token = m.seals.Seal(token, it.id, w.name)

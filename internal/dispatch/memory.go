@@ -38,6 +38,7 @@ type memory struct {
 	workers  workers
 	spent    []int64  // spans to delete with the next settlement
 	watchers watchers // callers that wait for a task to become final
+	expiring expiries // what is ready or parked here, and expires some time
 	edits    edits    // under way
 
 	// What answers that were lost may have left behind in the store.

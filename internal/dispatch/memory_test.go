@@ -89,6 +89,7 @@ type teller struct {
 	waits  map[*waiter]bool
 	tokens map[task.ID]task.Token
 	alarms []set
+	fails  bool // the store, when it is asked to settle what was found
 }
 
 // set is an alarm that rings at a time.
@@ -121,7 +122,8 @@ func (s *teller) do(words []string) {
 	case "queue":
 		s.queue(args)
 	case "submit":
-		s.submit(args[0], s.number(args[1]))
+		within, _ := s.within(args[2:])
+		s.submit(args[0], s.number(args[1]), within)
 	case "hold":
 		s.hold(args[0], args[1], s.number(args[2]))
 	case "beat":
@@ -131,7 +133,7 @@ func (s *teller) do(words []string) {
 	case "refused":
 		s.refused(args[0], args[1])
 	case "took":
-		s.took(args[0], s.number(args[1]), s.number(args[2]))
+		s.took(args[0], s.number(args[1]), s.number(args[2]), args[3:])
 	case "others":
 		s.m.hearRoom(args[0], map[string]int{args[1]: s.number(args[2])}, s.now)
 	case "drain":
@@ -148,6 +150,8 @@ func (s *teller) do(words []string) {
 		s.plain()
 	case "act":
 		s.act(args[0])
+	case "fail":
+		s.fails = true
 	default:
 		s.t.Fatalf("no story has a %q", words[0])
 	}
@@ -198,10 +202,24 @@ func (s *teller) queue(args []string) {
 	s.m.configure(conf, s.now)
 }
 
+// within is in what time tasks are to begin, as a story says it last, if it does.
+func (s *teller) within(args []string) (d time.Duration, said bool) {
+	s.t.Helper()
+	if len(args) == 0 {
+		return 0, false
+	}
+	text, ok := strings.CutPrefix(args[0], "within=")
+	d, err := time.ParseDuration(text)
+	if !ok || err != nil {
+		s.t.Fatalf("no task has %q", args[0])
+	}
+	return d, true
+}
+
 // submit plans a submission of n tasks, and lets the store accept it.
-func (s *teller) submit(queue string, n int) {
+func (s *teller) submit(queue string, n int, within time.Duration) {
 	load := &submitting{
-		tasks:    slices.Repeat([]task.Submission{{Queue: queue}}, n),
+		tasks:    slices.Repeat([]task.Submission{{Queue: queue, StartWithin: within}}, n),
 		contexts: make([]store.Value, n),
 	}
 	sub, where := s.m.planSubmission([]*submitting{load}, s.now, true)
@@ -309,7 +327,7 @@ func (s *teller) settle(list *settlement, verdict task.Status) {
 }
 
 // took lets a take answer with a span of n tasks that deaths have taken from its holders.
-func (s *teller) took(queue string, n, deaths int) {
+func (s *teller) took(queue string, n, deaths int, last []string) {
 	batch := s.m.nextBatch(s.m.clock.read(s.now))
 	got := store.Taken{Now: s.m.clock.read(s.now)}
 	if n > 0 {
@@ -320,7 +338,11 @@ func (s *teller) took(queue string, n, deaths int) {
 		}}
 		for i := range int32(n) {
 			s.ids = append(s.ids, task.ID{Batch: batch, N: i})
-			hs.Tasks = append(hs.Tasks, store.Loaded{N: i})
+			l := store.Loaded{N: i}
+			if within, said := s.within(last); said {
+				l.Expires = got.Now + within.Microseconds()
+			}
+			hs.Tasks = append(hs.Tasks, l)
 		}
 		got.Spans = append(got.Spans, hs)
 	}
@@ -378,13 +400,13 @@ func (s *teller) effects() {
 	for _, list := range do.found {
 		for i := range list.reports {
 			r := &list.reports[i]
-			s.say("%s of %s: %s (%s)", s.name(r.row.ID), r.row.Step.Worker, r.row.Step.Kind,
-				r.row.Step.Error)
+			s.say("%s of %s: %s (%s)", s.name(r.row.ID), cmp.Or(r.row.Step.Worker, "nobody"),
+				r.row.Step.Kind, r.row.Step.Error)
 		}
 	}
 	found := slices.Clone(do.found)
 	for _, a := range do.alarms {
-		s.alarms = append(s.alarms, set{s.now.Add(a.wait), a})
+		s.alarms = append(s.alarms, set{s.now.Add(max(a.after(&s.m.clock, s.now), 0)), a})
 	}
 	for _, x := range do.takes {
 		s.say("take from %s: up to %d", x.Queue, x.Limit)
@@ -408,6 +430,12 @@ func (s *teller) effects() {
 	}
 	do.clear()
 	for _, list := range found {
+		if s.fails {
+			s.fails = false
+			s.say("the store fails")
+			s.m.unsettle(list.reports, s.now)
+			continue
+		}
 		s.settle(list, task.Recorded)
 	}
 	if len(found) > 0 {

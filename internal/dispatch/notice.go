@@ -9,15 +9,16 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// giveNotice adds the final notice of a task that dies of a report: a task of its own, in the queue
-// that is to be told, stored with the step that makes the task dead. So whatever a task dies of
-// (its worker's report or loss, its time, its count of attempts), and whichever node settles it,
-// one notice stands for each death. present is the context that the task had. The notice's own task
-// has the meta of the one that died, too.
+// giveNotice adds the final notice of a task that dies or expires: a task of its own, in the queue
+// that is to be told, stored with the step that ends the task. So whatever a task dies of (its
+// worker's report or loss, its time, its count of attempts, nobody who began it in time), and
+// whichever node settles it, one notice stands for each death. present is the context that the task
+// had. The notice's own task has the meta of the one that died, too.
 func (r *reporting) giveNotice(
 	m *memory, queue string, present store.Value, meta store.Meta, at int64,
 ) {
-	if queue == "" || r.decision.Final != task.Dead {
+	final := r.decision.Final
+	if queue == "" || final != task.Dead && final != task.Expired {
 		return
 	}
 	s := &r.row.Step
@@ -25,7 +26,7 @@ func (r *reporting) giveNotice(
 		present = s.Context
 	}
 	n := task.FinalNotice{
-		Task: r.row.ID, Queue: r.row.Queue, Stage: s.Ran, State: task.Dead, Outcome: s.Kind,
+		Task: r.row.ID, Queue: r.row.Queue, Stage: s.Ran, State: final, Outcome: s.Kind,
 		Attempt: int(s.Attempt), Worker: s.Worker, Error: s.Error, Context: inline(present),
 		Result: inline(s.Result), Meta: meta.Strings(),
 	}

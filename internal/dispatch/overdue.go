@@ -27,7 +27,8 @@ const (
 	judgedPieces = 16   // questions in one round; what is left is for the next
 )
 
-// judgeEachBeat looks for overdue attempts once a beat until ctx ends.
+// judgeEachBeat looks for overdue attempts, and for tasks that have expired, once a beat until ctx
+// ends.
 func (d *Dispatcher) judgeEachBeat(ctx context.Context) {
 	beat := time.NewTicker(d.conf.Beat)
 	defer beat.Stop()
@@ -39,6 +40,10 @@ func (d *Dispatcher) judgeEachBeat(ctx context.Context) {
 			if err := d.Judge(ctx); err != nil && ctx.Err() == nil &&
 				!errors.Is(err, store.ErrOutOfReach) {
 				d.log.Error("judge overdue attempts", "error", err)
+			}
+			if err := d.Expire(ctx); err != nil && ctx.Err() == nil &&
+				!errors.Is(err, store.ErrOutOfReach) {
+				d.log.Error("let tasks expire", "error", err)
 			}
 		}
 	}

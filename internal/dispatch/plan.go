@@ -109,7 +109,7 @@ func rowOf(t *task.Submission, n int32, context store.Value, at int64) store.Tas
 	row := store.Task{
 		N: n, Stage: t.Stage, Context: context, Key: t.Key, GroupKey: t.GroupKey,
 		MaxAttempts: int32(t.MaxAttempts), Timeout: t.Timeout.Microseconds(),
-		Meta: store.MetaOf(t.Meta),
+		StartWithin: t.StartWithin.Microseconds(), Meta: store.MetaOf(t.Meta),
 	}
 	if t.Key != "" {
 		row.KeyUntil = at + keyFor(t.KeyFor).Microseconds()

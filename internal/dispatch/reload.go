@@ -94,6 +94,7 @@ func (m *memory) reloadSoon(items ...*item) {
 			it.span.idle--
 			it.span.under++
 		}
+		m.expiring.remove(it)
 		it.place = settling
 		others = append(others, it)
 	}

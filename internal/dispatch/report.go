@@ -248,7 +248,8 @@ func (c *checked) checkSeal(seals *seal.Sealer) seal.Worth {
 // one that an earlier version sealed.
 func (it *item) isOf(c *checked, name string) bool {
 	switch {
-	case it == nil || it.place != out && it.place != settling || it.seq != c.token.Seq ||
+	case it == nil || it.place != out && it.place != settling || it.worker == nil ||
+		it.seq != c.token.Seq ||
 		keyOf(it.id, it.token) != keyOf(c.ID, c.token):
 		return false
 	case it.token == c.token:
@@ -352,7 +353,7 @@ func (it *item) decide(
 	at := it.queue.memory.clock.read(now)
 	r.step(it.standing(), progress.LimitsOf(&it.queue.conf, int(it.maxAttempts)), stepOf{
 		outcome: o, context: context, contextSeq: it.contextSeq, result: result, worker: worker,
-		started: it.queue.memory.clock.read(it.started), priority: it.priority,
+		started: it.startedAt(), priority: it.priority,
 	}, at)
 	r.giveNotice(it.queue.memory, it.queue.conf.FinalQueue, it.context, it.meta, at)
 }

@@ -65,6 +65,7 @@ func (d *Dispatcher) turn(now time.Time) {
 		d.mem.askPatience(now, d.conf.Jobs.Patience)
 	}
 	spared, active := d.mem.judge(now, time.Now())
+	d.mem.expireDue(now)
 	d.mem.matchAll(now)
 	d.mem.announce(now)
 	d.mem.forgetOld(now)

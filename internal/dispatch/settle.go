@@ -70,6 +70,12 @@ func (m *memory) unsettle(list []reporting, now time.Time) {
 			continue
 		}
 		it := list[i].item()
+		if it.worker == nil { // it was to expire, and does a little later
+			it.span.idle++
+			it.sleep(time.Second)
+			it.span.ended()
+			continue
+		}
 		if w := m.workers[it.worker.name]; w == nil {
 			m.workers[it.worker.name] = it.worker
 		} else {
@@ -249,7 +255,7 @@ func (r *reporting) apply(m *memory, storeNow int64, now time.Time) *queue {
 		}
 		return nil
 	}
-	it.stage, it.attempt, it.seq = r.decision.Stage, r.decision.Attempt, it.seq+1
+	it.stage, it.attempt, it.seq, it.expires = r.decision.Stage, r.decision.Attempt, it.seq+1, 0
 	if r.row.Step.Context != nil {
 		it.context, it.unchecked, it.contextBy = r.row.Step.Context, false, r.row.Step.Worker
 	}

@@ -45,6 +45,7 @@ func sound(t *testing.T, m *memory) {
 				sp.idle, sp.under, left, idle, under)
 		}
 	}
+	soundExpiries(t, m)
 	for name, w := range m.workers {
 		hands := 0
 		for i, p := range w.parcels {
@@ -99,5 +100,40 @@ func sound(t *testing.T, m *memory) {
 				"%d of %d items, %d that left, %d bytes", name, q.ready.count, q.ready.bytes, runs,
 				plain[q], items, odd[q], void, bytes)
 		}
+	}
+}
+
+// soundExpiries wants all that expires some time, and may still go out, to be among what the alarm
+// is set for, and nothing else.
+func soundExpiries(t *testing.T, m *memory) {
+	t.Helper()
+	wanted := 0
+	for _, sp := range m.spans {
+		for s := range sp.live() {
+			it := s.cell.item
+			if it == nil || it.expires == 0 || it.place != ready && it.place != parked {
+				continue
+			}
+			if it.expiry > 0 {
+				wanted++
+			} else if !sp.giving {
+				t.Errorf("%v is %d, and nothing watches when it expires", it.id, it.place)
+			}
+		}
+	}
+	x := &m.expiring
+	if len(x.items) != wanted {
+		t.Errorf("%d items are watched, %d are to expire", len(x.items), wanted)
+	}
+	for i, it := range x.items {
+		if it.expiry != i+1 {
+			t.Errorf("%v stands at %d, and thinks at %d", it.id, i+1, it.expiry)
+		}
+		if up := x.items[max(i-1, 0)/2]; up.expires > it.expires {
+			t.Errorf("%v expires before %v, and stands below it", it.id, up.id)
+		}
+	}
+	if len(x.items) > 0 && (x.at == 0 || x.at > max(x.items[0].expires, x.pause)) {
+		t.Errorf("the alarm is set for %d, the first expires at %d", x.at, x.items[0].expires)
 	}
 }

@@ -27,6 +27,7 @@ type Spans interface {
 	Submit(context.Context, store.Submission) (store.Submitted, error)
 	Take(context.Context, store.TakeRequest) (store.Taken, error)
 	Ready(ctx context.Context, queues []string) ([]store.Ready, error)
+	TakeExpired(ctx context.Context, h store.Holder, limit int) (store.Taken, error)
 	Give(context.Context, store.GiveRequest) error
 	Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error)
 }

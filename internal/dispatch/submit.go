@@ -303,12 +303,14 @@ func (m *memory) admitSpan(
 			continue
 		}
 		sp.left++
-		if t.MaxAttempts == 0 && t.Timeout == 0 && t.Meta == "" && m.edits[id] == nil {
+		if t.MaxAttempts == 0 && t.Timeout == 0 && t.Meta == "" && t.StartWithin == 0 &&
+			m.edits[id] == nil {
 			c.place, c.stage, c.context = ready, t.Stage, t.Context
 			continue
 		}
 		it := sp.newItem(c.n, t.Stage, t.Context)
 		it.maxAttempts, it.timeout, it.meta = t.MaxAttempts, t.Timeout, t.Meta
+		it.expires = t.Expires(b.Due)
 		spot{sp, c}.become(it)
 		special = append(special, it)
 	}

@@ -233,7 +233,7 @@ func (q *queue) newItem(sp *span, l *store.Loaded) *item {
 		priority: time.Duration(l.HeadStart) * time.Microsecond,
 		stage:    l.Stage, seq: l.Seq, attempt: l.Attempt, base: l.Base, context: l.Context,
 		contextSeq: l.ContextSeq, contextBy: l.ContextBy, maxAttempts: l.MaxAttempts,
-		timeout: l.Timeout, meta: l.Meta,
+		timeout: l.Timeout, meta: l.Meta, expires: l.Expires,
 	}
 	it.unchecked = len(l.Context) > 0
 	it.rank = progress.RankNow(sp.Rank, sp.Seq0, l.Seq, l.Due, it.priority, l.Attempt)
@@ -258,6 +258,7 @@ func (it *item) enter(running *store.Running, due, storeNow int64, now time.Time
 // at a time and one is under way.
 func (it *item) enqueue() {
 	sp := it.span
+	it.watchExpiry()
 	if sp.giving || sp.poisonous() && sp.under > 0 {
 		it.place = parked
 		sp.parked = append(sp.parked, it)
@@ -295,6 +296,7 @@ func (it *item) resume(r *store.Running, storeNow int64, now time.Time) {
 	m := it.queue.memory
 	w := m.worker(r.Worker, now)
 	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
+	it.expires = 0
 	token := task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}
 	it.token = m.seals.Seal(token, it.id, r.Worker)
 	it.started, it.until = fromNow(now, storeNow, r.Started), fromNow(now, storeNow, r.Until)

@@ -92,6 +92,7 @@ func (m *memory) complete(v *task.View) {
 	v.Attempt = int(it.attempt) + 1
 	v.Started = time.UnixMicro(m.clock.read(it.started)).UTC()
 	v.Progress, v.Note = it.progress, it.note
+	v.Expires = time.Time{} // it has begun
 }
 
 // watchers are callers that wait for tasks to become final.

@@ -174,11 +174,18 @@ func (s *scheduleState) follower(
 func suits(on task.AfterOn, kind task.Kind) bool {
 	switch on {
 	case task.AfterFailed:
-		return kind != task.KindRemoved && kind.Leaves() == task.Dead
+		return failed(kind)
 	case task.AfterEnded:
 		return true
 	}
 	return kind == task.KindDone
+}
+
+// failed tells whether a final task ended without being done though nobody asked for that: it is
+// dead, or it expired.
+func failed(kind task.Kind) bool {
+	state := kind.Leaves()
+	return kind != task.KindRemoved && (state == task.Dead || state == task.Expired)
 }
 
 // fate says what became of a task.
@@ -190,6 +197,8 @@ func (p *parent) fate() string {
 		return "was removed"
 	case p.kind == task.KindCancelled:
 		return "was cancelled"
+	case p.kind == task.KindExpired:
+		return "has expired: " + p.reason
 	case p.reason == "":
 		return "is dead: " + p.kind.String()
 	}

@@ -72,7 +72,7 @@ func (v *followUp) notifyStep(s *scheduleState, o *store.OpenFire) (added bool) 
 	switch {
 	case o.Final && o.Kind == task.KindDone:
 		return v.notify(s, o, task.NoticeDone, step)
-	case o.Final && o.Kind.Leaves() == task.Dead:
+	case o.Final && failed(o.Kind):
 		return v.notify(s, o, task.NoticeDead, step) || added
 	case !o.Final && (o.Kind == task.KindRetry || o.Kind == task.KindLost):
 		return v.notify(s, o, task.NoticeFailed, step)
@@ -136,6 +136,9 @@ func (s *scheduleState) noticeText(o *store.OpenFire, what task.Notice) string {
 		task.NoticeDone:      "is done",
 		task.NoticeSlow:      fmt.Sprintf("is not final after %v", s.Notices.Slow),
 	}[what]
+	if what == task.NoticeDead && o.Kind == task.KindExpired {
+		became = "has expired"
+	}
 	text := fmt.Sprintf("the task of %s (%s) %s", at, o.Task, became)
 	if o.Error != "" &&
 		(what == task.NoticeFailed || what == task.NoticeDead || what == task.NoticeTimeout) {

@@ -15,7 +15,7 @@ const EventStopped = EventPrefix + "stopped"
 // stops tells whether an open fire is one whose task's death pauses its schedule.
 func (s *scheduleState) stops(o *store.OpenFire) bool {
 	return s.OnDead == task.OnDeadStop && o.Outcome == task.FireFired && o.Found && o.Final &&
-		o.Kind.Leaves() == task.Dead
+		failed(o.Kind)
 }
 
 // stop pauses a schedule because a task of it is dead, and closes the fire of that task in the same

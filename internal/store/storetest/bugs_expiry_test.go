@@ -107,7 +107,8 @@ func expiryBugs() []bug {
 				p.prune = func(ctx context.Context, limit int) (int, error) {
 					now := p.now().UnixMicro()
 					for id, f := range p.Model.tasks {
-						if _, s := f.newest(); s.Kind == task.KindExpired && s.Base == store.Final &&
+						_, s := f.newest()
+						if s.Kind == task.KindExpired && s.Base == store.Final &&
 							s.Finished+p.queues[f.batch.Queue].Retention.Microseconds() <= now {
 							p.drop(p.Model.tasks[id])
 						}

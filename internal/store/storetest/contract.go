@@ -64,14 +64,15 @@ type Spans interface {
 	// rank and due if it says so. Those that are not the holder's, or are again its own with
 	// another token, are passed over: a late copy of the call frees nothing.
 	Give(context.Context, store.GiveRequest) error
-	// TakeExpired makes the holder hold free spans that have tasks which nobody has begun in time:
-	// whose Expires is not after now. It is for the tasks of which no holder takes care; what
-	// others hold stays theirs. Spans are taken whole, of whatever queue, also of paused ones, until
-	// there are limit tasks or more, and answered as Take does: with all of their tasks, also those
-	// that have not expired. The holder settles those that have (KindExpired) and gives the rest
-	// back. More says that there may be more at once, NextDue when to look next: not after the first
-	// limit of a task that is not begun, as far as is committed; 0 = no task has one. It is over
-	// already while somebody holds such a task: look in a moment, the holder may die.
+	// TakeExpired makes the holder hold free spans that have tasks which nobody has begun in
+	// time: whose Expires is not after now. It is for the tasks of which no holder takes care;
+	// what others hold stays theirs. Spans are taken whole, of whatever queue, also of paused
+	// ones, until there are limit tasks or more, and answered as Take does: with all of their
+	// tasks, also those that have not expired. The holder settles those that have (KindExpired)
+	// and gives the rest back. More says that there may be more at once, NextDue when to look
+	// next: not after the first limit of a task that is not begun, as far as is committed; 0 = no
+	// task has one. It is over already while somebody holds such a task: look in a moment, the
+	// holder may die.
 	TakeExpired(ctx context.Context, h store.Holder, limit int) (store.Taken, error)
 	// Held answers every span held by h except the known ones, loaded as Take does.
 	Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error)
