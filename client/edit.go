@@ -17,6 +17,7 @@ type editView struct {
 	Context     json.RawMessage `json:"context,omitempty"`
 	GroupKey    *string         `json:"group_key,omitempty"`
 	MaxAttempts *int            `json:"max_attempts,omitempty"`
+	StartWithin *duration       `json:"start_within,omitempty"`
 }
 
 // appendEdit appends an edit in JSON. The context goes in as it is, since encoding/json would strip
@@ -24,7 +25,7 @@ type editView struct {
 func appendEdit(b []byte, e *task.Edit) ([]byte, error) {
 	v := editView{
 		Priority: (*duration)(e.Priority), Delay: (*duration)(e.Delay), GroupKey: e.GroupKey,
-		MaxAttempts: e.MaxAttempts,
+		MaxAttempts: e.MaxAttempts, StartWithin: (*duration)(e.StartWithin),
 	}
 	if e.Due != nil {
 		v.Due = moment(*e.Due)

@@ -131,7 +131,7 @@ type replayView struct {
 	Whole bool    `json:"whole,omitempty"`
 }
 
-// Retry lets a task that is done, dead or cancelled begin again, at attempt 1, where from says.
+// Retry lets a task that is final begin again, at attempt 1, where from says.
 // ErrConflict when it is not final.
 func (c *Client) Retry(ctx context.Context, id task.ID, from ...Replay) error {
 	var body []byte
@@ -294,6 +294,7 @@ type taskView struct {
 	Attempt  int               `json:"attempt"`
 	Priority duration          `json:"priority"`
 	Due      time.Time         `json:"due"`
+	Expires  time.Time         `json:"expires"`
 	Created  time.Time         `json:"created"`
 	Worker   string            `json:"worker"`
 	Started  time.Time         `json:"started"`
@@ -322,7 +323,8 @@ func (v *taskView) task() task.View {
 	t := task.View{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Context: opaque(v.Context),
 		Result:  opaque(v.Result),
-		Attempt: v.Attempt, Priority: time.Duration(v.Priority), Due: v.Due, Created: v.Created,
+		Attempt: v.Attempt, Priority: time.Duration(v.Priority), Due: v.Due, Expires: v.Expires,
+		Created: v.Created,
 		Worker:  v.Worker,
 		Started: v.Started, Stuck: v.Stuck, Progress: v.Progress, Note: v.Note, Key: v.Key,
 		GroupKey: v.GroupKey, Meta: v.Meta, Error: v.Error,

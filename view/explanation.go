@@ -6,6 +6,7 @@ type Explanation struct {
 	State   string   `json:"state" doc:"of a task: its state; of a queue: empty, sleeping, paused, unserved, full, working; of a key: owned, unowned"`
 	Reasons []Reason `json:"reasons" nullable:"false" doc:"what holds it back now, the hardest first; none = nothing does"`
 	Starts  Time     `json:"starts,omitzero" doc:"when a waiting or ready task probably begins; left out where it can't be said"`
+	Expires Time     `json:"expires,omitzero" doc:"when it expires, unless somebody begins it before"`
 }
 
 // ReasonKind is one thing that may hold a task back.
@@ -21,12 +22,13 @@ const (
 	ReasonBehind     ReasonKind = "behind"      // others come first
 	ReasonUnheard    ReasonKind = "unheard"     // who has it, or may know more, says nothing
 	ReasonUnowned    ReasonKind = "unowned"     // no node looks after the key
+	ReasonExpired    ReasonKind = "expired"     // nobody had begun it in time; it is over
 	ReasonRefused    ReasonKind = "refused"     // the nodes that could take the key may not
 )
 
 // Reason is one thing that holds a task back.
 type Reason struct {
-	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,backing_off,unheard,unowned,refused"`
+	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,backing_off,unheard,unowned,refused,expired"`
 	Text   string     `json:"text" doc:"for people"`
 	Until  Time       `json:"until,omitzero" doc:"when it ends by itself"`
 	Change string     `json:"change,omitempty" doc:"what would end it before: often a command"`

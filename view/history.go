@@ -10,6 +10,7 @@ type Period struct {
 	Retried   int64 `json:"retried" doc:"outcomes that another attempt in the same stage follows"`
 	Dead      int64 `json:"dead" doc:"tasks that died"`
 	Cancelled int64 `json:"cancelled" doc:"tasks that were cancelled"`
+	Expired   int64 `json:"expired" doc:"tasks that nobody had begun in time"`
 	Lost      int64 `json:"lost" doc:"hand-outs whose worker fell silent; they count among retried or dead, too"`
 
 	Ready   *int64 `json:"ready,omitempty" doc:"tasks that were ready when it was last looked, which is once a minute; left out where nobody looked, and of stages and workers"`

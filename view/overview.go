@@ -50,6 +50,7 @@ type Totals struct {
 	Retried   int64 `json:"retried" doc:"attempts that another one follows"`
 	Dead      int64 `json:"dead"`
 	Cancelled int64 `json:"cancelled"`
+	Expired   int64 `json:"expired" doc:"tasks that nobody had begun in time"`
 	Lost      int64 `json:"lost" doc:"attempts whose worker was lost"`
 }
 

@@ -126,7 +126,8 @@ func periodOf(of history.Series, p *history.Period) view.Period {
 	v := view.Period{
 		At: timeAt(p.At), Submitted: p.Submitted, Started: p.Started, Done: p.Done,
 		Retried: p.Retried, Dead: p.Dead, Cancelled: p.Cancelled, Lost: p.Lost,
-		Wait: percentilesOf(&p.Wait), Run: percentilesOf(&p.Run),
+		Expired: p.Expired,
+		Wait:    percentilesOf(&p.Wait), Run: percentilesOf(&p.Run),
 	}
 	if of.Stage != "" || of.Worker != "" { // where tasks go on from stage to stage
 		v.Submitted += p.Entered

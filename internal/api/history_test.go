@@ -34,7 +34,7 @@ func (p *past) History(_ context.Context, q history.Question) ([]history.Period,
 }
 
 func TestStatsSayWhatWasDone(t *testing.T) {
-	const done = `"started":2,"done":1,"retried":0,"dead":0,"cancelled":0,"lost":0,` +
+	const done = `"started":2,"done":1,"retried":0,"dead":0,"cancelled":0,"expired":0,"lost":0,` +
 		`"wait":{"p50":"1.998848s","p95":"1.998848s","p99":"1.998848s"},` +
 		`"run":{"p50":"10.223616s","p95":"10.223616s","p99":"10.223616s"}}`
 	const passed = `"started":2,"done":2,`

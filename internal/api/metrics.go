@@ -187,7 +187,7 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 			task.Waiting: q.Counts.Waiting, task.Ready: q.Counts.Ready,
 			task.Running: q.Counts.Running,
 			task.Done:    q.Counts.Done, task.Dead: q.Counts.Dead,
-			task.Cancelled: q.Counts.Cancelled,
+			task.Cancelled: q.Counts.Cancelled, task.Expired: q.Counts.Expired,
 		} {
 			ch <- prometheus.MustNewConstMetric(tasksDesc, prometheus.GaugeValue, float64(n),
 				q.Queue, string(state))

@@ -88,6 +88,7 @@ func add(to, c *store.QueueCounts) {
 	to.Counts.Done += c.Counts.Done
 	to.Counts.Dead += c.Counts.Dead
 	to.Counts.Cancelled += c.Counts.Cancelled
+	to.Counts.Expired += c.Counts.Expired
 	if to.OldestReady == 0 || c.OldestReady != 0 && c.OldestReady < to.OldestReady {
 		to.OldestReady = c.OldestReady
 	}

@@ -34,6 +34,7 @@ func collectHistory(ch chan<- prometheus.Metric, queue string, r *history.Record
 	}{
 		{"submitted", r.Submitted}, {"started", r.Ended()}, {"done", r.Done},
 		{"retried", r.Retried}, {"dead", r.Dead}, {"cancelled", r.Cancelled}, {"lost", r.Lost},
+		{"expired", r.Expired},
 	} {
 		if e.n != 0 {
 			ch <- prometheus.MustNewConstMetric(eventsDesc, prometheus.CounterValue, float64(e.n),

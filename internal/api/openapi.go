@@ -234,6 +234,7 @@ type submission struct {
 	GroupKey    string            `json:"group_key,omitempty" maxLength:"256"`
 	MaxAttempts int               `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"per stage; 0 = the queue's"`
 	Timeout     duration          `json:"timeout,omitzero" doc:"of one attempt; 0s = the queue's"`
+	StartWithin duration          `json:"start_within,omitzero" doc:"so long after it is due it expires, unless it was handed out by then; 0s = it waits for ever"`
 	Meta        map[string]string `json:"meta,omitempty" maxProperties:"16" doc:"short strings that go wherever the task goes, and that lists can be filtered by: names of at most 64 bytes (letters, digits, . - _ : @ +), texts of at most 256, 2 KiB in all"`
 }
 

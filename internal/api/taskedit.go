@@ -22,6 +22,7 @@ type EditIn struct {
 	Context     json.RawMessage `json:"context,omitempty" doc:"any JSON value, kept byte for byte; null = none"`
 	GroupKey    *string         `json:"group_key,omitempty" maxLength:"256" doc:"an empty text = none"`
 	MaxAttempts *int            `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"0 = the queue's"`
+	StartWithin *duration       `json:"start_within,omitempty" doc:"so long after it is due it expires, unless it was handed out by then; 0s = it waits for ever"`
 }
 
 func (in *EditIn) edit() task.Edit {
@@ -34,6 +35,9 @@ func (in *EditIn) edit() task.Edit {
 	}
 	if in.Delay != nil {
 		e.Delay = &in.Delay.Duration
+	}
+	if in.StartWithin != nil {
+		e.StartWithin = &in.StartWithin.Duration
 	}
 	return e
 }
@@ -58,6 +62,9 @@ func (w *answer) noteEdit(e *task.Edit) {
 	}
 	if e.MaxAttempts != nil {
 		w.note("max_attempts", *e.MaxAttempts)
+	}
+	if e.StartWithin != nil {
+		w.note("start_within", *e.StartWithin)
 	}
 }
 

@@ -21,11 +21,12 @@ import (
 type TaskItem struct {
 	ID       task.ID           `json:"id"`
 	Queue    string            `json:"queue"`
-	State    task.State        `json:"state" enum:"waiting,ready,running,done,dead,cancelled"`
+	State    task.State        `json:"state" enum:"waiting,ready,running,done,dead,cancelled,expired"`
 	Stage    string            `json:"stage" doc:"the present stage, or the one it ended in"`
 	Attempt  int               `json:"attempt" doc:"of the present, the next or, when final, the last hand-out"`
 	Priority duration          `json:"priority" doc:"head start in the queue"`
 	Due      instant           `json:"due" nullable:"true"`
+	Expires  instant           `json:"expires,omitzero" doc:"when it expires, unless somebody begins it before; left out when it never does, as one that was begun"`
 	Created  instant           `json:"created" nullable:"true"`
 	Worker   string            `json:"worker" doc:"the one that has it, or had it last"`
 	Started  instant           `json:"started,omitzero" doc:"of a running task: when the present hand-out began"`
@@ -69,7 +70,8 @@ func itemOf(v *task.View) TaskItem {
 	return TaskItem{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt,
 		Priority: duration{v.Priority},
-		Due:      instant(v.Due), Created: instant(v.Created), Worker: v.Worker,
+		Due:      instant(v.Due), Expires: instant(v.Expires),
+		Created: instant(v.Created), Worker: v.Worker,
 		Started: instant(v.Started), Stuck: v.Stuck,
 		Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
 		Meta: v.Meta, Error: v.Error,
@@ -132,7 +134,7 @@ func (in TaskPath) task() (task.ID, error) {
 // filterIn selects tasks.
 type filterIn struct {
 	Queue  string  `query:"queue"`
-	State  string  `query:"state" enum:"waiting,ready,running,done,dead,cancelled"`
+	State  string  `query:"state" enum:"waiting,ready,running,done,dead,cancelled,expired"`
 	Stage  string  `query:"stage"`
 	Worker string  `query:"worker" doc:"the one that has it, or had it last"`
 	Key    string  `query:"key"`
@@ -309,7 +311,7 @@ type BulkIn struct {
 
 type bulkFilter struct {
 	Queue  string            `json:"queue,omitempty"`
-	State  string            `json:"state,omitempty" enum:"waiting,ready,running,done,dead,cancelled"`
+	State  string            `json:"state,omitempty" enum:"waiting,ready,running,done,dead,cancelled,expired"`
 	Stage  string            `json:"stage,omitempty"`
 	Worker string            `json:"worker,omitempty"`
 	Key    string            `json:"key,omitempty"`

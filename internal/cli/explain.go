@@ -16,7 +16,8 @@ func (a taskCommands) taskExplain() *cobra.Command {
 		Short: "Say why a task does not run",
 		Long: `Say what holds a task back now, what would change that and, where it can be said, when it
 will probably begin: its queue is paused, no worker takes its tasks, all that do are full,
-others come first, it is not due, or it backs off after an attempt that failed.`,
+others come first, it is not due, it backs off after an attempt that failed, or
+it was not begun in time.`,
 		Example: "  rota task explain 1pq3v0m7d2k5g10",
 		Args:    takes("ID"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
@@ -79,6 +80,9 @@ func (a *App) whyNot(e view.Explanation) string {
 		} else {
 			b.WriteString(", about to begin")
 		}
+	}
+	if !e.Expires.IsZero() {
+		b.WriteString(", expires " + term.Short(e.Expires.Time, a.Now()) + " unless it is begun before")
 	}
 	b.WriteByte('\n')
 	for _, r := range e.Reasons {

@@ -51,7 +51,7 @@ configuration is shown with -o json, and by queue set without flags.`,
 		doc := term.Page[client.Queue]{Items: append([]client.Queue{}, queues...)}
 		return a.Show(doc, func() string {
 			t := a.Table("QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD",
-				"#CANCELLED", "OLDEST")
+				"#CANCELLED", "#EXPIRED", "OLDEST")
 			for _, q := range queues {
 				state := term.Green("open")
 				if q.Paused {
@@ -60,7 +60,7 @@ configuration is shown with -o json, and by queue set without flags.`,
 				n := q.Counts
 				t.Add(q.Name, state, term.Count(n.Waiting), term.Count(n.Ready),
 					term.Count(n.Running), term.Count(n.Done), term.Count(n.Dead),
-					term.Count(n.Cancelled),
+					term.Count(n.Cancelled), term.Count(n.Expired),
 					term.Short(q.OldestReady, a.Now()))
 			}
 			return t.String()

@@ -82,8 +82,8 @@ func (a queueCommands) standText(q *client.Queue) string {
 	n := q.Counts
 	s.Line("tasks", fmt.Sprintf("%s waiting, %s ready, %s running", term.Count(n.Waiting),
 		term.Count(n.Ready), term.Count(n.Running)))
-	s.Line("kept", fmt.Sprintf("%s done, %s dead, %s cancelled", term.Count(n.Done),
-		term.Count(n.Dead), term.Count(n.Cancelled)))
+	s.Line("kept", fmt.Sprintf("%s done, %s dead, %s cancelled, %s expired", term.Count(n.Done),
+		term.Count(n.Dead), term.Count(n.Cancelled), term.Count(n.Expired)))
 	if !q.OldestReady.IsZero() {
 		s.Line("oldest", "ready for "+term.Round(a.Now().Sub(q.OldestReady)).String())
 	}
@@ -161,6 +161,7 @@ func historyRows() []row {
 		counted("retried", true, func(p *view.Period) int64 { return p.Retried }),
 		counted("dead", true, func(p *view.Period) int64 { return p.Dead }),
 		counted("cancelled", true, func(p *view.Period) int64 { return p.Cancelled }),
+		counted("expired", true, func(p *view.Period) int64 { return p.Expired }),
 		counted("lost", true, func(p *view.Period) int64 { return p.Lost }),
 		sampled("ready", func(p *view.Period) *int64 { return p.Ready }),
 		sampled("running", func(p *view.Period) *int64 { return p.Running }),

@@ -89,6 +89,8 @@ told on stderr.`,
 	f.Var(&s.meta, "meta", "a `name=text` that the task carries wherever it goes; repeat it for more")
 	f.IntVar(&s.MaxAttempts, "max-attempts", 0, "attempts per stage (default the queue's)")
 	f.DurationVar(&s.Timeout, "timeout", 0, "longest attempt, as 10m (default the queue's)")
+	f.DurationVar(&s.StartWithin, "start-within", 0,
+		"how long after it is due it may wait to begin, as 30s; then it expires (default for ever)")
 	f.BoolVar(&s.lines, "lines", false, "one task for each line of stdin")
 	f.BoolVar(&s.wait, "wait", false,
 		"wait until the task ended and print its result; with --lines until all have")

@@ -242,6 +242,7 @@ type taskView struct {
 	Attempt  int               `json:"attempt"`
 	Priority string            `json:"priority"`
 	Due      term.Stamp        `json:"due"`
+	Expires  *term.Stamp       `json:"expires,omitempty"`
 	Created  term.Stamp        `json:"created"`
 	Worker   string            `json:"worker"`
 	Started  *term.Stamp       `json:"started,omitempty"`
@@ -271,6 +272,9 @@ func rowOf(v task.View) taskView {
 		Due:      term.Stamp(v.Due), Created: term.Stamp(v.Created), Worker: v.Worker,
 		Stuck:    v.Stuck,
 		Progress: v.Progress, Note: v.Note, Key: v.Key, Meta: v.Meta, Error: v.Error,
+	}
+	if !v.Expires.IsZero() {
+		row.Expires = (*term.Stamp)(&v.Expires)
 	}
 	if !v.Started.IsZero() {
 		row.Started = (*term.Stamp)(&v.Started)
@@ -347,6 +351,9 @@ func (a taskCommands) taskText(v task.View) string {
 	s.Line("created", term.Short(v.Created, now))
 	if v.State == task.Waiting || v.State == task.Ready {
 		s.Line("due", term.Short(v.Due, now))
+	}
+	if !v.Expires.IsZero() {
+		s.Line("expires", term.Short(v.Expires, now)+", unless it is begun before")
 	}
 	if v.Priority != 0 {
 		s.Line("priority", v.Priority.String())

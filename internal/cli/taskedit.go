@@ -19,6 +19,7 @@ type editFlags struct {
 	priority, delay              time.Duration
 	due, context, text, groupKey string
 	maxAttempts                  int
+	startWithin                  time.Duration
 }
 
 func (e *editFlags) add(f *pflag.FlagSet) {
@@ -32,6 +33,8 @@ func (e *editFlags) add(f *pflag.FlagSet) {
 		"any `text` as the context, - for stdin, or @file")
 	f.StringVar(&e.groupKey, "group-key", "", "another group `key`; \"\" = none")
 	f.IntVar(&e.maxAttempts, "max-attempts", 0, "attempts per stage; 0 = the queue's")
+	f.DurationVar(&e.startWithin, "start-within", 0,
+		"how long after it is due it may wait to begin, as 30s; 0s = for ever")
 }
 
 // edit is the edit that the flags ask for.
@@ -43,6 +46,7 @@ func (e *editFlags) edit(a *App) (d task.Edit, err error) {
 		optional(&e.delay, e.flags, "delay", &d.Delay),
 		optional(&e.groupKey, e.flags, "group-key", &d.GroupKey),
 		optional(&e.maxAttempts, e.flags, "max-attempts", &d.MaxAttempts),
+		optional(&e.startWithin, e.flags, "start-within", &d.StartWithin),
 	} {
 		set()
 	}
@@ -70,7 +74,7 @@ func (e *editFlags) edit(a *App) (d task.Edit, err error) {
 	}
 	if len(d.Changed()) == 0 {
 		return d, usage.Errorf("nothing to change: give --priority, --due, --delay, --context, " +
-			"--context-text, --group-key or --max-attempts")
+			"--context-text, --group-key, --max-attempts or --start-within")
 	}
 	if err := limits.CheckEdit(&d, "task"); err != nil {
 		return d, usage.Errorf("%s", strings.ReplaceAll(err.Error(), "task.", ""))

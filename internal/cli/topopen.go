@@ -71,6 +71,7 @@ func (s *topSource) openQueue(ctx context.Context, a *App, name string) (string,
 	}{
 		{task.Waiting, n.Waiting}, {task.Ready, n.Ready}, {task.Running, n.Running},
 		{task.Done, n.Done}, {task.Dead, n.Dead}, {task.Cancelled, n.Cancelled},
+		{task.Expired, n.Expired},
 	} {
 		counts.Line(string(c.state), term.Count(c.n))
 	}

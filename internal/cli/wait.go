@@ -125,6 +125,8 @@ func verdict(v task.View) error {
 		return nil
 	case task.Cancelled:
 		return fmt.Errorf("task %s was cancelled", v.ID)
+	case task.Expired:
+		return fmt.Errorf("task %s has expired: it was not begun in time", v.ID)
 	}
 	why := "no reason given"
 	if len(v.Steps) > 0 {

@@ -12,6 +12,7 @@
 //	backing_off  the same, after an attempt that failed
 //	full         all workers that take tasks of the queue have all they may have
 //	behind       ready tasks of an earlier rank come first
+//	expired      nobody had begun it in time; it is over
 //
 // A task that nothing holds begins as soon as a node hands it out. What is told is what was known
 // when the facts were gathered; it promises nothing.
@@ -49,11 +50,14 @@ type Task struct {
 	Away string
 }
 
-// OfTask says why a task does not run. A final one, and one that runs at a worker that is heard,
-// have no reason.
+// OfTask says why a task does not run. A final one, unless it expired, and one that runs at a
+// worker that is heard have no reason.
 func OfTask(t Task, q Queue, now time.Time) view.Explanation {
 	e := view.Explanation{State: string(t.State), Reasons: []view.Reason{}}
 	switch {
+	case t.State == task.Expired:
+		e.Reasons = list(expired(t))
+		return e
 	case t.State.Final():
 		return e
 	case t.State == task.Running:
@@ -69,6 +73,12 @@ func OfTask(t Task, q Queue, now time.Time) view.Explanation {
 		e.Reasons = append(e.Reasons, list(waits(t, now))...)
 	} else {
 		e.Reasons = append(e.Reasons, list(full(s), behind(t))...)
+	}
+	if !t.Expires.IsZero() {
+		e.Expires = view.Time{Time: t.Expires}
+		if !e.Starts.IsZero() && !e.Starts.Before(t.Expires) {
+			e.Starts = view.Time{} // it will have expired
+		}
 	}
 	return e
 }
@@ -99,6 +109,15 @@ func OfQueue(q Queue) view.Explanation {
 				" after an attempt that failed."})
 	}
 	return e
+}
+
+// expired says of a task that has expired what it waited for in vain, as far as is known.
+func expired(t Task) view.Reason {
+	return view.Reason{Kind: view.ReasonExpired,
+		Text: fmt.Sprintf("It was %s: nobody took it in the time it had to start.",
+			cmp.Or(t.Error, "not begun in time")),
+		Change: "rota task retry " + t.ID.String() +
+			"; for tasks to come, more workers or a longer --start-within"}
 }
 
 // list leaves out what is no reason.

@@ -38,6 +38,7 @@ var someTasks = []task.Submission{
 		Timeout: 1500 * time.Millisecond},
 	{Queue: "scan", Delay: -time.Second},
 	{Queue: "scan", Meta: map[string]string{"customer": "7", "region": ""}},
+	{Queue: "scan", StartWithin: 30 * time.Second},
 }
 
 var someHandouts = Handouts{

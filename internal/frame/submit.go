@@ -25,6 +25,7 @@ const (
 	subMaxAttempts
 	subTimeout
 	subMeta
+	subStartWithin
 	subAll = 1<<iota - 1
 )
 
@@ -72,6 +73,9 @@ func CutSubmissions(b []byte, subs []task.Submission, long int) ([]byte, []wire.
 			b = appendSpell(b, s.Timeout)
 		}
 		b = appendMeta(b, s.Meta)
+		if s.StartWithin != 0 {
+			b = appendSpell(b, s.StartWithin)
+		}
 		before = s
 	}
 	return b, cuts
@@ -83,7 +87,7 @@ func submissionFlags(before, s *task.Submission) uint64 {
 		bit(subDue, !s.Due.IsZero()) | bit(subDelay, s.Delay != 0) | bit(subKey, s.Key != "") |
 		bit(subKeyFor, s.KeyFor != 0) | bit(subGroupKey, s.GroupKey != "") |
 		bit(subMaxAttempts, s.MaxAttempts != 0) | bit(subTimeout, s.Timeout != 0) |
-		bit(subMeta, len(s.Meta) > 0)
+		bit(subMeta, len(s.Meta) > 0) | bit(subStartWithin, s.StartWithin != 0)
 }
 
 func bit(flag uint64, set bool) uint64 {
@@ -151,6 +155,9 @@ func (d *decoder) submission(before, s *task.Submission) {
 	}
 	if f&subMeta != 0 {
 		s.Meta = d.meta()
+	}
+	if f&subStartWithin != 0 {
+		s.StartWithin = d.spell("start_within")
 	}
 }
 

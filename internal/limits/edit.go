@@ -1,6 +1,8 @@
 package limits
 
 import (
+	"time"
+
 	"github.com/rotahq/rota/task"
 )
 
@@ -10,7 +12,8 @@ func CheckEdit(d *task.Edit, location string) error {
 	e := &task.InvalidError{}
 	wrong := func(field, format string, args ...any) { e.Add(location+"."+field, format, args...) }
 	if len(d.Changed()) == 0 {
-		e.Add(location, "changes nothing: give priority, due, delay, context, group_key or max_attempts")
+		e.Add(location, "changes nothing: give priority, due, delay, context, group_key, "+
+			"max_attempts or start_within")
 	}
 	if p := d.Priority; p != nil && (*p < 0 || *p > MaxPriority) {
 		wrong("priority", "must be 0s to %v", MaxPriority)
@@ -29,6 +32,10 @@ func CheckEdit(d *task.Edit, location string) error {
 	}
 	if n := d.MaxAttempts; n != nil && (*n < 0 || *n > MaxAttempts) {
 		wrong("max_attempts", "must be 1 to %d, or 0 for the queue's", MaxAttempts)
+	}
+	if d.StartWithin != nil && (*d.StartWithin < 0 || *d.StartWithin > MaxDuration ||
+		*d.StartWithin > 0 && *d.StartWithin < time.Millisecond) {
+		wrong("start_within", StartWithinRule, MaxDuration)
 	}
 	return e.Err()
 }

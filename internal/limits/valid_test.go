@@ -140,6 +140,9 @@ func TestSubmissionCheckNamesEverythingThatIsWrong(t *testing.T) {
 				Message: "must be 1ms to 876000h0m0s, or 0s for the queue's"},
 			{Location: "body.max_attempts", Message: "must be 1 to 1000000, or left out"},
 		}},
+		{"no time to start", task.Submission{Queue: "q", StartWithin: 1}, []task.FieldError{
+			{Location: "body.start_within", Message: "must be 1ms to 876000h0m0s, or 0s for no limit"}}},
+		{"a time to start", task.Submission{Queue: "q", StartWithin: time.Millisecond}, nil},
 		{"the most that is carried", task.Submission{Queue: "q", Meta: carried(7, 256)}, nil},
 		{"sixteen", task.Submission{Queue: "q", Meta: carried(16, 100)}, nil},
 		{"seventeen", task.Submission{Queue: "q", Meta: carried(17, 1)}, []task.FieldError{

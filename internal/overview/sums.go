@@ -146,7 +146,7 @@ func (t *Sums) totals(in func(string) bool) view.Totals {
 	return view.Totals{
 		Since:     view.Time{Time: time.Unix(t.since*60, 0).UTC()},
 		Submitted: c.Submitted, Started: ended, Done: c.Done, Retried: c.Retried, Dead: c.Dead,
-		Cancelled: c.Cancelled, Lost: c.Lost,
+		Cancelled: c.Cancelled, Expired: c.Expired, Lost: c.Lost,
 	}
 }
 

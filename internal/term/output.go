@@ -114,7 +114,7 @@ func Painted(s task.State) string {
 		return Cyan(string(s))
 	case task.Done:
 		return Green(string(s))
-	case task.Dead:
+	case task.Dead, task.Expired:
 		return Red(string(s))
 	}
 	return Faint(string(s))

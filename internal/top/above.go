@@ -300,7 +300,7 @@ func helpLines(width int) []string {
 		{"/", "show what contains all of some words; esc shows all again"},
 		{"space", "freeze what is shown; again: go on"},
 		{"t", "the tasks of a queue"},
-		{"s", "tasks of the next state: dead, running, ready, waiting, done, cancelled, any"},
+		{"s", "tasks of the next state: dead, running, ready, waiting, done, cancelled, expired, any"},
 		{"c, r", "cancel a task, retry one that is over"},
 		{"d, D", "drain a worker, let it take work again"},
 		{"p, P", "pause a queue, group or schedule, resume it"},

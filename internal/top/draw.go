@@ -356,7 +356,7 @@ func stateTone(s task.State) Tone {
 		return Good
 	case task.Ready, task.Running:
 		return Busy
-	case task.Dead:
+	case task.Dead, task.Expired:
 		return Bad
 	}
 	return Quiet

@@ -247,7 +247,8 @@ func FuzzRoundTrip(f *testing.F) {
 		subs := []task.Submission{{Queue: queue, Stage: stage, Context: raw,
 			Priority: time.Duration(d), Due: at, Delay: time.Duration(d),
 			Key: key, KeyFor: time.Duration(d), GroupKey: key, MaxAttempts: int(n),
-			Timeout: time.Duration(d), Meta: meta}, {Queue: queue, Stage: key}, {}}
+			Timeout: time.Duration(d), StartWithin: time.Duration(d),
+			Meta: meta}, {Queue: queue, Stage: key}, {}}
 		gotSubs, err := ParseSubmissions(AppendSubmissions(nil, subs))
 		for i := range subs {
 			s := &subs[i]

@@ -6,7 +6,7 @@ var (
 	submitFields     = []string{"tasks"}
 	submissionFields = []string{"queue", "stage", "context", "priority", "due", "delay", "key",
 		"key_for", "group_key",
-		"max_attempts", "timeout", "meta"}
+		"max_attempts", "timeout", "meta", "start_within"}
 	receiptFields = []string{"id", "existing"}
 )
 
@@ -31,6 +31,7 @@ func AppendSubmissions(b []byte, subs []task.Submission) []byte {
 		b = appendText(b, `,"group_key":`, s.GroupKey)
 		b = appendCount(b, `,"max_attempts":`, s.MaxAttempts)
 		b = appendSpell(b, `,"timeout":`, s.Timeout)
+		b = appendSpell(b, `,"start_within":`, s.StartWithin)
 		b = appendStringMap(b, `,"meta":`, s.Meta)
 		b = append(b, '}')
 	}
@@ -85,6 +86,8 @@ func (d *decoder) submission(before *task.Submission) (s task.Submission) {
 			s.Timeout = d.duration()
 		case "meta":
 			s.Meta = d.meta()
+		case "start_within":
+			s.StartWithin = d.duration()
 		}
 	}
 	return s

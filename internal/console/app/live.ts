@@ -7,7 +7,7 @@ import { merged } from "./merge";
 import { paused } from "./prefs";
 import { nodeTime } from "./time";
 
-export type Totals = Record<"submitted" | "started" | "done" | "retried" | "dead" | "cancelled" | "lost", number> & { since: string };
+export type Totals = Record<"submitted" | "started" | "done" | "retried" | "dead" | "cancelled" | "expired" | "lost", number> & { since: string };
 export type QueueLine = {
   queue: string; ready: number; waiting: number; running: number; oldest_ready?: string | null; paused: boolean;
   submitted: number; done: number; dead: number;

@@ -33,7 +33,7 @@ export function QueueScreen({ name }: { name: string }) {
       {q && <>
         <div class="tiles small">
           <a class="tile" href={to(["tasks"], { queue: name, state: "ready" })}><span class="tile-label">{t("oldestReady")}</span><span class="tile-value"><Age since={q.oldest_ready} /></span></a>
-          {states.map((s) => <a class={"tile" + (s === "dead" && q.counts[s] ? " bad" : "")} key={s} href={to(["tasks"], { queue: name, state: s })}><span class="tile-label">{t(s as Key)}</span><span class="tile-value">{number(q.counts[s] ?? 0)}</span></a>)}
+          {states.map((s) => <a class={"tile" + ((s === "dead" || s === "expired") && q.counts[s] ? " bad" : "")} key={s} href={to(["tasks"], { queue: name, state: s })}><span class="tile-label">{t(s as Key)}</span><span class="tile-value">{number(q.counts[s] ?? 0)}</span></a>)}
           <div class="tile"><span class="tile-label">{t("inRate")}</span><span class="tile-value"><Rate n={flow(name, (l) => l.submitted)} /></span></div>
           <div class="tile"><span class="tile-label">{t("outRate")}</span><span class="tile-value"><Rate n={flow(name, (l) => l.done)} /></span></div>
         </div>

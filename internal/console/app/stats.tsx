@@ -10,7 +10,7 @@ import { Fault } from "./ui";
 
 type Percentiles = { p50: string | null; p95: string | null; p99: string | null } | null;
 export type Bucket = {
-  at: string; submitted: number; started: number; done: number; retried: number; dead: number; cancelled: number; lost: number;
+  at: string; submitted: number; started: number; done: number; retried: number; dead: number; cancelled: number; expired: number; lost: number;
   ready: number; running: number; wait?: Percentiles; run?: Percentiles;
 };
 export type Stats = { items: Bucket[]; missing?: boolean };
@@ -61,6 +61,7 @@ export function Throughput({ stats, step, marks }: { stats: Loaded<Stats>; step:
       { label: t("done"), values: of((b) => b.done), colour: 1, fill: true },
       { label: t("retried"), values: of((b) => b.retried), colour: 3 },
       { label: t("deadWord"), values: of((b) => b.dead), colour: 4 },
+      ...(items.some((b) => b.expired) ? [{ label: t("expired"), values: of((b) => b.expired), colour: 4, dash: true } as Curve] : []),
     ];
   }, [stats.data]);
   return <Shell stats={stats}>{() => <Plot label={t("throughput")} at={at} step={step} curves={curves} say={(n) => perSecond(n) + "/s"} marks={marks} />}</Shell>;

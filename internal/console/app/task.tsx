@@ -50,7 +50,7 @@ export function TaskScreen({ id }: { id: string }) {
             [t("progress"), x.state === "running" && x.progress !== undefined ? <Bar part={x.progress} of={1} text={number(x.progress * 100, 0) + " %"} /> : null],
             [t("note"), x.state === "running" && x.note ? <T s={x.note} /> : null],
             [t("runsSince"), x.state === "running" && x.started ? <Age since={x.started} /> : null],
-            [t("due"), <When at={x.due} />], [t("created"), <When at={x.created} />],
+            [t("due"), <When at={x.due} />], [t("expires"), x.expires ? <When at={x.expires} /> : null], [t("created"), <When at={x.created} />],
             [t("priority"), x.priority !== "0s" ? <Dur d={x.priority} /> : null],
             [t("key"), x.key && <T s={x.key} />], [t("groupKey"), x.group_key && <T s={x.group_key} />],
             [t("meta"), x.meta && <Carries meta={x.meta} />],

@@ -17,11 +17,11 @@ import { Bar, Empty, Fault, Mark, N, Panel, Title } from "./ui";
 import type { Queue } from "./queues";
 
 export type TaskItem = {
-  id: string; queue: string; state: string; stage: string; attempt: number; priority: string; due: string | null; created: string | null;
+  id: string; queue: string; state: string; stage: string; attempt: number; priority: string; due: string | null; expires?: string; created: string | null;
   worker: string; key: string; group_key: string; meta?: Record<string, string>; progress?: number; note?: string; started?: string; stuck?: string; error?: string;
 };
 
-export const states = ["waiting", "ready", "running", "done", "dead", "cancelled"] as const;
+export const states = ["waiting", "ready", "running", "done", "dead", "cancelled", "expired"] as const;
 const fields = ["queue", "state", "stage", "worker", "key", "error", "since", "until"] as const;
 type FieldName = (typeof fields)[number];
 
@@ -120,8 +120,8 @@ export function TasksScreen() {
   return (
     <>
       <Title side={<>
-        {!stuck && (of.state === "dead" || of.state === "cancelled" || of.state === "done") && <Bulk verb="retry" filter={acts} words={words} done={list.again} />}
-        {!stuck && !["dead", "cancelled", "done"].includes(of.state) && live && live.ready + live.waiting + live.running > 0 && <Bulk verb="cancel" filter={acts} words={words} done={list.again} />}
+        {!stuck && ["dead", "cancelled", "done", "expired"].includes(of.state ?? "") && <Bulk verb="retry" filter={acts} words={words} done={list.again} />}
+        {!stuck && !["dead", "cancelled", "done", "expired"].includes(of.state) && live && live.ready + live.waiting + live.running > 0 && <Bulk verb="cancel" filter={acts} words={words} done={list.again} />}
         <Submit.Button open={() => setAdding(true)} />
       </>}>{t("tasks")}</Title>
       {adding && <Submit.Form close={() => setAdding(false)} begin={{ queue: of.queue }} />}

@@ -20,7 +20,7 @@ const shapes: Record<string, string> = {
 
 const looks: Record<string, [Tone, string]> = {
   waiting: ["idle", "clock"], ready: ["idle", "idle"], running: ["busy", "busy"], done: ["good", "good"], dead: ["bad", "bad"],
-  cancelled: ["idle", "stop"], expired: ["idle", "stop"], blocked: ["idle", "pause"], active: ["good", "good"], working: ["good", "good"], draining: ["warn", "pause"],
+  cancelled: ["idle", "stop"], expired: ["bad", "clock"], blocked: ["idle", "pause"], active: ["good", "good"], working: ["good", "good"], draining: ["warn", "pause"],
   drained: ["idle", "pause"], silent: ["bad", "warn"], left: ["idle", "stop"], unreachable: ["bad", "warn"], offline: ["bad", "bad"],
   paused: ["warn", "pause"], pending: ["warn", "clock"], starting: ["busy", "idle"], failed: ["bad", "bad"], moving: ["busy", "busy"],
   ending: ["idle", "stop"], fired: ["good", "good"], skipped: ["idle", "stop"], missed: ["bad", "warn"], queued: ["busy", "clock"],
