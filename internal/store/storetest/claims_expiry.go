@@ -65,7 +65,6 @@ func expiryClaims() []claim {
 		}},
 		{"WhatWasHandedOutNeverExpires", showBegun},
 		{"FreeSpansAreFoundWhenTheTimeIsOver", func(s *scene) {
-			h := s.join("a")
 			b := s.limited(3, 0, 30*second)
 			other := s.batch("paused", 1)
 			other.Due += 10 * second
@@ -77,7 +76,7 @@ func expiryClaims() []claim {
 			})
 			s.ok(err)
 			s.clock.Advance(30*time.Second - time.Microsecond)
-			h = s.join("a")
+			h := s.join("a")
 			got := s.takeExpired(h, 100)
 			s.want("before", []any{len(got.Spans), got.More, got.NextDue},
 				[]any{0, false, b.Due + 30*second})

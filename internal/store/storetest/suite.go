@@ -21,6 +21,9 @@ import (
 // and closes the store at the end of the test; the store must read its time from the clock.
 func Run(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, walks) }
 
+// RunHalf is Run with half of the walks: where another test walks the same seeds, too.
+func RunHalf(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, walks/2) }
+
 // RunShort is Run with fewer walks: for the same store, opened in another way.
 func RunShort(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, shorter) }
 

@@ -27,7 +27,7 @@ var (
 )
 
 const (
-	walks     = 100 // seeds that Run walks, a tenth of them under -short
+	walks     = 200 // seeds that Run walks, a tenth of them under -short
 	shorter   = 20  // seeds that RunShort walks
 	planned   = 4   // seeds that RunStatements walks
 	walkSteps = 60
