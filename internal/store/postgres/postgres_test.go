@@ -95,7 +95,7 @@ WHERE relnamespace = 'rota'::regnamespace AND relkind = 'r'`
 // Here also lone outcomes stand in marks, in the next test few do.
 func TestKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	storetest.RunHalf(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
+	storetest.RunShort(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
 		return fresh(t, clock, Config{marksFrom: 1})
 	})
 }
@@ -104,7 +104,7 @@ func TestKeepsTheContract(t *testing.T) {
 func TestKeepsTheContractWithoutWhatDatabasesMayLack(t *testing.T) {
 	t.Parallel()
 	e := emptied{name: "lacking"}
-	storetest.RunShort(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
+	storetest.RunStatements(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
 		return e.fresh(t, clock, Config{NoSkipLocked: true, NoNotify: true}, "")
 	})
 }
@@ -113,6 +113,9 @@ func TestKeepsTheContractWithoutWhatDatabasesMayLack(t *testing.T) {
 // planner prefers: what it knows of the tables changes by the minute, and a pooler's sessions have
 // its administrator's settings.
 func TestKeepsTheContractWhateverThePlannerPrefers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plans are the database's: the whole suite looks at them, short runs need not")
+	}
 	t.Parallel()
 	const (
 		noIndexes = "&enable_indexscan=off&enable_indexonlyscan=off&enable_bitmapscan=off&enable_seqscan=on"

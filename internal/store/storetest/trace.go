@@ -28,7 +28,7 @@ var (
 
 const (
 	walks     = 200 // seeds that Run walks, a tenth of them under -short
-	shorter   = 20  // seeds that RunShort walks
+	shorter   = 20  // seeds that RunShort walks, a tenth of them under -short
 	planned   = 4   // seeds that RunStatements walks
 	walkSteps = 60
 )
