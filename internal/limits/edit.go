@@ -1,8 +1,6 @@
 package limits
 
 import (
-	"time"
-
 	"github.com/rotahq/rota/task"
 )
 
@@ -33,9 +31,8 @@ func CheckEdit(d *task.Edit, location string) error {
 	if n := d.MaxAttempts; n != nil && (*n < 0 || *n > MaxAttempts) {
 		wrong("max_attempts", "must be 1 to %d, or 0 for the queue's", MaxAttempts)
 	}
-	if d.StartWithin != nil && (*d.StartWithin < 0 || *d.StartWithin > MaxDuration ||
-		*d.StartWithin > 0 && *d.StartWithin < time.Millisecond) {
-		wrong("start_within", StartWithinRule, MaxDuration)
+	if d.StartWithin != nil && !validStartWithin(*d.StartWithin) {
+		wrong("start_within", startWithinRule, MaxDuration)
 	}
 	return e.Err()
 }

@@ -120,9 +120,8 @@ func CheckSubmission(s *task.Submission, e *task.InvalidError, location string) 
 	if s.Timeout < 0 || s.Timeout > MaxDuration || s.Timeout > 0 && s.Timeout < time.Millisecond {
 		wrong("timeout", "must be 1ms to %v, or 0s for the queue's", MaxDuration)
 	}
-	if s.StartWithin < 0 || s.StartWithin > MaxDuration ||
-		s.StartWithin > 0 && s.StartWithin < time.Millisecond {
-		wrong("start_within", StartWithinRule, MaxDuration)
+	if !validStartWithin(s.StartWithin) {
+		wrong("start_within", startWithinRule, MaxDuration)
 	}
 	if !s.Due.IsZero() && (s.Due.Before(MinTime) || !s.Due.Before(MaxTime)) {
 		wrong("due", "must lie in the years 2000 to 2199")
@@ -141,8 +140,12 @@ func CheckSubmission(s *task.Submission, e *task.InvalidError, location string) 
 	}
 }
 
-// StartWithinRule says what a start_within must be; it wants MaxDuration.
-const StartWithinRule = "must be 1ms to %v, or 0s for no limit"
+// startWithinRule says what a start_within must be; it wants MaxDuration.
+const startWithinRule = "must be 1ms to %v, or 0s for no limit"
+
+func validStartWithin(d time.Duration) bool {
+	return d == 0 || d >= time.Millisecond && d <= MaxDuration
+}
 
 // CheckOutcome says what is wrong with an outcome, or "" when nothing is.
 func CheckOutcome(o *task.Outcome) string {
