@@ -298,8 +298,8 @@ func (a *array) room() int {
 
 // add appends the element just read, growing the list to the size that it probably has.
 func add[T any](list []T, a *array, v T) []T {
-	if list = append(list, v); a.n == 1 {
-		list = slices.Grow(list, a.room())
+	if a.n == 1 {
+		list = append(make([]T, 0, len(list)+1+a.room()), list...)
 	}
-	return list
+	return append(list, v)
 }

@@ -507,9 +507,9 @@ func TestEqualStringsOfOneMessageAreOneString(t *testing.T) {
 		parse func([]byte) error
 		body  []byte
 	}{
-		{"submissions", 4, parsers["submissions"], AppendSubmissions(nil, benchSubmissions())},
-		{"handouts", 6, parsers["handouts"], AppendHandouts(nil, benchHandouts())},
-		{"reports", 6, parsers["reports"], AppendReports(nil, "w", benchReports())},
+		{"submissions", 3, parsers["submissions"], AppendSubmissions(nil, benchSubmissions())},
+		{"handouts", 5, parsers["handouts"], AppendHandouts(nil, benchHandouts())},
+		{"reports", 5, parsers["reports"], AppendReports(nil, "w", benchReports())},
 	} {
 		if got := testing.AllocsPerRun(10, func() { _ = test.parse(test.body) }); got > test.limit {
 			t.Errorf("%s: %v allocations, want at most %v", test.name, got, test.limit)
