@@ -50,19 +50,35 @@ func (t *tx) forgetLook(batch int64) error {
 }
 
 // TakeExpired takes free spans with tasks that nobody has begun in time. See the contract,
-// storetest.Spans.
+// storetest.Spans. It is called in every beat and mostly finds nothing to look at, so it looks
+// before it waits for the writer.
 func (s *Store) TakeExpired(
 	ctx context.Context, h store.Holder, limit int,
-) (store.Taken, error) {
-	var answer store.Taken
-	err := s.write(ctx, func(t *tx) (err error) {
-		answer, err = t.takeExpired(h, limit)
+) (answer store.Taken, err error) {
+	err = s.read(ctx, func(c *conn) (err error) {
+		answer = store.Taken{Now: s.clock()}
+		lives, err := c.has(findLease, h.Node, h.Token, answer.Now)
+		if answer.LeaseGone = !lives; err == nil && lives {
+			answer.NextDue, err = c.nextLook()
+		}
 		return err
 	})
+	if err == nil && answer.NextDue != 0 && answer.NextDue <= answer.Now {
+		err = s.write(ctx, func(t *tx) (err error) {
+			answer, err = t.takeExpired(h, limit)
+			return err
+		})
+	}
 	if err != nil {
 		return store.Taken{}, fmt.Errorf("take what nobody has begun in time: %w", err)
 	}
 	return answer, nil
+}
+
+// nextLook says when to look at a batch next; at 0 no task has a limit.
+func (c *conn) nextLook() (at int64, err error) {
+	_, err = c.one(nextLook, func(st *sqlite.Stmt) { at = st.ColumnInt64(0) })
+	return at, err
 }
 
 // toLook is a row of expiry.
@@ -103,9 +119,7 @@ func (t *tx) takeExpired(h store.Holder, limit int) (store.Taken, error) {
 		some = some || next == 0 || next > t.now
 	}
 	answer.More = answer.More || full && (some || len(answer.Spans) > 0)
-	_, err = t.one(nextLook, func(st *sqlite.Stmt) {
-		answer.NextDue = st.ColumnInt64(0)
-	})
+	answer.NextDue, err = t.nextLook()
 	return answer, err
 }
 

@@ -293,3 +293,27 @@ func TestReserveRefusesOnlySubmissions(t *testing.T) {
 		t.Errorf("check with room: %v", err)
 	}
 }
+
+// Whoever does the chores looks in every beat whether tasks have expired. While no limit is over
+// that is a read: it neither waits for the writer nor keeps it from others.
+func TestALookForWhatExpiredLeavesTheWriterAlone(t *testing.T) {
+	s := open(t, Config{})
+	c := join(t, s)
+	for _, within := range []time.Duration{0, time.Hour} {
+		b := c.batch(1, 1, false)
+		b.Tasks[0].StartWithin = within.Microseconds()
+		c.submit(b)
+		release := stall(t, s)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		got, err := s.TakeExpired(ctx, c.holder, 10)
+		if err != nil || got.LeaseGone || got.NextDue != b.Tasks[0].Expires(b.Due) {
+			t.Errorf("%+v, %v; want to look next at %d", got, err, b.Tasks[0].Expires(b.Due))
+		}
+		gone := store.Holder{Node: "a", Token: c.holder.Token + 1}
+		if got, err := s.TakeExpired(ctx, gone, 10); err != nil || !got.LeaseGone {
+			t.Errorf("without its lease: %+v, %v", got, err)
+		}
+		cancel()
+		release()
+	}
+}
