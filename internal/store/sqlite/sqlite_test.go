@@ -42,6 +42,9 @@ func open(t testing.TB, conf Config) *Store {
 // Few calls of the contract report on many tasks of a pack at once. Here each plain outcome stands
 // in a mark.
 func TestKeepsTheContractByMarks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("other rows, not other goroutines: short runs, which look for races, need not")
+	}
 	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
 		return open(t, Config{Now: clock.Now, together: 1})
 	})
