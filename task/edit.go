@@ -22,6 +22,9 @@ type Edit struct {
 	// does nothing to a task that was handed out before. An edit of the due time moves the end of
 	// the time to start along.
 	StartWithin *time.Duration
+	// Meta takes the place of all strings that the task carries, as it does in a Submission; one
+	// that is empty, but not nil, takes them away.
+	Meta map[string]string
 }
 
 // The names of what an edit changes, as the API and [Step.Changed] say them.
@@ -32,6 +35,7 @@ const (
 	EditsGroupKey    = "group_key"
 	EditsMaxAttempts = "max_attempts"
 	EditsStartWithin = "start_within"
+	EditsMeta        = "meta"
 )
 
 // Changed names what the edit changes, in the order of its fields; a delay is a due time.
@@ -47,6 +51,7 @@ func (e *Edit) Changed() []string {
 		{e.GroupKey != nil, EditsGroupKey},
 		{e.MaxAttempts != nil, EditsMaxAttempts},
 		{e.StartWithin != nil, EditsStartWithin},
+		{e.Meta != nil, EditsMeta},
 	} {
 		if f.set {
 			list = append(list, f.name)

@@ -11,7 +11,7 @@ func CheckEdit(d *task.Edit, location string) error {
 	wrong := func(field, format string, args ...any) { e.Add(location+"."+field, format, args...) }
 	if len(d.Changed()) == 0 {
 		e.Add(location, "changes nothing: give priority, due, delay, context, group_key, "+
-			"max_attempts or start_within")
+			"max_attempts, start_within or meta")
 	}
 	if p := d.Priority; p != nil && (*p < 0 || *p > MaxPriority) {
 		wrong("priority", "must be 0s to %v", MaxPriority)
@@ -34,5 +34,6 @@ func CheckEdit(d *task.Edit, location string) error {
 	if d.StartWithin != nil && !validStartWithin(*d.StartWithin) {
 		wrong("start_within", startWithinRule, MaxDuration)
 	}
+	CheckMeta(d.Meta, e, location+".meta")
 	return e.Err()
 }

@@ -15,6 +15,7 @@ type Edit struct {
 	GroupKey    *string
 	MaxAttempts *int32
 	StartWithin *int64 // 0 = no limit
+	Meta        *Meta
 }
 
 // EditedFields are the names of what is changed, one bit each. The bits are stored; never renumber.
@@ -28,11 +29,12 @@ const (
 	ChangedGroupKey
 	ChangedMaxAttempts
 	ChangedStartWithin
+	ChangedMeta
 )
 
 var changeNames = [...]string{
 	task.EditsPriority, task.EditsDue, task.EditsContext, task.EditsGroupKey,
-	task.EditsMaxAttempts, task.EditsStartWithin,
+	task.EditsMaxAttempts, task.EditsStartWithin, task.EditsMeta,
 }
 
 // String names the bits that are set, as a task.Step does.
@@ -55,7 +57,7 @@ func (e *Edit) Changes() (c EditedFields) {
 		{e.Priority != nil, ChangedPriority}, {e.Due != nil, ChangedDue},
 		{e.Context != nil, ChangedContext}, {e.GroupKey != nil, ChangedGroupKey},
 		{e.MaxAttempts != nil, ChangedMaxAttempts},
-		{e.StartWithin != nil, ChangedStartWithin},
+		{e.StartWithin != nil, ChangedStartWithin}, {e.Meta != nil, ChangedMeta},
 	} {
 		if f.set {
 			c |= f.bit
@@ -72,7 +74,10 @@ type Override struct {
 	GroupKey    string
 	MaxAttempts int32
 	Expires     int64 // see Loaded; it holds while the step of the edit is the task's newest one
-	Changed     EditedFields
+	// Meta is nil while no edit has changed the meta: then it is the submitted one. So edits of other
+	// fields don't copy it, and rows from before metas could be edited say what is true.
+	Meta    *Meta
+	Changed EditedFields
 	// Over is the step whose context that of this step took the place of, -1 = the task's own, or
 	// NotReplaced. It is how a replay finds the context to begin with: see rules.Begin.
 	Over int32

@@ -12,12 +12,12 @@ import (
 
 const (
 	insertEdits = `INSERT INTO rota.edit (batch, n, seq, changed, over, head_start, group_key,
-max_attempts, expires)
+max_attempts, expires, meta)
 SELECT e.batch, e.n, e.seq, e.changed, nullif(e.over, -2), e.head_start, nullif(e.group_key, ''),
-  e.max_attempts, nullif(e.expires, 0)
+  e.max_attempts, nullif(e.expires, 0), e.meta
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::int[], $5::int[], $6::bigint[], $7::text[],
-$8::int[], $9::bigint[]) e (batch, n, seq, changed, over, head_start, group_key, max_attempts,
-expires)`
+$8::int[], $9::bigint[], $10::text[]) e (batch, n, seq, changed, over, head_start, group_key,
+max_attempts, expires, meta)`
 
 	// lockFresh and lockUsed lock the spans to which tasks belong, so that nobody takes them until
 	// what is written here is committed: who takes reads what they hold after that. Of those that
@@ -90,6 +90,7 @@ type editColumns struct {
 	starts, expires         []int64
 	looks                   lookColumns
 	groups                  []string
+	metas                   []*string
 	blobs                   blobColumns
 }
 
@@ -103,6 +104,7 @@ func (c *editColumns) add(id task.ID, seq int32, s *store.Step) {
 	c.expires = append(c.expires, o.Expires)
 	c.looks.add(id.Batch, o.Expires)
 	c.groups = append(c.groups, o.GroupKey)
+	c.metas = append(c.metas, (*string)(o.Meta))
 	c.blobs.add(id, s.Context)
 }
 
@@ -111,7 +113,7 @@ func (c *editColumns) queries() []query {
 		return nil
 	}
 	return slices.Concat([]query{tell(insertEdits, c.batch, c.n, c.seq, c.changed, c.over, c.starts,
-		c.groups, c.attempts, c.expires)}, c.blobs.queries(), c.looks.queries())
+		c.groups, c.attempts, c.expires, c.metas)}, c.blobs.queries(), c.looks.queries())
 }
 
 // replaced makes of each place where a replay lets a task begin what edits have made of it.

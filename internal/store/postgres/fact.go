@@ -32,7 +32,7 @@ const findFacts = `SELECT w.i::int, t.batch, t.n, b.queue, b.rank, b.due,
 coalesce(e.head_start, b.due - b.rank), b.created, coalesce(p.stage, p.ran, t.stage),
   coalesce(t.key, ''), CASE WHEN e.seq IS NULL THEN coalesce(t.group_key, '') ELSE
   coalesce(e.group_key, '') END, coalesce(e.max_attempts, t.max_attempts, 0),
-  coalesce(t.timeout, 0), coalesce(t.meta, ''), coalesce(p.seq,
+  coalesce(t.timeout, 0), coalesce(t.meta, ''), e.meta, coalesce(p.seq,
   -1), coalesce(p.kind, 0)::int, coalesce(p.attempt, 0),
   coalesce(p.base, 0), coalesce(p.context_seq, -1), coalesce(p.due, 0), coalesce(p.finished, 0),
   coalesce(p.error, ''),
@@ -85,16 +85,19 @@ func scanFact(r row, i *int, f *fact) error {
 	var kind int32
 	var runs bool
 	var u store.Running
-	var worker *string
+	var worker, edited *string
 	o := &f.Owner
 	err := r.Scan(i, &f.ID.Batch, &f.ID.N, &f.Queue, &f.Rank, &f.Due, &f.HeadStart,
 		&f.Created, &f.Stage, &f.Key,
-		&f.GroupKey, &f.MaxAttempts, &f.Timeout, (*string)(&f.Meta),
+		&f.GroupKey, &f.MaxAttempts, &f.Timeout, (*string)(&f.Meta), &edited,
 		&f.Seq, &kind, &f.Attempt, &f.Base, &f.ContextSeq, &f.StepDue, &f.Finished, &f.Error,
 		&f.Expires, &worker,
 		&o.ID, &o.Lo, &o.Hi, &o.Rank, &o.Due, &o.Holder.Node, &o.Holder.Token, &o.Token, &o.Deaths,
 		&runs, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until, &f.context,
 		&f.contextBy)
+	if f.EditedMeta = (*store.Meta)(edited); edited != nil {
+		f.Meta = *f.EditedMeta
+	}
 	f.Kind = task.Kind(kind)
 	if f.ran = worker != nil; f.ran {
 		f.worker = *worker

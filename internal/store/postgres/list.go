@@ -66,6 +66,8 @@ LEFT JOIN LATERAL (SELECT queue, created FROM rota.batch WHERE id = c.batch
 AND c.mine OFFSET 0) b ON true
 LEFT JOIN LATERAL (SELECT stage, meta FROM rota.task(c.batch, c.n) WHERE c.mine
 AND ($8::text <> '' OR $11::text <> '') OFFSET 0) t ON true
+LEFT JOIN LATERAL (SELECT meta FROM rota.edit WHERE batch = c.batch AND n = c.n AND c.mine
+  AND $11 <> '' ORDER BY seq DESC LIMIT 1) e ON true
 LEFT JOIN LATERAL (SELECT coalesce(stage, ran) AS stage, base, kind FROM rota.step
   WHERE batch = c.batch AND n = c.n AND c.mine AND ($8 <> '' OR $9::int <> 0) ORDER BY seq DESC
   LIMIT 1) p ON true
@@ -78,7 +80,7 @@ LEFT JOIN LATERAL (SELECT 1 AS one FROM rota.step
 
 const selected = `c.mine AND ($5::text = '' OR b.queue = $5) AND b.created >= $6::bigint AND ($7::bigint = 0 OR b.created < $7)
 AND ($8 = '' OR coalesce(p.stage, t.stage) = $8) AND ($10 = '' OR w.one IS NOT NULL OR m.names)
-AND CASE WHEN $11 <> '' THEN t.meta::jsonb @> $11::jsonb ELSE true END
+AND CASE WHEN $11 <> '' THEN nullif(coalesce(e.meta, t.meta), '')::jsonb @> $11::jsonb ELSE true END
 AND CASE $9 WHEN 1 THEN CASE WHEN p.base IS NULL THEN m.names IS NOT NULL ELSE p.base = -1
 AND p.kind = 1 END WHEN 2 THEN CASE WHEN p.base IS NULL THEN m.names IS NULL ELSE p.base <> -1 END ELSE true END`
 

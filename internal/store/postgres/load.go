@@ -133,10 +133,10 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 
 // headStartOf also says what edits made of tasks: who is edited moves into a span of its own.
 const headStartOf = `SELECT w.i::int, coalesce(e.head_start, b.due - b.rank), e.max_attempts,
-  coalesce(e.expires, 0), coalesce(e.seq, -1)
+  coalesce(e.expires, 0), coalesce(e.seq, -1), e.meta
 FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY w (batch, n, i)
 JOIN rota.batch b ON b.id = w.batch
-LEFT JOIN LATERAL (SELECT head_start, max_attempts, expires, seq FROM rota.edit
+LEFT JOIN LATERAL (SELECT head_start, max_attempts, expires, seq, meta FROM rota.edit
   WHERE batch = w.batch AND n = w.n
 ORDER BY seq DESC LIMIT 1) e ON true`
 
@@ -165,7 +165,8 @@ func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
 		var start, expires int64
 		var attempts *int32
 		var seq int32
-		if err := r.Scan(&i, &start, &attempts, &expires, &seq); err != nil {
+		var meta *string
+		if err := r.Scan(&i, &start, &attempts, &expires, &seq, &meta); err != nil {
 			return err
 		}
 		l := moved[i-1]
@@ -174,6 +175,9 @@ func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
 		}
 		if l.HeadStart = start; attempts != nil {
 			l.MaxAttempts = *attempts
+		}
+		if meta != nil {
+			l.Meta = store.Meta(*meta)
 		}
 		return nil
 	}, batches, ns))

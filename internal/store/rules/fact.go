@@ -22,7 +22,8 @@ type Fact struct {
 	MaxAttempts       int32
 	Timeout           int64
 	Meta              store.Meta
-	Seq               int32 // of the newest step, -1 = none
+	EditedMeta        *store.Meta // nil = Meta is the submitted one
+	Seq               int32       // of the newest step, -1 = none
 	Kind              task.Kind
 	Attempt           int32
 	Base, ContextSeq  int32
@@ -98,6 +99,9 @@ func (f *Fact) Stood(context store.Value, by string) store.Stood {
 // of what was submitted.
 func (f *Fact) Apply(e *store.Override) {
 	f.HeadStart, f.GroupKey, f.MaxAttempts = e.HeadStart, e.GroupKey, e.MaxAttempts
+	if f.EditedMeta = e.Meta; e.Meta != nil {
+		f.Meta = *e.Meta
+	}
 	if f.Kind == task.KindEdited {
 		f.Expires = e.Expires
 	}
@@ -200,7 +204,7 @@ func (f *Fact) counted() int64 {
 func (f *Fact) edit(step *store.Step, e *store.Edit) {
 	d := &store.Override{
 		HeadStart: f.HeadStart, GroupKey: f.GroupKey, MaxAttempts: f.MaxAttempts,
-		Expires: f.Expires, Changed: e.Changes(), Over: store.NotReplaced,
+		Expires: f.Expires, Meta: f.EditedMeta, Changed: e.Changes(), Over: store.NotReplaced,
 	}
 	step.Base, step.Due, step.Error, step.Override = f.Seq+2, f.Wake(), f.Error, d
 	if e.Due != nil {
@@ -223,6 +227,9 @@ func (f *Fact) edit(step *store.Step, e *store.Edit) {
 	}
 	if e.MaxAttempts != nil {
 		d.MaxAttempts = *e.MaxAttempts
+	}
+	if e.Meta != nil {
+		d.Meta = e.Meta
 	}
 	if e.Context != nil {
 		d.Over = f.ContextSeq

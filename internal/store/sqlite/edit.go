@@ -10,9 +10,10 @@ import (
 
 const (
 	insertEdit = `INSERT INTO edit (batch, n, seq, changed, over, head_start, group_key,
-max_attempts, expires) VALUES (?, ?, ?, ?, nullif(?, -2), ?, nullif(?, ''), ?, nullif(?, 0))`
-	newestEdit = `SELECT head_start, coalesce(group_key, ''), max_attempts, expires, seq FROM edit
-WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT 1`
+max_attempts, expires, meta)
+VALUES (?, ?, ?, ?, nullif(?, -2), ?, nullif(?, ''), ?, nullif(?, 0), ?)`
+	newestEdit = `SELECT head_start, coalesce(group_key, ''), max_attempts, expires, seq, meta
+FROM edit WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT 1`
 	changedIn = `SELECT seq, changed FROM edit WHERE batch = ? AND n = ? AND seq >= ?`
 	replacing = `SELECT e.seq, s.stage, e.over FROM edit e
 JOIN step s ON s.batch = e.batch AND s.n = e.n AND s.seq = e.seq
@@ -22,8 +23,12 @@ WHERE e.batch = ? AND e.n = ? AND e.over IS NOT NULL ORDER BY e.seq`
 // insertEdit writes down what the step of an edit makes of the task.
 func (t *tx) insertEdit(id task.ID, seq int32, s *store.Step) error {
 	o := s.Override
+	var meta any // NULL = as it was submitted
+	if o.Meta != nil {
+		meta = string(*o.Meta)
+	}
 	_, err := t.exec(insertEdit, id.Batch, id.N, seq, int32(o.Changed), o.Over, o.HeadStart,
-		o.GroupKey, o.MaxAttempts, o.Expires)
+		o.GroupKey, o.MaxAttempts, o.Expires, meta)
 	if err == nil && o.Expires != 0 {
 		err = t.lookAt(id.Batch, o.Expires)
 	}
@@ -44,9 +49,23 @@ func (c *conn) override(id task.ID) (o override, found bool, err error) {
 	found, err = c.one(newestEdit, func(st *sqlite.Stmt) {
 		o.HeadStart, o.GroupKey = st.ColumnInt64(0), st.ColumnText(1)
 		o.MaxAttempts, o.Expires = st.ColumnInt32(2), st.ColumnInt64(3)
-		o.seq = st.ColumnInt32(4)
+		if o.seq = st.ColumnInt32(4); !st.ColumnIsNull(5) {
+			o.Meta = new(store.Meta(st.ColumnText(5)))
+		}
 	}, id.Batch, id.N)
 	return o, found, err
+}
+
+// applyEdits makes a fact what edits have made of its task.
+func (c *conn) applyEdits(f *rules.Fact) error {
+	if !f.MayBeEdited() {
+		return nil
+	}
+	o, found, err := c.override(f.ID)
+	if err == nil && found {
+		f.Apply(&o.Override)
+	}
+	return err
 }
 
 // replaced is where to begin when edits have replaced contexts.

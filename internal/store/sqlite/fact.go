@@ -102,12 +102,8 @@ func (c *conn) facts(batch int64, lo, hi int32, visit func(*rules.Fact) bool) er
 // of one batch with equal seq0 never overlap, so only the last that begins at or before the task
 // can be the one.
 func (c *conn) complete(f *rules.Fact) error {
-	if f.MayBeEdited() {
-		if o, found, err := c.override(f.ID); err != nil {
-			return err
-		} else if found {
-			f.Apply(&o.Override)
-		}
+	if err := c.applyEdits(f); err != nil {
+		return err
 	}
 	if f.Base == store.Final {
 		return nil

@@ -31,7 +31,20 @@ var functions = map[string]*sqlite.FunctionImpl{
 		}
 		return sqlite.TextValue(t.Stage), nil
 	}},
-	// pack_meta(body, has, n, meta) tells whether a task of a pack has all of a meta.
+	// meta_has(meta, wanted) tells whether a meta has all of another; NULL for NULL.
+	"meta_has": {NArgs: 2, Deterministic: true, AllowIndirect: true, Scalar: func(
+		_ sqlite.Context, args []sqlite.Value,
+	) (sqlite.Value, error) {
+		if args[0].Type() == sqlite.TypeNull {
+			return sqlite.Value{}, nil
+		}
+		has := int64(0)
+		if store.Meta(args[0].Text()).Has(store.Meta(args[1].Text())) {
+			has = 1
+		}
+		return sqlite.IntegerValue(has), nil
+	}},
+	// pack_meta(body, has, n, meta) tells whether a task of a pack was submitted with all of a meta.
 	"pack_meta": {NArgs: 4, Deterministic: true, AllowIndirect: true, Scalar: func(
 		_ sqlite.Context, args []sqlite.Value,
 	) (sqlite.Value, error) {

@@ -65,8 +65,10 @@ AND (?10 = '' OR EXISTS (SELECT 1 FROM step w WHERE w.batch = c.batch AND w.n = 
   AND w.worker = ?10)
   OR EXISTS (SELECT 1 FROM mark m WHERE m.batch = c.batch AND m.lo = c.n & ~63
   AND mark_workers(m.body, m.lo, ?10) >> (c.n & 63) & 1))
-AND (?12 = '' OR (SELECT pack_meta(p.body, p.has, c.n, ?12) FROM pack p
-  WHERE p.batch = c.batch AND p.lo BETWEEN c.n & ~63 AND c.n ORDER BY p.lo DESC LIMIT 1))`
+AND (?12 = '' OR coalesce((SELECT meta_has(e.meta, ?12) FROM edit e
+  WHERE e.batch = c.batch AND e.n = c.n ORDER BY e.seq DESC LIMIT 1),
+  (SELECT pack_meta(p.body, p.has, c.n, ?12) FROM pack p
+  WHERE p.batch = c.batch AND p.lo BETWEEN c.n & ~63 AND c.n ORDER BY p.lo DESC LIMIT 1)))`
 
 // ofBatch compares a batch with what a filter says of batches.
 func ofBatch(batch string) string {

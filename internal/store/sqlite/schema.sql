@@ -438,7 +438,7 @@ CREATE TABLE edit (
                                       -- NULL = none
   head_start   INTEGER NOT NULL,      -- the priority, microseconds
   group_key    TEXT,
-  max_attempts INTEGER NOT NULL, expires INTEGER,      -- 0 = the queue's
+  max_attempts INTEGER NOT NULL, expires INTEGER, meta TEXT,      -- 0 = the queue's
   PRIMARY KEY (batch, n, seq)
 ) STRICT, WITHOUT ROWID;
 
@@ -450,7 +450,7 @@ CREATE TABLE expiry (
 CREATE INDEX expiry_look ON expiry (look, batch);
 
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES
-(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1);
+(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1);
 INSERT INTO event_head (one, last, time) VALUES
 (1, 0, 0);
 INSERT INTO job_head (one, ids, past, seats) VALUES

@@ -228,7 +228,9 @@ func (c *conn) loadOverrides(sp *store.Span, tasks []store.Loaded) error {
 			return err
 		}
 		if found {
-			l.HeadStart, l.MaxAttempts = o.HeadStart, o.MaxAttempts
+			if l.HeadStart, l.MaxAttempts = o.HeadStart, o.MaxAttempts; o.Meta != nil {
+				l.Meta = *o.Meta
+			}
 			if o.seq == l.Seq-1 {
 				l.Expires = o.Expires
 			}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/rotahq/rota/internal/listing"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/pack"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -163,19 +165,31 @@ func (l *list) compareRow(
 		return 0, s.Lo - 1, err
 	}
 	at := len(c.IDs)
+	var bad error
 	err = l.membersOf(s.Batch, &p, p.has&pack.Between(pack.Lo(p.lo), s.Lo, hi), whole,
 		func(m *member) bool {
 			n++
-			if l.may(m) {
+			may := l.may(m)
+			if may && l.Meta != "" {
+				may, bad = l.carries(s.Batch, m)
+			}
+			if may {
 				c.IDs = append(c.IDs, task.ID{Batch: s.Batch, N: m.N})
 			}
-			return true
+			return bad == nil
 		})
 	slices.Reverse(c.IDs[at:])
-	return n, p.lo - 1, err
+	return n, p.lo - 1, errors.Join(err, bad)
 }
 
-// may tells whether the filter may select a task.
+// carries tells whether a task of a batch has all of the filter's meta.
+func (l *list) carries(batch int64, m *member) (bool, error) {
+	f := rules.Fact{ID: task.ID{Batch: batch, N: m.N}, Seq: m.Seq, Kind: m.Kind, Meta: m.Meta}
+	err := l.applyEdits(&f)
+	return f.Meta.Has(l.Meta), err
+}
+
+// may tells whether the filter may select a task, by what its outcome says.
 func (l *list) may(m *member) bool {
 	class := listing.Open
 	if m.Base == store.Final {
@@ -185,7 +199,7 @@ func (l *list) may(m *member) bool {
 		}
 	}
 	want := listing.ClassOf(l.Filter)
-	return (l.Stage == "" || l.Stage == m.stage()) && m.Meta.Has(l.Meta) &&
+	return (l.Stage == "" || l.Stage == m.stage()) &&
 		(want == listing.Any || want == class) &&
 		// what was asked for says who asked
 		(l.Worker == "" || l.Worker == m.Worker || m.Kind >= task.KindCancelled)

@@ -116,7 +116,8 @@ type Steps interface {
 	// An edit needs a task whose span is free or held by the action's Holder, else Held says who
 	// has it; and whoever takes the span reads what the edit has made of the task, if its Act was
 	// answered before, or began after it. What it changes holds until the next edit, whatever
-	// becomes of the task. The task has the place that its priority and time give it or, when
+	// becomes of the task, also where lists are filtered. A meta takes the place of the whole one
+	// that the task has. The task has the place that its priority and time give it or, when
 	// neither is changed, the one that it had; attempts, and the error of the last one, stay. An
 	// edited context is as good as a submitted one (ContextBy is empty), and takes the place of the
 	// one that it replaced for replays that begin in the stage in which it was edited. The large

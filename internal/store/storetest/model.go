@@ -243,7 +243,7 @@ func (m *Model) loaded(f *fact) store.Loaded {
 			Stage: s.Stage, Seq: seq + 1, Attempt: s.Attempt, Base: s.Base,
 		},
 		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq,
-		MaxAttempts: f.override().MaxAttempts, Timeout: f.Timeout, Meta: f.Meta, Due: s.Due,
+		MaxAttempts: f.override().MaxAttempts, Timeout: f.Timeout, Meta: f.meta(), Due: s.Due,
 		HeadStart: f.override().HeadStart, Expires: m.limit(f),
 	}
 	if s.ContextSeq >= 0 && f.steps[s.ContextSeq].Override == nil {

@@ -257,6 +257,9 @@ func (m *Model) editTask(f *fact, step *store.Step, seq int32, e store.Edit) sto
 	if e.MaxAttempts != nil {
 		o.MaxAttempts = *e.MaxAttempts
 	}
+	if e.Meta != nil {
+		o.Meta = e.Meta
+	}
 	if e.Context != nil {
 		o.Over = step.ContextSeq
 		step.Context, step.ContextSeq = *e.Context, seq
@@ -276,6 +279,14 @@ func (f *fact) override() store.Override {
 	return store.Override{
 		HeadStart: f.batch.Due - f.batch.Rank, GroupKey: f.GroupKey, MaxAttempts: f.MaxAttempts,
 	}
+}
+
+// meta is what a task carries.
+func (f *fact) meta() store.Meta {
+	if edited := f.override().Meta; edited != nil {
+		return *edited
+	}
+	return f.Meta
 }
 
 // begin makes a step the one that lets the task begin where a replay says; false: it never was

@@ -56,7 +56,7 @@ func (m *Model) view(f *fact, live map[task.ID]store.Live, now int64) task.View 
 		Attempt: int(s.Attempt), Worker: f.lastWorker(),
 		Priority: time.Duration(f.override().HeadStart) * time.Microsecond,
 		Due:      instant(f.batch.Due), Created: instant(f.batch.Created),
-		Key: f.Key, GroupKey: f.override().GroupKey, Meta: f.Meta.Strings(), Error: s.Error,
+		Key: f.Key, GroupKey: f.override().GroupKey, Meta: f.meta().Strings(), Error: s.Error,
 	}
 	if v.State != task.Running {
 		v.Expires = instant(m.limit(f))

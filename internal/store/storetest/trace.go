@@ -99,6 +99,7 @@ func Trace(seed uint64, n int, db Store, clock *Clock) []string {
 		luck:  rand.New(rand.NewPCG(seed, 1)),
 		start: clock.Micros(),
 		spans: map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{},
+		metas:  map[task.ID]store.Meta{},
 		stages: map[task.ID][]stageText{}, in: map[task.ID]string{},
 		finals:   map[task.ID]task.State{},
 		shown:    map[task.ID]string{},
@@ -141,27 +142,29 @@ type walk struct {
 	start int64
 	lines []string
 
-	nodes    []*walkNode
-	batches  int64
-	ids      []task.ID          // acknowledged, and neither removed nor pruned
-	texts    map[task.ID]string // what the context must be
-	stages   map[task.ID][]stageText
-	in       map[task.ID]string // the stage in which a task is
-	finals   map[task.ID]task.State
-	shown    map[task.ID]string // what the list said of a task when it was read by itself
-	outs     []walkOut
-	outcomes map[hand]bool  // seqs at which an outcome was accepted
-	begun    map[hand]int64 // when the hand-outs at a seq began
-	spans    map[int64]*seenSpan
-	tokens   map[string]int64 // of leases, the greatest seen
-	claims   []store.Lease    // granted, also those that are over
-	read     int64            // seq of the newest event that was read
-	served   int64            // of the notifiers, somewhere
-	paused   map[string]bool
-	ranks    int64
-	job      jobWalk
-	sched    scheduleWalk
-	asked    []store.Action // by the last act
+	nodes      []*walkNode
+	batches    int64
+	ids        []task.ID              // acknowledged, and neither removed nor pruned
+	texts      map[task.ID]string     // what the context must be
+	metas      map[task.ID]store.Meta // what the task must carry
+	stages     map[task.ID][]stageText
+	editedLast task.ID
+	in         map[task.ID]string // the stage in which a task is
+	finals     map[task.ID]task.State
+	shown      map[task.ID]string // what the list said of a task when it was read by itself
+	outs       []walkOut
+	outcomes   map[hand]bool  // seqs at which an outcome was accepted
+	begun      map[hand]int64 // when the hand-outs at a seq began
+	spans      map[int64]*seenSpan
+	tokens     map[string]int64 // of leases, the greatest seen
+	claims     []store.Lease    // granted, also those that are over
+	read       int64            // seq of the newest event that was read
+	served     int64            // of the notifiers, somewhere
+	paused     map[string]bool
+	ranks      int64
+	job        jobWalk
+	sched      scheduleWalk
+	asked      []store.Action // by the last act
 }
 
 // walkNode is one node of a walk.
@@ -457,6 +460,9 @@ func (w *walk) held(n *walkNode, spans []store.HeldSpan) string {
 			o := walkOut{handout{sp.Span, l}, n}
 			w.outs = append(w.outs, o)
 			w.checkText(o.id(), "handed out", l.Context)
+			if want, known := w.metas[o.id()]; known && l.Meta != want {
+				w.breach("I8: meta of %s, handed out: got %s, want %s", w.id(o.id()), l.Meta, want)
+			}
 		}
 		parts = append(parts, text)
 	}

@@ -173,7 +173,7 @@ func (w *walk) acknowledge(n *walkNode, s store.Submission, got store.Submitted)
 				w.breach("I8: context of %s: %v", w.id(id), err)
 			}
 			w.ids = append(w.ids, id)
-			w.texts[id] = string(text)
+			w.texts[id], w.metas[id] = string(text), t.Meta
 			w.came(id, t.Stage)
 			for _, sp := range spans {
 				if sp.Lo <= t.N && t.N <= sp.Hi && sp.Holder == n.Holder {

@@ -80,6 +80,10 @@ func (w *walk) ask() {
 		if a.Kind == task.KindMoved && w.ranks/2%2 == 0 {
 			a.Kind, a.Edit = task.KindEdited, w.edit(a.Due)
 			a.Holder = w.nodes[w.ranks%int64(len(w.nodes))].Holder
+			if again := w.editedLast; w.ranks/8%2 == 0 && slices.Contains(w.ids, again) &&
+				!slices.ContainsFunc(w.asked, func(a store.Action) bool { return a.ID == again }) {
+				a.ID = again
+			}
 			for _, other := range w.asked { // one node asks
 				if other.Edit != nil {
 					a.Holder = other.Holder
@@ -105,6 +109,9 @@ func (w *walk) edit(due int64) *store.Edit {
 	if w.ranks%5 < 2 {
 		e.StartWithin = new([]int64{0, 1, 4e6 + 1, 30e6 + 1}[w.ranks/5%4])
 	}
+	if w.ranks/4%2 == 0 {
+		e.Meta = new(append(walkMetas, "")[w.ranks/8%5])
+	}
 	if w.ranks%7 < 4 || e.Changes() == 0 {
 		e.Context = new(store.Value(fmt.Sprintf(`"edit %d"`, w.ranks)))
 	}
@@ -120,15 +127,22 @@ func (w *walk) edits(e *store.Edit) string {
 	if e.StartWithin != nil {
 		text += fmt.Sprintf(" within %d", *e.StartWithin)
 	}
+	if e.Meta != nil {
+		text += fmt.Sprintf(" meta %s", *e.Meta)
+	}
 	if e.Context != nil {
 		text += " " + string(*e.Context)
 	}
 	return text
 }
 
-// edited notes what an edit made of the context of a task: of the present one, and of the one with
-// which a replay begins in this stage.
+// edited notes what an edit made of the meta of a task, and of its context: of the present one, and
+// of the one with which a replay begins in this stage.
 func (w *walk) edited(id task.ID, e *store.Edit) {
+	w.editedLast = id
+	if e.Meta != nil {
+		w.metas[id] = *e.Meta
+	}
 	if e.Context == nil {
 		return
 	}
@@ -170,6 +184,7 @@ func (w *walk) forget(id task.ID) {
 	w.ids = slices.DeleteFunc(w.ids, func(o task.ID) bool { return o == id })
 	delete(w.finals, id)
 	delete(w.texts, id)
+	delete(w.metas, id)
 }
 
 // own are a node's hand-outs, as many as its memory would know, and some that it only thinks it

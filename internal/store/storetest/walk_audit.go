@@ -199,6 +199,10 @@ func (w *walk) show(id task.ID, listed task.View) {
 	if got := string(v.Context); got != w.texts[id] {
 		w.breach("I8: context of %s: got %.40q, want %.40q", w.id(id), got, w.texts[id])
 	}
+	if got := store.MetaOf(v.Meta); got != w.metas[id] || got != store.MetaOf(listed.Meta) {
+		w.breach("I8: meta of %s: got %s, in the list %v, want %s", w.id(id), got, listed.Meta,
+			w.metas[id])
+	}
 	if v.State != listed.State || v.Stage != listed.Stage || v.Attempt != listed.Attempt ||
 		v.Queue != listed.Queue || v.Expires != listed.Expires {
 		w.breach("the list shows %s as %s %q attempt %d, its view as %s %q attempt %d", w.id(id),
