@@ -11,13 +11,14 @@ import (
 
 // editView is a task.Edit in the API's JSON.
 type editView struct {
-	Priority    *duration       `json:"priority,omitempty"`
-	Due         string          `json:"due,omitempty"`
-	Delay       *duration       `json:"delay,omitempty"`
-	Context     json.RawMessage `json:"context,omitempty"`
-	GroupKey    *string         `json:"group_key,omitempty"`
-	MaxAttempts *int            `json:"max_attempts,omitempty"`
-	StartWithin *duration       `json:"start_within,omitempty"`
+	Priority    *duration         `json:"priority,omitempty"`
+	Due         string            `json:"due,omitempty"`
+	Delay       *duration         `json:"delay,omitempty"`
+	Context     json.RawMessage   `json:"context,omitempty"`
+	GroupKey    *string           `json:"group_key,omitempty"`
+	MaxAttempts *int              `json:"max_attempts,omitempty"`
+	StartWithin *duration         `json:"start_within,omitempty"`
+	Meta        map[string]string `json:"meta,omitzero"`
 }
 
 // appendEdit appends an edit in JSON. The context goes in as it is, since encoding/json would strip
@@ -25,7 +26,7 @@ type editView struct {
 func appendEdit(b []byte, e *task.Edit) ([]byte, error) {
 	v := editView{
 		Priority: (*duration)(e.Priority), Delay: (*duration)(e.Delay), GroupKey: e.GroupKey,
-		MaxAttempts: e.MaxAttempts, StartWithin: (*duration)(e.StartWithin),
+		MaxAttempts: e.MaxAttempts, StartWithin: (*duration)(e.StartWithin), Meta: e.Meta,
 	}
 	if e.Due != nil {
 		v.Due = moment(*e.Due)

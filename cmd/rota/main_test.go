@@ -76,7 +76,7 @@ func TestStories(t *testing.T) { tell(t, testscript.Params{Dir: "testdata"}, "")
 // TestStoriesOnPostgreSQL tells on the other store what databases must understand of texts: names
 // of all scripts, and what tasks carry.
 func TestStoriesOnPostgreSQL(t *testing.T) {
-	for _, story := range []string{"names", "meta"} {
+	for _, story := range []string{"names", "meta", "editmeta"} {
 		tell(t, testscript.Params{Files: []string{"testdata/" + story + ".txtar"}},
 			pgtest.Shared(t).Database(t))
 	}

@@ -109,8 +109,8 @@ func TestChangesSayWhoAndHowMuchAndNoSecret(t *testing.T) {
 			`: 6 map[by:ann call:POST /v1/tasks/retry changed:6 from:192.0.2.1 matched:7 role:operator stage:send state:done]`},
 		{"a-token", "POST /v1/tasks/patch", `{"filter":{"all":true},"set":{"context":"SECRET","delay":"1h"}}`,
 			`: 6 map[by:ann call:POST /v1/tasks/patch changed:6 changed_fields:due,context delay:1h0m0s from:192.0.2.1 matched:7 role:operator]`},
-		{"a-token", "PATCH /v1/tasks/" + idOf(1).String(), `{"context":"SECRET","group_key":"SECRET","max_attempts":3}`,
-			`edited task ` + idOf(1).String() + ` map[by:ann call:PATCH /v1/tasks/{id} changed_fields:context,group_key,max_attempts from:192.0.2.1 max_attempts:3 role:operator]`},
+		{"a-token", "PATCH /v1/tasks/" + idOf(1).String(), `{"context":"SECRET","group_key":"SECRET","max_attempts":3,"meta":{"SECRET":"SECRET"}}`,
+			`edited task ` + idOf(1).String() + ` map[by:ann call:PATCH /v1/tasks/{id} changed_fields:context,group_key,max_attempts,meta from:192.0.2.1 max_attempts:3 role:operator]`},
 		{"a-token", "DELETE /v1/queues/mail", "", ""}, // forbidden
 		{"a-token", "POST /v1/queues/none/pause", "", ""},
 		{"r-token", "PUT /v1/notifiers/ops",

@@ -539,7 +539,8 @@ func (f *fake) Edit(
 		return "", fmt.Errorf("task %s is %s, so it can't be edited: %w", id, v.State,
 			store.ErrConflict)
 	}
-	return v.State, f.change("edit %v %s %s %s", e.Changed(), by, id, e.Context)
+	return v.State, f.change("edit %v %s %s %s%s", e.Changed(), by, id, e.Context,
+		store.MetaOf(e.Meta))
 }
 
 // EditAll answers in two pages.

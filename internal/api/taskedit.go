@@ -16,17 +16,18 @@ import (
 // EditIn is what is to be changed of tasks: the body of PATCH /v1/tasks/{id}. It is exported as
 // TaskItem is.
 type EditIn struct {
-	Priority    *duration       `json:"priority,omitempty" doc:"head start in the queue"`
-	Due         *instant        `json:"due,omitempty" doc:"not together with delay"`
-	Delay       *duration       `json:"delay,omitempty" doc:"due so long after the call"`
-	Context     json.RawMessage `json:"context,omitempty" doc:"any JSON value, kept byte for byte; null = none"`
-	GroupKey    *string         `json:"group_key,omitempty" maxLength:"256" doc:"an empty text = none"`
-	MaxAttempts *int            `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"0 = the queue's"`
-	StartWithin *duration       `json:"start_within,omitempty" doc:"so long after it is due it expires, unless it was handed out by then; 0s = it waits for ever"`
+	Priority    *duration         `json:"priority,omitempty" doc:"head start in the queue"`
+	Due         *instant          `json:"due,omitempty" doc:"not together with delay"`
+	Delay       *duration         `json:"delay,omitempty" doc:"due so long after the call"`
+	Context     json.RawMessage   `json:"context,omitempty" doc:"any JSON value, kept byte for byte; null = none"`
+	GroupKey    *string           `json:"group_key,omitempty" maxLength:"256" doc:"an empty text = none"`
+	MaxAttempts *int              `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"0 = the queue's"`
+	StartWithin *duration         `json:"start_within,omitempty" doc:"so long after it is due it expires, unless it was handed out by then; 0s = it waits for ever"`
+	Meta        map[string]string `json:"meta,omitzero" maxProperties:"16" doc:"takes the place of all strings that the task carries, as in a submission; {} takes them away"`
 }
 
 func (in *EditIn) edit() task.Edit {
-	e := task.Edit{Context: in.Context, GroupKey: in.GroupKey, MaxAttempts: in.MaxAttempts}
+	e := task.Edit{Context: in.Context, GroupKey: in.GroupKey, MaxAttempts: in.MaxAttempts, Meta: in.Meta}
 	if in.Priority != nil {
 		e.Priority = &in.Priority.Duration
 	}
@@ -48,7 +49,7 @@ type bulkEditIn struct {
 	Set *EditIn `json:"set" nullable:"false"`
 }
 
-// noteEdit tells what a call changed, but never a context or a key.
+// noteEdit tells what a call changed, but never a context, a key or a meta.
 func (w *answer) noteEdit(e *task.Edit) {
 	w.note("changed_fields", strings.Join(e.Changed(), ","))
 	if e.Priority != nil {
@@ -76,7 +77,7 @@ var editDoc = described{
 		OperationID: "edit-task", Method: http.MethodPatch, Path: "/v1/tasks/{id}",
 		Tags:    []string{"Tasks"},
 		Summary: "Change a task that neither runs nor is over",
-		Description: "Fields that are left out stay as they are. " + editText +
+		Description: "Fields that are left out stay as they are; meta is replaced whole. " + editText +
 			" 409 while it runs and once it is over; 503 when another node has it and does not give it up at once.",
 		Parameters: []*huma.Param{pathParameter("id", "the task's id")},
 	},
@@ -105,7 +106,7 @@ func (a *API) editTask(w *answer, r *http.Request) error {
 
 func bulkEditDoc() described {
 	d := bulkDoc("patch", "Change all tasks that a filter selects and that neither run nor are over")
-	d.op.Description += " In set, fields that are left out stay as they are. " + editText
+	d.op.Description += " In set, fields that are left out stay as they are; meta is replaced whole. " + editText
 	d.example = `{"filter":{"queue":"mail","state":"waiting"},"set":{"delay":"0s"},"dry_run":true}`
 	d.body = bulkEditIn{}
 	return d

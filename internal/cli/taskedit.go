@@ -20,6 +20,7 @@ type editFlags struct {
 	due, context, text, groupKey string
 	maxAttempts                  int
 	startWithin                  time.Duration
+	meta                         metaFlag
 }
 
 func (e *editFlags) add(f *pflag.FlagSet) {
@@ -35,6 +36,8 @@ func (e *editFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&e.maxAttempts, "max-attempts", 0, "attempts per stage; 0 = the queue's")
 	f.DurationVar(&e.startWithin, "start-within", 0,
 		"how long after it is due it may wait to begin, as 30s; 0s = for ever")
+	f.Var(&e.meta, "set-meta",
+		"all that it carries from now on, a `name=text`; repeat it for more; \"\" = nothing")
 }
 
 // edit is the edit that the flags ask for.
@@ -50,6 +53,7 @@ func (e *editFlags) edit(a *App) (d task.Edit, err error) {
 	} {
 		set()
 	}
+	d.Meta = e.meta.strings()
 	if d.Due != nil {
 		if due, err = time.Parse(time.RFC3339, e.due); err != nil {
 			return d, usage.Errorf("--due %q: want a time like %s", e.due,
@@ -74,7 +78,7 @@ func (e *editFlags) edit(a *App) (d task.Edit, err error) {
 	}
 	if len(d.Changed()) == 0 {
 		return d, usage.Errorf("nothing to change: give --priority, --due, --delay, --context, " +
-			"--context-text, --group-key, --max-attempts or --start-within")
+			"--context-text, --group-key, --max-attempts, --start-within or --set-meta")
 	}
 	if err := limits.CheckEdit(&d, "task"); err != nil {
 		return d, usage.Errorf("%s", strings.ReplaceAll(err.Error(), "task.", ""))
@@ -88,8 +92,9 @@ func (a taskCommands) taskEdit() *cobra.Command {
 	var d task.Edit
 	cmd := a.taskAct(act{
 		verb: "edit", past: "edited", short: "Change tasks that neither run nor are over",
-		long: `Change the priority, the time, the context, the group key or the attempts of tasks that wait or
-are ready. What is not given stays as it is. A task that was edited keeps its attempts and its
+		long: `Change the priority, the time, the context, the group key, the attempts or the meta of tasks that
+wait or are ready. What is not given stays as it is; --set-meta replaces all that a task carries,
+while --meta selects tasks. A task that was edited keeps its attempts and its
 steps, which show the edit; one that runs or is over is not changed.
 
 A task that is still in its first stage, with the context that was submitted, is from then on as

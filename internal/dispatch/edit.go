@@ -258,6 +258,9 @@ func (d *Dispatcher) editOnce(
 	if e.StartWithin != nil {
 		what.Edit.StartWithin = new(e.StartWithin.Microseconds())
 	}
+	if e.Meta != nil {
+		what.Edit.Meta = new(store.MetaOf(e.Meta))
+	}
 	if e.Context == nil {
 		return d.act(ctx, what, ids, nil)
 	}
