@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,48 @@ func TestEditedTaskGoesOutAsItWasEdited(t *testing.T) {
 		if x := h.one("w"); x.ID != ids[1] {
 			t.Errorf("handed out %v, want %v", x.ID, ids[1])
 		}
+	})
+}
+
+// What a task carries after an edit goes out with it, in every stage and attempt, at the node that
+// made the edit and at one that takes over when that dies.
+func TestEditedMetaGoesOutWithEveryHandOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := storetest.NewModel(time.Now)
+		a := openAs(t, db, "a")
+		want := func(x task.Handout, meta map[string]string) {
+			t.Helper()
+			if !maps.Equal(x.Meta, meta) {
+				t.Errorf("%v was handed out with %v, want %v", x.ID, x.Meta, meta)
+			}
+		}
+		ids := a.many(3)
+		run := a.keep("w", 3) // the others are ready in memory, as they were submitted
+		eight, nine := map[string]string{"customer": "8"}, map[string]string{"customer": "9"}
+		a.edit(ids[1], task.Edit{Meta: eight}, nil)
+		a.edit(ids[2], task.Edit{Meta: eight, Delay: new(time.Hour)}, nil)
+		a.edit(ids[2], task.Edit{Meta: nine}, nil)
+		a.edit(ids[2], task.Edit{Priority: new(time.Second)}, nil)
+		a.edit(ids[0], task.Edit{Meta: nine}, store.ErrConflict) // it runs
+		a.edit(ids[1], task.Edit{Meta: map[string]string{"a b": ""}}, task.ErrInvalid)
+		x := a.one("w")
+		want(x, eight)
+		a.report("w", x, task.Next("second", nil), task.Recorded)
+		x = a.one("w")
+		want(x, eight)
+		a.report("w", x, task.Retry(errHiccup), task.Recorded)
+		a.report("w", run, task.Finish(nil), task.Recorded)
+		x = a.one("w")
+		want(x, eight)
+		a.report("w", x, task.Finish(nil), task.Recorded)
+		a.close()
+		b := openAs(t, db, "b")
+		defer b.close()
+		time.Sleep(time.Hour)
+		x = b.one("w")
+		want(x, nine)
+		b.report("w", x, task.Finish(nil), task.Recorded)
+		b.counts(task.Counts{Done: 3})
 	})
 }
 
