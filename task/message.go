@@ -81,7 +81,7 @@ type Handout struct {
 	// give it back with the report; greater for every later hand-out (see ParseToken)
 	Token    string
 	Deadline time.Time         // the outcome is refused after it
-	Meta     map[string]string // as it was submitted; nil = none
+	Meta     map[string]string // as it was submitted, or edited; nil = none
 	// Fault, when not empty, says why the rest could not be read: only ID and Token are known then.
 	// There is nothing to run: report it as failed, with this for a reason, as package worker does.
 	Fault string
