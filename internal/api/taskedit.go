@@ -27,7 +27,9 @@ type EditIn struct {
 }
 
 func (in *EditIn) edit() task.Edit {
-	e := task.Edit{Context: in.Context, GroupKey: in.GroupKey, MaxAttempts: in.MaxAttempts, Meta: in.Meta}
+	e := task.Edit{
+		Context: in.Context, GroupKey: in.GroupKey, MaxAttempts: in.MaxAttempts, Meta: in.Meta,
+	}
 	if in.Priority != nil {
 		e.Priority = &in.Priority.Duration
 	}

@@ -74,8 +74,8 @@ type Override struct {
 	GroupKey    string
 	MaxAttempts int32
 	Expires     int64 // see Loaded; it holds while the step of the edit is the task's newest one
-	// Meta is nil while no edit has changed the meta: then it is the submitted one. So edits of other
-	// fields don't copy it, and rows from before metas could be edited say what is true.
+	// Meta is nil while no edit has changed the meta: then it is the submitted one. So edits of
+	// other fields don't copy it, and rows from before metas could be edited say what is true.
 	Meta    *Meta
 	Changed EditedFields
 	// Over is the step whose context that of this step took the place of, -1 = the task's own, or

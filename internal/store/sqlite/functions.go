@@ -44,7 +44,8 @@ var functions = map[string]*sqlite.FunctionImpl{
 		}
 		return sqlite.IntegerValue(has), nil
 	}},
-	// pack_meta(body, has, n, meta) tells whether a task of a pack was submitted with all of a meta.
+	// pack_meta(body, has, n, meta) tells whether a task of a pack was submitted with all of a
+	// meta.
 	"pack_meta": {NArgs: 4, Deterministic: true, AllowIndirect: true, Scalar: func(
 		_ sqlite.Context, args []sqlite.Value,
 	) (sqlite.Value, error) {
