@@ -217,6 +217,9 @@ func (p *planted) Advance(
 func (p *planted) fact(id task.ID) *fact { return p.Model.tasks[id] }
 
 func TestSuiteFindsPlantedBugs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the model runs in one goroutine: short runs, which look for races, need not")
+	}
 	for _, b := range bugs() {
 		t.Run(b.name, func(t *testing.T) {
 			open := func(clock *Clock) Store {
