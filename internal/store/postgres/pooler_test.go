@@ -147,7 +147,7 @@ func (p *pooler) serve(client net.Conn) error {
 
 // The same seeds leave the same traces when no two transactions have the same session.
 func TestPoolerInTransactionModeDoesNoHarm(t *testing.T) {
-	seeds := uint64(6)
+	seeds := uint64(3)
 	if testing.Short() {
 		seeds = 1
 	}
