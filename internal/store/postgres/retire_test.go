@@ -234,8 +234,8 @@ func TestARetentionThatAnotherNodeChangesIsHeard(t *testing.T) {
 	}
 }
 
-// Between the look at a partition and its swap a task that is over may be replayed, however it ended:
-// it stays, and is counted once.
+// Between the look at a partition and its swap a task that is over may be replayed, however it
+// ended: it stays, and is counted once.
 func TestReplayWhileAPartitionIsRetiredIsNotLost(t *testing.T) {
 	clock := storetest.NewClock()
 	recorded := all(task.Recorded)

@@ -27,7 +27,7 @@ var (
 )
 
 const (
-	walks     = 120 // seeds that Run walks, a tenth of them under -short
+	walks     = 200 // seeds that Run walks, a tenth of them under -short
 	shorter   = 10  // seeds that RunShort walks, a tenth of them under -short
 	planned   = 2   // seeds that RunStatements walks
 	walkSteps = 60
