@@ -25,18 +25,21 @@ lint:
 	$(TOOL) staticcheck ./...
 	ROTA_BUNDLE=must $(GO) test -count 1 -run Bundle ./internal/console
 
-# Real databases on a busy machine may take longer than Go's ten minutes for a package. What takes longest comes first, so
-# that no core waits for it in the end.
+# Each package is tested whole once. Those that know of -short, as they take long or measure memory, are tested as they
+# are, and in short under the race detector; all others under the race detector only. What takes longest comes first,
+# so that no core waits for it in the end. Real databases on a busy machine may take longer than Go's ten minutes.
 LONG = ./internal/store/postgres ./internal/store/sqlite ./internal/sim ./cmd/rota
+SHORTENED = $(shell grep -rl --include='*.go' 'testing\.Short()' . | xargs -n 1 dirname | sort -u)
+CHECKED = -vet=off -timeout 25m
 test:
-	ROTA_POSTGRES=must $(GO) test -timeout 25m $(LONG) ./...
+	ROTA_POSTGRES=must $(GO) test $(CHECKED) $(LONG) $(SHORTENED)
 
 # The race detector needs a C compiler; the rest of rota does not. SQLite, translated from C, is left as it is: its
 # memory is none that the detector watches, so it would only be five times slower. So is what makes large tables when a
 # process starts. By default a watched process also sleeps for a second before it ends, and the stories have hundreds.
 UNWATCHED = -gcflags='modernc.org/...=-race=false' -gcflags='github.com/mattn/...=-race=false'
 race:
-	ROTA_POSTGRES=must CGO_ENABLED=1 GORACE=atexit_sleep_ms=20 $(GO) test -race $(UNWATCHED) -short -timeout 25m $(LONG) ./...
+	ROTA_POSTGRES=must CGO_ENABLED=1 GORACE=atexit_sleep_ms=20 $(GO) test -race $(UNWATCHED) -short $(CHECKED) $(LONG) ./...
 
 # Real processes and real faults, two at a time, on real PostgreSQL servers; it takes about twelve minutes. A seed that it printed, longer,
 # one test only: make chaos RUN=Pairs SEED=7 FOR=2h

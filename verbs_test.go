@@ -47,6 +47,9 @@ var unshown = map[string]string{
 // Each verb that a program may call, a function or a method of a public package, is called in the
 // example files of these packages: whoever reads go doc sees it in use.
 func TestEachPublicVerbHasAnExample(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it reads sources: short runs, which look for races, need not")
+	}
 	from := exportData(t)
 	shown := map[string]bool{}
 	for _, dir := range public {

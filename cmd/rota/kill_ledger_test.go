@@ -407,6 +407,8 @@ func (l *ledgers) printUnfinished(t *testing.T, c *client.Client) {
 		}
 		t.Logf("task %v (%s): %s, last with %q, %+v %v", p.ID, p.Mark, v.State, v.Worker, v.Steps,
 			err)
+		e, err := c.ExplainTask(t.Context(), p.ID)
+		t.Logf("%+v %v", e, err)
 		if told++; told == 10 {
 			return
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -111,7 +112,7 @@ func TestKilledServerLosesNothingAndAcceptsNothingTwice(t *testing.T) {
 	}
 	stopSubmitters()
 	submitters.Wait()
-	workOff(t, c, l)
+	workOff(t, c, l, s)
 	stopWorkers()
 	workers.Wait()
 	killAudit(t, c, l)
@@ -155,7 +156,7 @@ func killHolding(t *testing.T, c *client.Client, cmd *exec.Cmd, name string) {
 }
 
 // workOff waits until nothing is left to do.
-func workOff(t *testing.T, c *client.Client, l *ledgers) {
+func workOff(t *testing.T, c *client.Client, l *ledgers, s *victim) {
 	t.Helper()
 	var last task.Counts
 	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
@@ -173,6 +174,7 @@ func workOff(t *testing.T, c *client.Client, l *ledgers) {
 		// counts anew.
 		case time.Since(since) > time.Minute:
 			l.printUnfinished(t, c)
+			s.dump(c)
 			t.Fatalf("nothing moves for a minute: %+v", last)
 		}
 	}
@@ -187,6 +189,7 @@ type victim struct {
 	url    string
 	member []string // flags that make it one of several; nil = it is alone, on a file
 	log    *os.File
+	tail   int // how much of the log a test that fails shows
 	cmd    *exec.Cmd
 }
 
@@ -198,6 +201,7 @@ func newVictim(t *testing.T) *victim {
 	}
 	s := &victim{
 		t: t, binary: buildRota(t), folder: t.TempDir(), listen: fmt.Sprintf("127.0.0.1:%d", port),
+		tail: 4000,
 	}
 	s.url = "http://" + s.listen
 	if s.log, err = os.Create(filepath.Join(s.folder, "log")); err != nil {
@@ -206,7 +210,7 @@ func newVictim(t *testing.T) *victim {
 	t.Cleanup(func() {
 		s.log.Close()
 		if text, err := os.ReadFile(s.log.Name()); err == nil && t.Failed() {
-			t.Logf("what the processes said last:\n%s", text[max(0, len(text)-4000):])
+			t.Logf("what the processes said last:\n%s", text[max(0, len(text)-s.tail):])
 		}
 	})
 	return s
@@ -268,6 +272,23 @@ func (s *victim) kill() {
 		status.Signal() != syscall.SIGKILL {
 		s.t.Fatalf("the server ended by itself: %v", s.cmd.ProcessState)
 	}
+}
+
+// dump tells of a server that stands still what it knows of its workers, and what each goroutine
+// does, of its process and of this one.
+func (s *victim) dump(c *client.Client) {
+	s.t.Helper()
+	workers, _, err := c.Workers(s.t.Context())
+	s.t.Logf("workers: %+v %v", workers, err)
+	e, err := c.ExplainQueue(s.t.Context(), killQueue)
+	s.t.Logf("the queue: %+v %v", e, err)
+	stacks := make([]byte, 1<<20)
+	s.t.Logf("this process:\n%s", stacks[:runtime.Stack(stacks, true)])
+	s.tail = 1 << 20
+	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		s.t.Logf("ask the server for its stacks: %v", err)
+	}
+	_ = s.cmd.Wait()
 }
 
 // freeze stops the server's process for d, without its knowing.

@@ -71,7 +71,12 @@ func (w *workshop) clean() {
 //	eventually rota … -- TEXT   repeat the command until its stdout contains TEXT
 //	id NAME              the last line of the last stdout becomes the variable NAME
 //	empty DIR            the folder must hold nothing
-func TestStories(t *testing.T) { tell(t, testscript.Params{Dir: "testdata"}, "") }
+func TestStories(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts hundreds of processes, for what they print: short runs look for races")
+	}
+	tell(t, testscript.Params{Dir: "testdata"}, "")
+}
 
 // TestStoriesOnPostgreSQL tells on the other store what databases must understand of texts: names
 // of all scripts, and what tasks carry.

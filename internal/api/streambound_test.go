@@ -214,6 +214,9 @@ func TestElementsOfAMessageAreCounted(t *testing.T) {
 
 // A greedy caller occupies no more than the comment in stream.go says, and others are served.
 func TestGreedyCallerOfStreamsIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures memory: short runs, which look for races, need not")
+	}
 	f := newFake()
 	f.hold = func(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
 		if r.Worker == "w1" {

@@ -223,7 +223,11 @@ func (w *diligent) work(x task.Handout, luck *rand.Rand) {
 // However often a node dies, and in whatever order the store's answers come, nothing stands still
 // afterwards: while workers wait, the last of its tasks is final within half a minute.
 func TestNothingStandsStillAfterManyDeaths(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) { dieOften(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

@@ -36,10 +36,10 @@ type memory struct {
 	spans    map[int64]*span
 	index    index
 	workers  workers
-	spent    []int64  // spans to delete with the next settlement
-	watchers watchers // callers that wait for a task to become final
-	expiring expiries // what is ready or parked here, and expires some time
-	edits    edits    // under way
+	spent    []store.Taking // spans to delete with the next settlement
+	watchers watchers       // callers that wait for a task to become final
+	expiring expiries       // what is ready or parked here, and expires some time
+	edits    edits          // under way
 
 	// What answers that were lost may have left behind in the store.
 	unmatched map[int64]int // rounds in a row since which a held span was not in memory

@@ -309,8 +309,8 @@ func (s *teller) decide(worker, name string, o task.Outcome) *settlement {
 
 // settle lets the store answer a settlement.
 func (s *teller) settle(list *settlement, verdict task.Status) {
-	for _, id := range s.m.takeSpent([]*settlement{list}) {
-		s.say("span %d is to be deleted", id)
+	for _, spent := range s.m.takeSpent([]*settlement{list}) {
+		s.say("span %d is to be deleted", spent.Span)
 	}
 	got := store.Settled{Now: s.m.clock.read(s.now)}
 	for range list.reports {

@@ -185,7 +185,10 @@ func (m *memory) knownSpans() []int64 {
 	for id := range m.spans {
 		known = append(known, id)
 	}
-	return append(known, m.spent...)
+	for _, s := range m.spent {
+		known = append(known, s.Span)
+	}
+	return known
 }
 
 // noteHeld takes into memory what the store says that this node holds and that memory has missed
@@ -193,8 +196,8 @@ func (m *memory) knownSpans() []int64 {
 func (m *memory) noteHeld(held []store.HeldSpan, now time.Time) (found []*store.HeldSpan) {
 	missed := make(map[int64]int, len(held))
 	spent := make(map[int64]bool, len(m.spent))
-	for _, id := range m.spent {
-		spent[id] = true
+	for _, s := range m.spent {
+		spent[s.Span] = true
 	}
 	for i := range held {
 		s := &held[i]

@@ -117,7 +117,7 @@ func (d *Dispatcher) flySettlements(load []*settlement) {
 	}
 }
 
-func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err error) {
+func (d *Dispatcher) failSettlements(load []*settlement, spent []store.Taking, err error) {
 	d.mu.Lock()
 	d.mem.notSettled(load, spent, time.Now())
 	d.release()
@@ -128,13 +128,21 @@ func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err erro
 }
 
 // notSettled notes that a flight failed: nothing of it counts, and its spans are still to be
-// deleted.
-func (m *memory) notSettled(load []*settlement, spent []int64, now time.Time) {
-	for _, id := range spent {
-		if sp := m.spans[id]; sp != nil {
+// deleted, except those that were dropped meanwhile: somebody else has them, and their tasks go on.
+func (m *memory) notSettled(load []*settlement, spent []store.Taking, now time.Time) {
+	dropped := map[int64]bool{}
+	for _, s := range load {
+		for i := range s.reports {
+			if sp := s.reports[i].spot.span; sp != nil && sp.left > 0 && m.spans[sp.ID] != sp {
+				dropped[sp.ID] = true
+			}
+		}
+	}
+	for _, x := range spent {
+		if sp := m.spans[x.Span]; sp != nil {
 			sp.deleted = false
-		} else {
-			m.spent = append(m.spent, id)
+		} else if !dropped[x.Span] {
+			m.spent = append(m.spent, x)
 		}
 	}
 	for _, s := range load {
@@ -145,7 +153,7 @@ func (m *memory) notSettled(load []*settlement, spent []int64, now time.Time) {
 // takeSpent lists the spans to delete with a flight: those that are spent already, and those that
 // this flight ends if all its reports are recorded, which the store checks. What a transaction has
 // recorded is not known here: it may be that the task goes on.
-func (m *memory) takeSpent(load []*settlement) []int64 {
+func (m *memory) takeSpent(load []*settlement) []store.Taking {
 	spent := m.spent
 	m.spent = nil
 	leaves := func(r *reporting) bool {
@@ -158,7 +166,7 @@ func (m *memory) takeSpent(load []*settlement) []int64 {
 				sp := r.spot.span
 				if sp.leaving++; sp.leaving == sp.left {
 					sp.deleted = true
-					spent = append(spent, sp.ID)
+					spent = append(spent, sp.Taking())
 				}
 			}
 		}

@@ -349,7 +349,7 @@ func (sp *span) forget() {
 		delete(m.spans, sp.ID)
 		m.index.remove(sp)
 		if !sp.deleted {
-			m.spent = append(m.spent, sp.ID)
+			m.spent = append(m.spent, sp.Taking())
 		}
 	}
 }

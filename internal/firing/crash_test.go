@@ -147,10 +147,14 @@ func nth(n int, fault storetest.Fault, verbs ...string) func(string) storetest.F
 
 // Each write fails once, in both ways.
 func TestEveryWriteMayFail(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
 	for verb, writes := range map[string]int{"fire": 16, "end": 12, "append": 10, "change": 9,
 		"act": 6} {
 		for _, fault := range []storetest.Fault{storetest.Before, storetest.After} {
-			for n := range writes {
+			for n := 0; n < writes; n += step {
 				t.Run(fmt.Sprint(verb, fault, n), func(t *testing.T) {
 					three(t, "2026-11-21 09:59:30", func(h *house) {
 						h.fail(nth(n, fault, verb))
@@ -165,8 +169,12 @@ func TestEveryWriteMayFail(t *testing.T) {
 
 // A node dies right before or right after each of its writes, and the others go on.
 func TestNodeMayDieAtEveryWrite(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
 	for _, fault := range []storetest.Fault{storetest.Before, storetest.After} {
-		for n := range 30 {
+		for n := 0; n < 30; n += step {
 			t.Run(fmt.Sprint(fault, n), func(t *testing.T) {
 				inHouse(t, "2026-11-21 09:59:30", func(h *house) {
 					h.crash = nth(n, fault, "fire", "end", "append", "change", "act")

@@ -272,7 +272,9 @@ func (l *ledger) settled(node *process, s store.Settlement, got store.Settled) {
 	for i, v := range got.Verdicts {
 		r := s.Reports[i]
 		t := l.tales[r.ID]
-		if v == task.Stale && slices.Contains(s.Spent, r.Token.Span) {
+		if v == task.Stale && slices.ContainsFunc(s.Spent, func(x store.Taking) bool {
+			return x.Span == r.Token.Span
+		}) {
 			l.world.sometimes("a refused report spared its span")
 		}
 		if v != task.Recorded || t == nil {

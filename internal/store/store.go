@@ -285,8 +285,9 @@ type Settlement struct {
 	Reports []Report
 	// Spent are spans whose tasks are all final or moved once the reports of this settlement are
 	// recorded. They are deleted in the same transaction, except those with a report here that is
-	// neither Recorded nor Repeated.
-	Spent []int64
+	// neither Recorded nor Repeated, and those that were held again since: who has them now may
+	// know of tasks that go on.
+	Spent []Taking
 }
 
 // Settled answers a Settlement.

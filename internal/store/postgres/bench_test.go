@@ -102,7 +102,7 @@ func (c *client) settle(spans []store.Span) {
 		for n := sp.Lo; n <= sp.Hi; n++ {
 			set.Reports = append(set.Reports, report(sp, n, 0, now+int64(n), task.Finish(nil)))
 		}
-		set.Spent = append(set.Spent, sp.ID)
+		set.Spent = append(set.Spent, sp.Taking())
 	}
 	got, err := c.Settle(c.Context(), set)
 	if err != nil {

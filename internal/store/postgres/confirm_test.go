@@ -59,7 +59,7 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 		{"a report", func() error {
 			done := store.Settlement{
 				Reports: []store.Report{report(&span, 0, 0, 1, task.Finish(nil))},
-				Spent:   []int64{span.ID},
+				Spent:   []store.Taking{span.Taking()},
 			}
 			_, err := c.Settle(t.Context(), done)
 			return err

@@ -305,7 +305,7 @@ context => to_json(repeat('c', 4095)))`
 			if n := c.count("SELECT count(*) FROM rota.large"); n != 2 {
 				t.Errorf("%d large values", n)
 			}
-			must(c.Settle(t.Context(), store.Settlement{Spent: []int64{sp.ID}}))(t)
+			must(c.Settle(t.Context(), store.Settlement{Spent: []store.Taking{sp.Taking()}}))(t)
 			clock.Advance(5 * 365 * 24 * time.Hour) // the function went by the server's
 			c.prune()
 			if n := c.count("SELECT count(*) FROM rota.large"); n != 0 {

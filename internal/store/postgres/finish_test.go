@@ -48,7 +48,9 @@ func (f finishing) Settle(ctx context.Context, s store.Settlement) (store.Settle
 			return store.Settled{}, err
 		}
 		if v != task.Recorded && v != task.Repeated {
-			spent = slices.DeleteFunc(spent, func(id int64) bool { return id == r.Token.Span })
+			spent = slices.DeleteFunc(spent, func(x store.Taking) bool {
+				return x.Span == r.Token.Span
+			})
 		}
 		verdicts = append(verdicts, v)
 	}

@@ -227,16 +227,22 @@ ORDER BY s.id FOR UPDATE OF s SKIP LOCKED`
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (id, rank, due) WHERE s.id = w.id`
 )
 
+// takingColumns are takings as statements take them.
+func takingColumns(list []store.Taking) (spans, tokens []int64) {
+	spans, tokens = make([]int64, len(list)), make([]int64, len(list))
+	for i, t := range list {
+		spans[i], tokens[i] = t.Span, t.Token
+	}
+	return spans, tokens
+}
+
 // Give gives spans back. See the contract, storetest.Spans. A span that somebody settles just now
 // is kept, and found by Held.
 func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
 	if len(g.Spans) == 0 && !s.closed.Load() {
 		return nil
 	}
-	ids, tokens := make([]int64, len(g.Spans)), make([]int64, len(g.Spans))
-	for i, taking := range g.Spans {
-		ids[i], tokens[i] = taking.Span, taking.Token
-	}
+	ids, tokens := takingColumns(g.Spans)
 	queues := map[string]bool{}
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		var mine []int64

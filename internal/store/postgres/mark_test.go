@@ -257,7 +257,7 @@ func TestMarksGoWithTheirTasks(t *testing.T) {
 	settle(0, 31)
 	clock.Advance(time.Hour)
 	settle(32, 63)
-	must(c.Settle(t.Context(), store.Settlement{Spent: []int64{sp.ID}}))(t)
+	must(c.Settle(t.Context(), store.Settlement{Spent: []store.Taking{sp.Taking()}}))(t)
 	clock.Advance(limits.DefaultRetention - time.Hour + time.Minute)
 	if n := c.prune(); n != 32 {
 		t.Errorf("%d tasks were deleted, want the older half", n)

@@ -102,6 +102,9 @@ func TestKeepsTheContract(t *testing.T) {
 
 // Databases that only speak PostgreSQL's protocol may lack something.
 func TestKeepsTheContractWithoutWhatDatabasesMayLack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("other statements, not other goroutines: short runs, which look for races, need not")
+	}
 	t.Parallel()
 	e := emptied{name: "lacking"}
 	storetest.RunStatements(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {

@@ -297,6 +297,11 @@ const (
 	tasksInSpans = `SELECT t.batch, t.n FROM rota.span s
 CROSS JOIN LATERAL rota.tasks(s.batch, s.lo, s.hi) t
 WHERE s.batch >= $1 AND s.batch < $2`
+	// lastEnds says how tasks ended that were counted as gone: a mark, which says no more, means
+	// that they were done.
+	lastEnds = `SELECT w.batch, w.n, coalesce((SELECT kind FROM rota.step%s x WHERE x.batch = w.batch
+AND x.n = w.n AND base = -1 ORDER BY seq DESC LIMIT 1), 1)::int
+FROM unnest($1::bigint[], $2::int[]) w (batch, n)`
 	// keepPacks keeps the packs in which any of the tasks are, without the others of theirs.
 	keepPacks = `INSERT INTO rota.pack%[2]s (` + insertedColumns + `, metas, withins)
 SELECT p.batch, p.has & w.bits, p.lo, p.stage, rota.left_of(p.contexts, p.lo, p.has & w.bits),
@@ -391,7 +396,16 @@ func (t *tx) stillKept(ctx context.Context, p partition, rest remains) ([]task.I
 		return rest.tasks, rest.gone, err
 	}
 	found := make([]fact, len(others))
-	if err := t.run(ctx, factsOf(others, false, found)...); err != nil {
+	ends := make(map[task.ID]task.Kind, len(others))
+	batches, ns := idColumns(others)
+	if err := t.run(ctx, append(factsOf(others, false, found),
+		ask(fmt.Sprintf(lastEnds, p.suffix), func(r row) error {
+			var id task.ID
+			var kind int32
+			err := r.Scan(&id.Batch, &id.N, &kind)
+			ends[id] = task.Kind(kind)
+			return err
+		}, batches, ns))...); err != nil {
 		return nil, stats{}, err
 	}
 	tasks, gone := rest.tasks, newStats()
@@ -402,7 +416,7 @@ func (t *tx) stillKept(ctx context.Context, p partition, rest remains) ([]task.I
 		if f := &found[i]; f.Base != store.Final {
 			tasks = append(tasks, f.ID)
 			gone.Of(f.Queue).Submitted++
-			gone.Of(f.Queue).Dead++
+			*gone.Of(f.Queue).Final(ends[f.ID].Leaves())++
 		}
 	}
 	return tasks, gone, nil

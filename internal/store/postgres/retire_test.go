@@ -234,50 +234,74 @@ func TestARetentionThatAnotherNodeChangesIsHeard(t *testing.T) {
 	}
 }
 
-// Between the look at a partition and its swap a dead task may be replayed.
+// Between the look at a partition and its swap a task that is over may be replayed, however it
+// ended: it stays, and is counted once.
 func TestReplayWhileAPartitionIsRetiredIsNotLost(t *testing.T) {
 	clock := storetest.NewClock()
-	c := join(t, open(t, Config{Now: clock.Now}))
-	spans := c.submit(c.batch(2, 2, true))
-	failed := []store.Report{
-		report(&spans[0], 0, 0, clock.Micros(), task.Fail(nil)),
-		report(&spans[0], 1, 0, clock.Micros(), task.Fail(nil)),
+	recorded := all(task.Recorded)
+	acts := func(c *client, a store.Action) {
+		c.Helper()
+		a.Rank, a.Due = clock.Micros(), clock.Micros()
+		if got, err := c.Act(t.Context(), []store.Action{a}); err != nil || !got[0].Changed {
+			c.Fatal(got, err)
+		}
 	}
-	if _, err := c.Settle(
-		t.Context(), store.Settlement{Reports: failed, Spent: []int64{spans[0].ID}},
-	); err != nil {
-		t.Fatal(err)
-	}
-	clock.Advance(limits.DefaultDeadKept + 48*time.Hour)
-	keep, err := c.retention(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var p partition
-	err = c.reading(t.Context(), func(ctx context.Context, r runner) error {
-		list, err := partitions(ctx, r)
-		p = list[0]
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rest, err := c.remains(t.Context(), &keep, p, clock.Micros())
-	if err != nil || len(rest.tasks) != 0 || rest.others != 2 {
-		t.Fatalf("%+v, %v", rest, err)
-	}
-	again := []store.Action{
-		{ID: failed[0].ID, Kind: task.KindReplayed, Rank: clock.Micros(), Due: clock.Micros()},
-	}
-	if got, err := c.Act(t.Context(), again); err != nil || !got[0].Changed {
-		t.Fatal(got, err)
-	}
-	if err := c.swap(t.Context(), p, rest); err != nil {
-		t.Fatal(err)
-	}
-	c.counts(task.Counts{Ready: 1})
-	if v, err := c.Task(t.Context(), failed[0].ID); err != nil || v.State != task.Ready {
-		t.Errorf("the replayed task: %+v, %v", v, err)
+	for name, end := range map[string]func(c *client, sp *store.Span){
+		"dead": func(c *client, sp *store.Span) {
+			c.settles([]store.Report{
+				report(sp, 0, 0, clock.Micros(), task.Fail(nil)),
+				report(sp, 1, 0, clock.Micros(), task.Fail(nil)),
+			}, recorded)
+		},
+		"done": func(c *client, sp *store.Span) {
+			c.settles([]store.Report{report(sp, 0, 0, clock.Micros(), task.Finish([]byte(`"x"`)))},
+				recorded)
+		},
+		"done, in a mark": func(c *client, sp *store.Span) { c.settle([]store.Span{*sp}) },
+		"expired": func(c *client, sp *store.Span) {
+			c.settles([]store.Report{
+				report(sp, 0, 0, clock.Micros(), task.Outcome{Kind: task.KindExpired}),
+				report(sp, 1, 0, clock.Micros(), task.Finish(nil)),
+			}, recorded)
+		},
+		"cancelled": func(c *client, sp *store.Span) {
+			acts(c, store.Action{ID: task.ID{Batch: sp.Batch}, Kind: task.KindCancelled})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := join(t, open(t, Config{Now: clock.Now}))
+			b := c.batch(2, 2, true)
+			b.Tasks[0].StartWithin = 365 * 24 * 3600e6
+			spans := c.submit(b)
+			end(c, &spans[0])
+			clock.Advance(limits.DefaultDeadKept + 48*time.Hour)
+			keep, err := c.retention(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p partition
+			err = c.reading(t.Context(), func(ctx context.Context, r runner) error {
+				list, err := partitions(ctx, r)
+				p = list[0]
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rest, err := c.remains(t.Context(), &keep, p, clock.Micros())
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := task.ID{Batch: b.ID}
+			acts(c, store.Action{ID: id, Kind: task.KindReplayed})
+			if err := c.swap(t.Context(), p, rest); err != nil {
+				t.Fatal(err)
+			}
+			c.counts(task.Counts{Ready: 1 + int64(len(rest.tasks))})
+			if v, err := c.Task(t.Context(), id); err != nil || v.State != task.Ready {
+				t.Errorf("the replayed task: %+v, %v", v, err)
+			}
+		})
 	}
 }
 

@@ -193,6 +193,7 @@ LEFT JOIN rota.step p ON p.batch = r.batch AND p.n = r.n AND p.seq = r.seq`
 	// deleteSpans passes over a span that another settlement reads just now: the holder finds it
 	// empty, and tries again.
 	deleteSpans = `WITH o AS MATERIALIZED (SELECT id FROM rota.span WHERE id = ANY($1::bigint[])
+AND (id, token) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
 ORDER BY id FOR UPDATE SKIP LOCKED)
 DELETE FROM rota.span s USING o WHERE s.id = o.id`
 )
@@ -204,7 +205,7 @@ var insertSome = recordSteps + ` AND NOT (r.seq = 0 AND ` +
 	` ON CONFLICT DO NOTHING RETURNING batch, n, seq, token, hash`
 
 // atOnce records all reports, or fails: also when what some say is committed does not stand.
-func (d *settlement) atOnce(ctx context.Context, t *tx, spent []int64) error {
+func (d *settlement) atOnce(ctx context.Context, t *tx, spent []store.Taking) error {
 	if len(d.reports) == 0 && len(spent) == 0 {
 		return t.finish(ctx, ask(countClock, func(r row) error {
 			return r.Scan(&d.now)
@@ -270,7 +271,7 @@ func (d *settlement) committed(stand []int32) []any {
 }
 
 // oneByOne records the reports that can be recorded, and finds out why the others can't.
-func (d *settlement) oneByOne(ctx context.Context, t *tx, spent []int64) error {
+func (d *settlement) oneByOne(ctx context.Context, t *tx, spent []store.Taking) error {
 	c := d.columns(d.order, false)
 	first := d.firsts(d.order)
 	queries := append([]query{ask(lockSpans, d.sees, d.spans(), d.node())}, d.sharing(&first)...)
@@ -499,7 +500,7 @@ func (d *settlement) judgeRefused(ctx context.Context, t *tx) error {
 }
 
 // spendable leaves out the spans of which a report turned out not to be known.
-func (d *settlement) spendable(spent []int64) []int64 {
+func (d *settlement) spendable(spent []store.Taking) []store.Taking {
 	var kept map[int64]bool
 	for i, v := range d.verdicts {
 		if v != task.Recorded && v != task.Repeated {
@@ -512,13 +513,13 @@ func (d *settlement) spendable(spent []int64) []int64 {
 	if kept == nil {
 		return spent
 	}
-	return slices.DeleteFunc(slices.Clone(spent), func(id int64) bool { return kept[id] })
+	return slices.DeleteFunc(slices.Clone(spent), func(s store.Taking) bool { return kept[s.Span] })
 }
 
 // consequences are what follows from the recorded reports, and the spans that are spent. With
 // running, their running rows go.
 func (d *settlement) consequences(
-	ctx context.Context, t *tx, spent []int64, running bool,
+	ctx context.Context, t *tx, spent []store.Taking, running bool,
 ) ([]query, error) {
 	counts := newStats()
 	var over keyColumns
@@ -548,7 +549,8 @@ func (d *settlement) consequences(
 		list = append(list, tell(deleteRunning, over.batch, over.n, over.seq))
 	}
 	if len(spent) > 0 {
-		list = append(list, tell(deleteSpans, spent))
+		ids, tokens := takingColumns(spent)
+		list = append(list, tell(deleteSpans, ids, tokens))
 	}
 	out, err := t.movesOut(ctx, moves)
 	if err != nil || len(notices) == 0 {

@@ -342,7 +342,7 @@ func (c *client) takeAndSettle(round int, ended func(task.ID)) {
 				set.Reports = append(set.Reports, report(&h.Span, l.N, l.Seq, 1, task.Finish(nil)))
 			}
 		}
-		set.Spent = append(set.Spent, h.ID)
+		set.Spent = append(set.Spent, h.Taking())
 	}
 	if round%4 == 1 && len(set.Reports) > 0 {
 		set.Reports = append(set.Reports, set.Reports[0])

@@ -157,7 +157,7 @@ func (t *tx) leave(f *rules.Fact) error {
 	switch sp := &f.Owner; {
 	case sp.ID == 0:
 	case f.Alone():
-		_, err = t.exec(deleteSpan, sp.ID)
+		_, err = t.exec(deleteSpan, sp.ID, sp.Token)
 	default:
 		_, err = t.exec(shrinkSpan, sp.ID)
 	}

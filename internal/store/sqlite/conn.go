@@ -24,6 +24,9 @@ func (c *conn) bind(query string, args []any) (*sqlite.Stmt, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := st.BindParamCount(); n != len(args) { // what is missing would be NULL
+		panic(fmt.Sprintf("sqlite: %d values for %d places of %s", len(args), n, query))
+	}
 	for i, a := range args {
 		switch a := a.(type) {
 		case int64:

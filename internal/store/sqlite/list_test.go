@@ -22,10 +22,9 @@ func TestListsReadTablesByIndexesOnly(t *testing.T) {
 	} {
 		var plan []string
 		err := s.read(t.Context(), func(c *conn) error {
-			return c.each("EXPLAIN QUERY PLAN "+query, func(st *sqlite.Stmt) bool {
-				plan = append(plan, st.ColumnText(3))
-				return true
-			})
+			var err error
+			plan, err = c.planOf(query)
+			return err
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -53,4 +52,18 @@ func TestListsReadTablesByIndexesOnly(t *testing.T) {
 			}
 		}
 	}
+}
+
+// planOf is how SQLite would go about a statement, whatever it is given.
+func (c *conn) planOf(query string) (lines []string, err error) {
+	query = "EXPLAIN QUERY PLAN " + query
+	st, err := c.Prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	err = c.each(query, func(st *sqlite.Stmt) bool {
+		lines = append(lines, st.ColumnText(3))
+		return true
+	}, make([]any, st.BindParamCount())...)
+	return lines, err
 }

@@ -414,11 +414,11 @@ func (t *tx) refusal(r *store.Report) (task.Status, error) {
 	return status, err
 }
 
-const deleteSpan = `DELETE FROM span WHERE id = ?`
+const deleteSpan = `DELETE FROM span WHERE id = ? AND token = ?`
 
 // deleteSpent deletes the spans that are over, except those of which a report turned out not to be
 // known.
-func (d *settler) deleteSpent(t *tx, spent []int64) error {
+func (d *settler) deleteSpent(t *tx, spent []store.Taking) error {
 	var kept map[int64]bool
 	for i, v := range d.verdicts {
 		if v != task.Recorded && v != task.Repeated {
@@ -428,11 +428,11 @@ func (d *settler) deleteSpent(t *tx, spent []int64) error {
 			kept[d.reports[i].Token.Span] = true
 		}
 	}
-	for _, id := range spent {
-		if kept[id] {
+	for _, s := range spent {
+		if kept[s.Span] {
 			continue
 		}
-		if _, err := t.exec(deleteSpan, id); err != nil {
+		if _, err := t.exec(deleteSpan, s.Span, s.Token); err != nil {
 			return err
 		}
 	}

@@ -194,7 +194,7 @@ func (h *life) settle(t *rapid.T) {
 		}
 	}
 	if left == 0 {
-		set.Spent = append(set.Spent, sp.ID)
+		set.Spent = append(set.Spent, sp.Taking())
 	}
 	_, err := h.s.Settle(t.Context(), set)
 	h.must(err)

@@ -92,10 +92,23 @@ func bugs() []bug {
 					p.settle = func(ctx context.Context, s store.Settlement) (store.Settled,
 						error) {
 						got, err := p.Model.Settle(ctx, s)
-						for _, id := range s.Spent {
-							delete(p.spans, id)
+						for _, spent := range s.Spent {
+							delete(p.spans, spent.Span)
 						}
 						return got, err
+					}
+				}},
+			{"settle deletes spent spans whoever has them", "SpanThatIsHeldAgainIsNotDeleted",
+				func(p *planted) {
+					p.settle = func(ctx context.Context, s store.Settlement) (store.Settled,
+						error) {
+						s.Spent = slices.Clone(s.Spent)
+						for i := range s.Spent {
+							if sp := p.spans[s.Spent[i].Span]; sp != nil {
+								s.Spent[i].Token = sp.Token
+							}
+						}
+						return p.Model.Settle(ctx, s)
 					}
 				}},
 			{"settle leaves moved tasks in their old span too", "MovedTaskHasASpanOfItsOwn",

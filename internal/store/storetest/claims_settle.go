@@ -237,7 +237,7 @@ func settleClaims() []claim {
 			s.put(2)
 			x, y := s.takeOne(h), s.takeOne(h)
 			s.recorded(y.report(s.clock, task.Finish(nil)))
-			_, err := s.Settle(s.ctx, store.Settlement{Spent: []int64{y.span.ID}})
+			_, err := s.Settle(s.ctx, store.Settlement{Spent: []store.Taking{y.span.Taking()}})
 			s.ok(err)
 			held, err := s.Held(s.ctx, h, nil)
 			s.ok(err)
@@ -250,6 +250,19 @@ func settleClaims() []claim {
 			o := s.takeOne(h)
 			s.recorded(o.report(s.clock, task.Outcome{Kind: task.KindRelease}))
 			s.wantSpent(h, o, task.Stale, false)
+		}},
+		{"SpanThatIsHeldAgainIsNotDeleted", func(s *scene) {
+			a, b := s.join("a"), s.join("b")
+			s.put(1)
+			o := s.takeOne(a)
+			s.ok(s.Give(s.ctx, store.GiveRequest{
+				Holder: a, Spans: []store.Taking{o.span.Taking()},
+			}))
+			again := s.takeOne(b)
+			_, err := s.Settle(s.ctx, store.Settlement{Spent: []store.Taking{o.span.Taking()}})
+			s.ok(err)
+			s.want("owner", s.stand(o.id()).Owner.Token, again.span.Token)
+			s.recorded(again.report(s.clock, task.Finish(nil)))
 		}},
 		{"SpanWithARepeatedReportIsDeleted", func(s *scene) {
 			h := s.join("a")
@@ -289,7 +302,8 @@ func settleClaims() []claim {
 // still there.
 func (s *scene) wantSpent(h store.Holder, o handout, verdict task.Status, deleted bool) {
 	got, err := s.Settle(s.ctx, store.Settlement{
-		Reports: []store.Report{o.report(s.clock, task.Finish(nil))}, Spent: []int64{o.span.ID},
+		Reports: []store.Report{o.report(s.clock, task.Finish(nil))},
+		Spent:   []store.Taking{o.span.Taking()},
 	})
 	s.ok(err)
 	s.want("verdicts", got.Verdicts, []task.Status{verdict})

@@ -23,7 +23,9 @@ func upkeepClaims() []claim {
 			cancelled := s.put(1)[0]
 			s.changed(task.KindCancelled, cancelled)
 			waiting := s.put(1)[0]
-			_, err := s.Settle(s.ctx, store.Settlement{Spent: []int64{done.span.ID, dead.span.ID}})
+			_, err := s.Settle(s.ctx, store.Settlement{
+				Spent: []store.Taking{done.span.Taking(), dead.span.Taking()},
+			})
 			s.ok(err)
 			s.ok(s.AppendLog(s.ctx, done.id(), logLines(s.clock.Now(), 0, 1, 1)))
 			for _, step := range []struct {
@@ -63,7 +65,7 @@ func upkeepClaims() []claim {
 			o := s.takeOne(h)
 			_, err = s.Settle(s.ctx, store.Settlement{
 				Reports: []store.Report{o.report(s.clock, task.Finish(nil))},
-				Spent:   []int64{o.span.ID},
+				Spent:   []store.Taking{o.span.Taking()},
 			})
 			s.ok(err)
 			s.clock.Advance(2 * time.Minute)
@@ -82,7 +84,7 @@ func upkeepClaims() []claim {
 			o := s.takeOne(h)
 			_, err = s.Settle(s.ctx, store.Settlement{
 				Reports: []store.Report{o.report(s.clock, task.Finish(nil))},
-				Spent:   []int64{o.span.ID},
+				Spent:   []store.Taking{o.span.Taking()},
 			})
 			s.ok(err)
 			s.clock.Advance(2 * limits.DefaultRetention)
@@ -101,7 +103,7 @@ func upkeepClaims() []claim {
 				o := s.takeOne(h)
 				_, err := s.Settle(s.ctx, store.Settlement{
 					Reports: []store.Report{o.report(s.clock, task.Finish(nil))},
-					Spent:   []int64{o.span.ID},
+					Spent:   []store.Taking{o.span.Taking()},
 				})
 				s.ok(err)
 			}

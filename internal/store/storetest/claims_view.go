@@ -504,7 +504,7 @@ func showAhead(s *scene) {
 	// one in a span that was given back ranks as before
 	held := s.takeOne(h)
 	s.ok(s.Give(s.ctx, store.GiveRequest{Holder: h, Spans: []store.Taking{
-		{Span: held.span.ID, Token: held.span.Token},
+		held.span.Taking(),
 	}}))
 	s.want("what was given back", s.ahead(last[1]), int64(3))
 

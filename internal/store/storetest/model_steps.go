@@ -29,9 +29,10 @@ func (m *Model) Settle(ctx context.Context, s store.Settlement) (store.Settled, 
 			kept = append(kept, r.Token.Span)
 		}
 	}
-	for _, id := range s.Spent {
-		if !slices.Contains(kept, id) {
-			delete(m.spans, id)
+	for _, spent := range s.Spent {
+		if sp := m.spans[spent.Span]; sp != nil && sp.Token == spent.Token &&
+			!slices.Contains(kept, spent.Span) {
+			delete(m.spans, spent.Span)
 		}
 	}
 	return answer, nil

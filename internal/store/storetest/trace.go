@@ -28,8 +28,8 @@ var (
 
 const (
 	walks     = 200 // seeds that Run walks, a tenth of them under -short
-	shorter   = 20  // seeds that RunShort walks, a tenth of them under -short
-	planned   = 4   // seeds that RunStatements walks
+	shorter   = 10  // seeds that RunShort walks, a tenth of them under -short
+	planned   = 2   // seeds that RunStatements walks
 	walkSteps = 60
 )
 

@@ -224,14 +224,14 @@ func (w *walk) settle() {
 		}
 		if o.span.Lo == o.span.Hi && r.Token.Span == o.span.ID && r.Step.Base == store.Final &&
 			w.chance(2) {
-			s.Spent = append(s.Spent, o.span.ID)
+			s.Spent = append(s.Spent, o.span.Taking())
 		}
 	}
 	// A span is spent only when every report about it here ends its task; else the walk would break
 	// its own promise.
-	s.Spent = slices.DeleteFunc(s.Spent, func(id int64) bool {
+	s.Spent = slices.DeleteFunc(s.Spent, func(spent store.Taking) bool {
 		return slices.ContainsFunc(s.Reports, func(r store.Report) bool {
-			return r.Token.Span == id && r.Step.Base != store.Final
+			return r.Token.Span == spent.Span && r.Step.Base != store.Final
 		})
 	})
 	got, err := w.Settle(w.ctx, s)
@@ -323,8 +323,9 @@ func (w *walk) reports(s store.Settlement) string {
 		}
 		parts = append(parts, text)
 	}
-	for _, id := range s.Spent {
-		parts = append(parts, fmt.Sprintf("spent s%d", w.spans[id].name))
+	for _, spent := range s.Spent {
+		parts = append(parts, fmt.Sprintf("spent s%d token %d", w.spans[spent.Span].name,
+			spent.Token))
 	}
 	return "(" + strings.Join(parts, "; ") + ")"
 }
