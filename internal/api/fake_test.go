@@ -539,8 +539,11 @@ func (f *fake) Edit(
 		return "", fmt.Errorf("task %s is %s, so it can't be edited: %w", id, v.State,
 			store.ErrConflict)
 	}
-	return v.State, f.change("edit %v %s %s %s%s", e.Changed(), by, id, e.Context,
-		store.MetaOf(e.Meta))
+	with := string(e.Context)
+	if e.Meta != nil {
+		with = fmt.Sprint(with, e.Meta)
+	}
+	return v.State, f.change("edit %v %s %s %s", e.Changed(), by, id, with)
 }
 
 // EditAll answers in two pages.
