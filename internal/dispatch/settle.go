@@ -128,12 +128,20 @@ func (d *Dispatcher) failSettlements(load []*settlement, spent []int64, err erro
 }
 
 // notSettled notes that a flight failed: nothing of it counts, and its spans are still to be
-// deleted.
+// deleted, except those that were dropped meanwhile: somebody else has them, and their tasks go on.
 func (m *memory) notSettled(load []*settlement, spent []int64, now time.Time) {
+	dropped := map[int64]bool{}
+	for _, s := range load {
+		for i := range s.reports {
+			if sp := s.reports[i].spot.span; sp != nil && sp.left > 0 && m.spans[sp.ID] != sp {
+				dropped[sp.ID] = true
+			}
+		}
+	}
 	for _, id := range spent {
 		if sp := m.spans[id]; sp != nil {
 			sp.deleted = false
-		} else {
+		} else if !dropped[id] {
 			m.spent = append(m.spent, id)
 		}
 	}

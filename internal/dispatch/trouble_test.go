@@ -137,6 +137,31 @@ func TestSilenceIsJudgedAgainWhenItsSettlementFailed(t *testing.T) {
 	})
 }
 
+// A flight that fails does not know what became of the spans that it was to delete: one that was
+// dropped meanwhile, as when somebody took it over, has a task that goes on.
+func TestSpanThatIsDroppedDuringAFailedSettlementIsNotDeleted(t *testing.T) {
+	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+		id := h.many(1)[0]
+		x := h.one("w")
+		m.next("settle", func() error {
+			h.d.mu.Lock()
+			defer h.d.release()
+			h.d.mem.item(id).span.drop()
+			return errHiccup
+		})
+		report := []task.Report{{ID: id, Token: x.Token, Outcome: task.Finish(nil)}}
+		if _, err := h.d.Report(h.ctx, "w", report); !errors.Is(err, errHiccup) {
+			t.Fatalf("the report is answered %v", err)
+		}
+		time.Sleep(10 * time.Second) // rounds
+		stood, err := h.store.Stand(h.ctx, []task.ID{id})
+		if err != nil || stood[0].Final || stood[0].Owner.ID == 0 {
+			t.Fatalf("the task stands as %+v: %v", stood, err)
+		}
+		h.report("w", x, task.Finish(nil), task.Recorded)
+	})
+}
+
 func TestLeavingWorkerWhoseTasksCouldNotBeGivenBackIsFoundSilent(t *testing.T) {
 	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
 		h.many(2)
