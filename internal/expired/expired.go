@@ -60,7 +60,8 @@ type Config struct {
 // Watch looks for tasks that expired. One goroutine calls its methods.
 type Watch struct {
 	conf Config
-	// next is the first minute since 1970 that is not told of; 0 = this node does not know which
+	// next is the first minute since 1970 of which this node does not know that it was told of, all
+	// before it were; 0 = it knows of none
 	next int64
 }
 
@@ -87,7 +88,6 @@ func (w *Watch) Run(ctx context.Context) error {
 // mostly none or one. What it could not write the next round writes.
 func (w *Watch) Round(ctx context.Context, now time.Time) error {
 	if !w.conf.Judges() {
-		w.next = 0 // another one tells; what it leaves is found from the backlog
 		return nil
 	}
 	end := minute(now.Add(-Settled)) // the first one that is not over
