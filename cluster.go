@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/api"
+	"github.com/rotahq/rota/internal/expired"
 	"github.com/rotahq/rota/internal/peers"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/store"
@@ -39,14 +40,26 @@ func newCluster(n *Node) *cluster {
 
 // unserved tells, for all nodes, of queues whose tasks nobody takes.
 func (n *Node) unserved() *unserved.Watch {
-	judges := n.rounds.Judges
-	if n.alone() {
-		judges = func() bool { return true }
-	}
 	return unserved.New(unserved.Config{
-		Queues: n.tasks, Workers: newCluster(n), Judges: judges, Now: n.storeTime,
+		Queues: n.tasks, Workers: newCluster(n), Judges: n.judges(), Now: n.storeTime,
 		Tell: n.outbox.Add, Log: n.log,
 	})
+}
+
+// expired tells, for all nodes, of tasks that nobody began in time.
+func (n *Node) expired() *expired.Watch {
+	return expired.New(expired.Config{
+		Minutes: n.tasks.Minutes, Judges: n.judges(), Now: n.storeTime, Write: n.outbox.Write,
+		Log: n.log,
+	})
+}
+
+// judges tells whether this node is the one that looks, of all nodes.
+func (n *Node) judges() func() bool {
+	if n.alone() {
+		return func() bool { return true }
+	}
+	return n.rounds.Judges
 }
 
 // Cluster is what this node saw with its last beat.

@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"internal/store/blob": 2, "internal/notify": 2, "internal/peers": 2,
 	"internal/store/storetest": 2, "internal/pgtest": 2, "internal/ptytest": 1,
 	"internal/sim": 3, "internal/chaos": 3,
+	"internal/expired":  2,
 	"internal/unserved": 2, "internal/queuetest": 2, "worker": 2, "client": 2,
 	".":        3,
 	"cmd/rota": 4, "internal/cli": 4, "internal/demo": 4, "internal/top": 4, "internal/simulate": 4,

@@ -42,7 +42,7 @@ func (n *Node) Run(ctx context.Context) error {
 	work, stopWork := context.WithCancelCause(ctx)
 	defer stopWork(nil)
 	var group sync.WaitGroup
-	failed := make(chan error, 10)
+	failed := make(chan error, 11)
 	start := func(verb string, f func() error) {
 		group.Go(func() {
 			if err := f(); err != nil {
@@ -62,6 +62,7 @@ func (n *Node) Run(ctx context.Context) error {
 	start("sessions", func() error { return n.jobs.sessions.Run(engine) })
 	start("fire", func() error { return n.firer.Run(engine) })
 	start("watch queues", func() error { return n.unserved().Run(engine) })
+	start("watch expiry", func() error { return n.expired().Run(engine) })
 	if n.server != nil {
 		start("serve", func() error {
 			return closedIsFine(n.server.Serve(api.Listener(n.listen, n.log)))

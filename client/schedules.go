@@ -48,6 +48,7 @@ type ScheduleChange struct {
 	Priority      *time.Duration
 	MaxAttempts   *int
 	Timeout       *time.Duration
+	StartWithin   *time.Duration     // of the tasks, from when each is due; 0 = no limit
 	Meta          *map[string]string // that the tasks carry, all of it; empty = none
 	Overlap       *task.Overlap
 	Parallel      *int // so many may run at once before Overlap decides
@@ -88,6 +89,7 @@ type scheduleFields struct {
 	Priority      *duration          `json:"priority,omitempty"`
 	MaxAttempts   *int               `json:"max_attempts,omitempty"`
 	Timeout       *duration          `json:"timeout,omitempty"`
+	StartWithin   *duration          `json:"start_within,omitempty"`
 	Meta          *map[string]string `json:"meta,omitempty"`
 	Overlap       *task.Overlap      `json:"overlap,omitempty"`
 	Parallel      *int               `json:"parallel,omitempty"`
@@ -117,7 +119,8 @@ func (s *ScheduleChange) append(b []byte, name, location string) ([]byte, error)
 		Starts: (*momentOrNone)(s.Starts), Ends: (*momentOrNone)(s.Ends),
 		Next:  (*momentOrNone)(s.Next),
 		Queue: s.Queue, Stage: s.Stage, Priority: (*duration)(s.Priority),
-		MaxAttempts: s.MaxAttempts, Timeout: (*duration)(s.Timeout), Meta: s.Meta,
+		MaxAttempts: s.MaxAttempts, Timeout: (*duration)(s.Timeout),
+		StartWithin: (*duration)(s.StartWithin), Meta: s.Meta,
 		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: (*duration)(s.MisfireWindow),
 		Jitter: (*jitter)(s.Jitter), Title: s.Title, Owner: s.Owner,
 	}
@@ -159,6 +162,7 @@ type scheduleView struct {
 	Priority      duration          `json:"priority"`
 	MaxAttempts   int               `json:"max_attempts"`
 	Timeout       duration          `json:"timeout"`
+	StartWithin   duration          `json:"start_within,omitzero"`
 	Meta          map[string]string `json:"meta,omitempty"`
 	Overlap       task.Overlap      `json:"overlap"`
 	Parallel      int               `json:"parallel"`
@@ -195,7 +199,8 @@ func (s Schedule) MarshalJSON() ([]byte, error) {
 		Parallel: s.Parallel, OnDead: s.OnDead, Zone: s.Zone, Calendar: s.Calendar,
 		Starts: orNone(s.Starts), Ends: orNone(s.Ends), Paused: s.Paused,
 		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: duration(s.Priority),
-		MaxAttempts: s.MaxAttempts, Timeout: duration(s.Timeout), Meta: s.Meta,
+		MaxAttempts: s.MaxAttempts, Timeout: duration(s.Timeout),
+		StartWithin: duration(s.StartWithin), Meta: s.Meta,
 		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: duration(s.MisfireWindow),
 		Jitter: jitter(s.Jitter),
 		Notify: noticesView{on, origins, duration(s.Notices.Slow)},
@@ -220,7 +225,8 @@ func (s *Schedule) UnmarshalJSON(b []byte) error {
 			Starts: orZero(v.Starts), Ends: orZero(v.Ends), Paused: v.Paused,
 			Queue: v.Queue, Stage: v.Stage, Context: opaque(v.Context),
 			Priority: time.Duration(v.Priority), MaxAttempts: v.MaxAttempts,
-			Timeout: time.Duration(v.Timeout), Meta: v.Meta, Overlap: v.Overlap, Misfire: v.Misfire,
+			Timeout: time.Duration(v.Timeout), StartWithin: time.Duration(v.StartWithin),
+			Meta: v.Meta, Overlap: v.Overlap, Misfire: v.Misfire,
 			MisfireWindow: time.Duration(v.MisfireWindow),
 			Jitter:        task.Jitter(v.Jitter), Notices: task.Notices{
 				On: v.Notify.On, Origins: v.Notify.Origins, Slow: time.Duration(v.Notify.Slow),

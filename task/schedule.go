@@ -31,6 +31,7 @@ type Schedule struct {
 	Priority    time.Duration
 	MaxAttempts int               // 0 = the queue's
 	Timeout     time.Duration     // of one attempt; 0 = the queue's
+	StartWithin time.Duration     // see Submission; 0 = no limit
 	Meta        map[string]string // that the tasks carry: see Submission; nil = none
 
 	// Of schedules with After: how many of the tasks that belong together must have ended, how, and

@@ -48,6 +48,7 @@ type ScheduleItem struct {
 	Priority      duration          `json:"priority" doc:"head start of the tasks in their queue"`
 	MaxAttempts   int               `json:"max_attempts" doc:"0 = the queue's"`
 	Timeout       duration          `json:"timeout" doc:"of one attempt; 0s = the queue's"`
+	StartWithin   duration          `json:"start_within,omitzero" doc:"so long after it is due a task expires, unless it was handed out by then; left out = no limit"`
 	Meta          map[string]string `json:"meta,omitempty" doc:"that the tasks carry; left out = nothing"`
 	Overlap       string            `json:"overlap" enum:"allow,skip,queue,replace"`
 	Parallel      int               `json:"parallel" doc:"so many of its tasks may run before overlap decides; 0 = one, or any number with allow"`
@@ -89,7 +90,8 @@ func scheduleOf(v *store.ScheduleView) ScheduleItem {
 		Parallel: s.Parallel, OnDead: string(s.OnDead), Zone: cmp.Or(s.Zone, "UTC"),
 		Calendar: s.Calendar, Starts: instant(s.Starts), Ends: instant(s.Ends),
 		Paused: s.Paused, Queue: s.Queue, Stage: s.Stage, Priority: duration{s.Priority},
-		MaxAttempts: s.MaxAttempts, Timeout: duration{s.Timeout}, Meta: s.Meta,
+		MaxAttempts: s.MaxAttempts, Timeout: duration{s.Timeout},
+		StartWithin: duration{s.StartWithin}, Meta: s.Meta,
 		Overlap: string(s.Overlap), Misfire: string(s.Misfire),
 		MisfireWindow: duration{s.MisfireWindow}, Jitter: jitter(s.Jitter),
 		Notify: noticesOf{

@@ -39,6 +39,7 @@ type ScheduleIn struct {
 	Priority      *duration          `json:"priority,omitempty" doc:"head start of the tasks in their queue"`
 	MaxAttempts   *int               `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"per stage; 0 = the queue's"`
 	Timeout       *duration          `json:"timeout,omitempty" doc:"of one attempt; 0s = the queue's"`
+	StartWithin   *duration          `json:"start_within,omitempty" doc:"so long after it is due a task expires, unless it was handed out by then; 0s = no limit"`
 	Meta          *map[string]string `json:"meta,omitempty" maxProperties:"16" doc:"that the tasks carry, all of it, see POST /v1/tasks; empty = none"`
 	Overlap       *task.Overlap      `json:"overlap,omitempty" enum:"allow,skip,queue,replace" doc:"when a task of an earlier due time is not final: submit all the same (the default), skip the due time, let it wait for its turn, or cancel the earlier ones"`
 	Parallel      *int               `json:"parallel,omitempty" minimum:"0" maximum:"10000" doc:"so many of its tasks may run at once before overlap decides, which is skip unless it is given; 0 = one, or any number with overlap allow"`
@@ -99,6 +100,7 @@ func (in *ScheduleIn) change(s *task.Schedule) {
 	setSpan(&s.Priority, in.Priority)
 	set(&s.MaxAttempts, in.MaxAttempts)
 	setSpan(&s.Timeout, in.Timeout)
+	setSpan(&s.StartWithin, in.StartWithin)
 	if set(&s.Meta, in.Meta); len(s.Meta) == 0 {
 		s.Meta = nil
 	}

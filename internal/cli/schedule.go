@@ -168,6 +168,9 @@ func (a scheduleCommands) scheduleText(v *client.Schedule) string {
 	if v.Timeout != 0 {
 		s.Line("timeout", v.Timeout.String())
 	}
+	if v.StartWithin != 0 {
+		s.Line("start within", v.StartWithin.String())
+	}
 	overlap := string(v.Overlap)
 	if v.Parallel > 0 {
 		overlap = fmt.Sprintf("%s, at most %d at once", v.Overlap, v.Parallel)

@@ -302,6 +302,6 @@ func (s *scheduleState) submission(due int64) task.Submission {
 	return task.Submission{
 		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority,
 		Due: time.UnixMicro(due), MaxAttempts: s.MaxAttempts, Timeout: s.Timeout,
-		Meta: s.Meta,
+		StartWithin: s.StartWithin, Meta: s.Meta,
 	}
 }

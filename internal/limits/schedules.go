@@ -136,7 +136,7 @@ func checkAfter(s *task.Schedule, e *task.InvalidError, location string) {
 func checkTask(s *task.Schedule, e *task.InvalidError, location string) {
 	sub := task.Submission{
 		Queue: s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority,
-		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout, Meta: s.Meta,
+		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout, StartWithin: s.StartWithin, Meta: s.Meta,
 	}
 	CheckSubmission(&sub, e, location)
 	if len(s.Context) > MaxScheduleContext {

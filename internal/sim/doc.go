@@ -50,6 +50,11 @@
 //	I11  what is not final belongs to a span; when trouble ends, everything becomes final within minutes
 //	I12  what a handler's own transaction wrote stands if and only if the outcome stands that it gave to it
 //
+// In one world of three, tasks have until an instant to be begun (ADR 51), and then also: a task of
+// which a hand-out was written down never expires, nor one that its holder has handed out, nor any
+// before its instant; an expired task does nothing more; when trouble ends, what is not begun in
+// time expires within a lease and a few beats; and who waits for a task hears of its end.
+//
 // Also: no step without somebody who said or asked so; a refused report does not stand; a node is
 // only told that its membership is gone when it is; in calm weather, no report of a live worker is
 // refused that its node had time to write down, nothing is stamped by another clock than the

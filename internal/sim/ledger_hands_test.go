@@ -292,6 +292,9 @@ func (l *ledger) settled(node *process, s store.Settlement, got store.Settled) {
 				l.world.sometimes("a report was settled through another node")
 			}
 		}
+		if r.Step.Kind == task.KindExpired {
+			l.expiring(t, &r)
+		}
 		if r.Move != nil {
 			l.world.sometimes("a task moved into a span of its own")
 		}

@@ -28,7 +28,7 @@ func (l *ledger) dying(s store.Settlement) (ids []task.ID) {
 		var n task.FinalNotice
 		if err := json.Unmarshal(b.Tasks[0].Context, &n); err != nil || len(b.Tasks) != 1 ||
 			b.Queue != finals[of.wish.sub.Queue] ||
-			n.Task != of.id || n.Queue != of.wish.sub.Queue || n.State != task.Dead ||
+			n.Task != of.id || n.Queue != of.wish.sub.Queue || n.State != r.Step.Kind.Leaves() ||
 			n.Outcome != r.Step.Kind {
 			l.world.breach("I7: %v of %v leaves the notice %+v in %q: %v", r.Step.Kind, of.id, n,
 				b.Queue, err)
@@ -52,11 +52,11 @@ func (l *ledger) notices(t *tale) {
 	deaths := 0
 	if finals[t.wish.sub.Queue] != "" {
 		for i := range t.steps { // what is replayed was over, and may have been dead
-			if t.steps[i].Kind == task.KindReplayed && t.steps[i-1].Kind.Leaves() == task.Dead {
+			if t.steps[i].Kind == task.KindReplayed && notes(t.steps[i-1].Kind.Leaves()) {
 				deaths++
 			}
 		}
-		if t.final == task.Dead {
+		if notes(t.final) {
 			deaths++
 		}
 	}
@@ -71,3 +71,6 @@ func (l *ledger) notices(t *tale) {
 			deaths, t.wish.sub.Queue, stored, t.steps)
 	}
 }
+
+// notes tells whether a final state leaves a notice.
+func notes(s task.State) bool { return s == task.Dead || s == task.Expired }

@@ -61,7 +61,9 @@ type tale struct {
 	intended map[row]bool
 	rows     map[row]int
 	// final notices that were on their way into the store with a death of it
-	dies []*tale
+	dies  []*tale
+	limit limit
+	ended time.Time // since when it is final
 }
 
 func newLedger(w *world, facts *storetest.Model) *ledger {
@@ -91,7 +93,7 @@ func (l *ledger) submitting(s store.Submission) {
 				l.world.breach("I7: task %v is submitted, and nobody asked for it: %.60s", id, text)
 				continue
 			}
-			l.begin(id, w)
+			l.limited(l.begin(id, w), &b)
 		}
 	}
 }
@@ -134,6 +136,7 @@ func (l *ledger) compare(t *tale, v task.View) {
 	if len(v.Steps) < len(t.steps) || !slices.Equal(v.Steps[:len(t.steps)], t.steps) {
 		l.world.breach("I2: the steps of %v were %+v and are %+v", t.id, t.steps, v.Steps)
 	}
+	l.limits(t, v, v.Steps[min(len(t.steps), len(v.Steps)):])
 	for _, s := range v.Steps[min(len(t.steps), len(v.Steps)):] {
 		l.step(t, s)
 		t.steps = append(t.steps, s)
@@ -143,8 +146,12 @@ func (l *ledger) compare(t *tale, v task.View) {
 	if t.final != "" && v.State != t.final && len(t.asked[task.KindReplayed]) == 0 {
 		l.world.breach("I2: %v was %s and is %s", t.id, t.final, v.State)
 	}
-	t.final = ""
-	if v.State.Final() {
+	switch was := t.final; {
+	case !v.State.Final():
+		t.final = ""
+	case was == "":
+		t.final, t.ended = v.State, time.Now()
+	default:
 		t.final = v.State
 	}
 	l.notices(t)
@@ -167,6 +174,7 @@ func (l *ledger) step(t *tale, s task.Step) {
 		l.world.sometimes("lost: " + s.Error)
 	case s.Kind == task.KindTimeout:
 		l.world.sometimes("timeout")
+	case s.Kind == task.KindExpired: // limits looks at it
 	case s.Kind == task.KindRelease:
 		l.world.sometimes("a hand-out was given back unrun")
 	case !s.Kind.Reportable():
@@ -304,6 +312,7 @@ func (l *ledger) audit() {
 			stored++
 		}
 	}
+	l.counts()
 	page, _, err := l.facts.Tasks(l.ctx, store.Filter{}, task.ID{}, 1<<20)
 	if err != nil || len(page) != stored {
 		l.world.breach("I7: %d tasks are listed, %d are known (%v)", len(page), stored, err)

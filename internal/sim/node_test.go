@@ -152,7 +152,12 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 	every(clockBeat, "clock", func() { clock.Beat(time.Now()) })
 	// what a round could not do, the next one does
 	every(beat, "dispatch", func() { tasks.Round(alive, time.Now()) })
-	every(beat, "judge", func() { tasks.Judge(alive) })
+	every(beat, "judge", func() {
+		tasks.Judge(alive)
+		if n.world.limits() {
+			tasks.Expire(alive)
+		}
+	})
 	every(beat, "schedule", func() {
 		if err := rounds.Round(alive, time.Now()); errors.Is(err, store.ErrBroken) {
 			n.world.bus.wake(p, 0, err.Error(), func() {

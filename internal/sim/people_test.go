@@ -17,12 +17,17 @@ import (
 type person struct {
 	world *world
 	luck  *rand.Rand
-	door  *nodeDoor
-	made  int
+	// of what only worlds with limits need
+	limits *rand.Rand
+	door   *nodeDoor
+	made   int
 }
 
 func (w *world) person(name string) *person {
-	return &person{world: w, luck: w.luckOf(name), door: w.door(w.birth(&machine{name: name}, nil))}
+	return &person{
+		world: w, luck: w.luckOf(name), limits: w.luckOf("limits of " + name),
+		door: w.door(w.birth(&machine{name: name}, nil)),
+	}
 }
 
 // tries is how often a person asks before it gives up.
@@ -76,6 +81,7 @@ func (s *person) wish() *wish {
 		s.world.poison--
 		w.poison, w.sub.MaxAttempts = true, 2
 	}
+	s.limit(w)
 	s.world.ledger.wishes[w.name] = w
 	return w
 }
@@ -108,6 +114,7 @@ func (s *person) edit() (e task.Edit) {
 	if e.Priority == nil || s.luck.IntN(2) == 0 {
 		e.Delay = new(time.Duration(s.luck.Int64N(int64(20 * time.Second))))
 	}
+	s.limitEdit(&e)
 	return e
 }
 
@@ -229,7 +236,7 @@ func (s *person) victim() (*tale, task.Kind) {
 	for _, t := range s.world.ledger.order {
 		switch {
 		case !t.stored:
-		case t.final == task.Dead && !t.wish.poison:
+		case t.final == task.Dead && !t.wish.poison, t.final == task.Expired:
 			dead = append(dead, t)
 		case t.final == task.Done && !t.wish.notice, t.final == task.Cancelled && !t.wish.poison:
 			over = append(over, t)

@@ -40,8 +40,10 @@ type planted struct {
 	sync   func(context.Context, store.SyncRequest) (store.Synced, error)
 	act    func(context.Context, []store.Action) ([]store.Acted, error)
 	due    func(context.Context, store.OverdueQuery) (store.Overdue, error)
-	stand  func(context.Context, []task.ID) ([]store.Stood, error)
-	beat   func(ctx context.Context, held []store.Lease, ttl time.Duration,
+	// expired is TakeExpired.
+	expired func(context.Context, store.Holder, int) (store.Taken, error)
+	stand   func(context.Context, []task.ID) ([]store.Stood, error)
+	beat    func(ctx context.Context, held []store.Lease, ttl time.Duration,
 		prefixes ...string) (store.Beat, error)
 	free  func(context.Context, store.Holder, int64) (int, error)
 	ended func(context.Context) (int, error) // FreeEnded
@@ -56,7 +58,7 @@ func plant(w *world, b bug) *planted {
 		Model: m, world: w, submit: m.Submit, take: m.Take, give: m.Give, held: m.Held,
 		settle: m.Settle, sync: m.Sync, act: m.Act,
 		due: m.Overdue, stand: m.Stand, beat: m.Beat, free: m.Free, ended: m.FreeEnded,
-		acquire: m.AcquireAll,
+		acquire: m.AcquireAll, expired: m.TakeExpired,
 	}
 	b.store(p)
 	return p
@@ -70,6 +72,12 @@ func (p *planted) Submit(ctx context.Context, s store.Submission) (store.Submitt
 
 func (p *planted) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 	return p.take(ctx, r)
+}
+
+func (p *planted) TakeExpired(
+	ctx context.Context, h store.Holder, limit int,
+) (store.Taken, error) {
+	return p.expired(ctx, h, limit)
 }
 
 func (p *planted) Give(ctx context.Context, g store.GiveRequest) error { return p.give(ctx, g) }

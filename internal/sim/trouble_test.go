@@ -309,6 +309,7 @@ func (w *world) cut(from, to *machine) {
 func (w *world) jump() {
 	by := w.bus.between(-15*time.Second, 15*time.Second)
 	w.shift += by
+	w.jumped += by.Abs()
 	w.bus.trace.add("the store's clock jumps by %v", by)
 	w.sometimes("the store's clock jumped")
 }

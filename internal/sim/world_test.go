@@ -46,10 +46,12 @@ type world struct {
 	facts *storetest.Model
 	seen  storetest.Store // what the nodes see of the facts
 	shift time.Duration   // of the store's clock against everybody's own
-	hints bool            // the store tells nodes what others did
-	store *process
-	nodes []*node
-	hands []*hand
+	// by how much the store's clock has jumped, all jumps together
+	jumped time.Duration
+	hints  bool // the store tells nodes what others did
+	store  *process
+	nodes  []*node
+	hands  []*hand
 
 	ledger  *ledger
 	claims  claims
@@ -182,6 +184,9 @@ func (w *world) run() {
 	w.lead("s1", func(s *person) { s.submit(5) })
 	w.lead("c0", func(s *person) { s.meddle(6) })
 	w.lead("c1", func(s *person) { s.disturb(2) })
+	if w.limits() {
+		w.lead("r0", func(s *person) { s.listen(8) })
+	}
 	w.mode.brew(w)
 	w.pulse()
 	w.watchLimits()
@@ -201,6 +206,7 @@ func (w *world) pulse() { w.bus.later(10*time.Second, quiet, w.pulse) }
 // watchLimits looks once a beat for attempts that run for too long.
 func (w *world) watchLimits() {
 	w.ledger.overdue()
+	w.ledger.unbegun()
 	w.bus.later(beat, quiet, w.watchLimits)
 }
 

@@ -32,6 +32,7 @@ type spec struct {
 	Priority    time.Duration     `json:"priority,omitempty"`
 	MaxAttempts int               `json:"max_attempts,omitempty"`
 	Timeout     time.Duration     `json:"timeout,omitempty"`
+	StartWithin time.Duration     `json:"start_within,omitempty"`
 	Meta        map[string]string `json:"meta,omitempty"`
 
 	// defaults are left out: a spec that was written before there were these is equal
@@ -62,7 +63,7 @@ func Spec(s *task.Schedule) ([]byte, error) {
 		AfterDelay: s.AfterDelay, Parallel: s.Parallel,
 		OnDead: unless(task.OnDeadContinue, s.OnDead),
 		Queue:  s.Queue, Stage: s.Stage, Context: s.Context, Priority: s.Priority,
-		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout, Meta: s.Meta,
+		MaxAttempts: s.MaxAttempts, Timeout: s.Timeout, StartWithin: s.StartWithin, Meta: s.Meta,
 		Overlap: s.Overlap, Misfire: s.Misfire, MisfireWindow: s.MisfireWindow,
 		JitterShare: s.Jitter.Share, JitterMax: s.Jitter.Max,
 		On: s.Notices.On, Origins: s.Notices.Origins, Slow: s.Notices.Slow,
@@ -92,7 +93,7 @@ func (s *Schedule) SetSpec(b []byte) error {
 		AfterDelay: c.AfterDelay, Parallel: c.Parallel,
 		OnDead: cmp.Or(c.OnDead, task.OnDeadContinue),
 		Queue:  c.Queue, Stage: c.Stage, Context: c.Context, Priority: c.Priority,
-		MaxAttempts: c.MaxAttempts, Timeout: c.Timeout, Meta: c.Meta,
+		MaxAttempts: c.MaxAttempts, Timeout: c.Timeout, StartWithin: c.StartWithin, Meta: c.Meta,
 		Overlap: c.Overlap, Misfire: c.Misfire, MisfireWindow: c.MisfireWindow, Jitter: task.Jitter{
 			Share: c.JitterShare, Max: c.JitterMax,
 		},

@@ -35,6 +35,7 @@ func FuzzSpecOfAScheduleIsReadAsItWasWritten(f *testing.F) {
 		s.Context, s.Paused, s.MaxAttempts, s.Jitter.Share = context, paused, attempts, share
 		s.Priority = time.Duration(d)
 		s.Timeout = time.Duration(-d)
+		s.StartWithin = time.Duration(d / 3)
 		s.MisfireWindow = time.Duration(d / 2)
 		s.Jitter.Max = 1
 		s.Notices.Slow = 2
