@@ -28,7 +28,7 @@ lint:
 # Each package is tested whole once. Those that know of -short, as they take long or measure memory, are tested as they
 # are, and in short under the race detector; all others under the race detector only. What takes longest comes first,
 # so that no core waits for it in the end. Real databases on a busy machine may take longer than Go's ten minutes.
-LONG = ./internal/store/postgres ./internal/store/sqlite ./internal/sim ./cmd/rota
+LONG = ./internal/store/postgres ./internal/store/sqlite ./internal/sim ./cmd/rota . ./internal/store/storetest
 SHORTENED = $(shell grep -rl --include='*.go' 'testing\.Short()' . | xargs -n 1 dirname | sort -u)
 CHECKED = -vet=off -timeout 25m
 test:

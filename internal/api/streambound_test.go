@@ -53,6 +53,7 @@ func inBubble(
 		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
+		synctest.Wait() // Close waits for the calls of streams, not for the streams themselves
 		if n := a.bodies.taken.Load(); n != 0 {
 			t.Errorf("%d bytes of the budget for bodies were not given back", n)
 		}
