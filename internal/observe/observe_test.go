@@ -26,6 +26,8 @@ func (s *source) ask(ctx context.Context) (int32, error) {
 		return 0, ctx.Err()
 	case s.fails.Load():
 		return 0, errAway
+	case n == 1: // it takes a moment, so that who does not wait does not have it
+		time.Sleep(time.Millisecond)
 	}
 	return n, nil
 }
@@ -59,13 +61,14 @@ func TestWhatIsKnownComesInTimeAndSaysHowOldItIs(t *testing.T) {
 		if s.asked.Load() != 2 {
 			t.Errorf("asked %d times", s.asked.Load())
 		}
-		time.Sleep(5 * time.Second)
+		time.Sleep(6 * time.Second)
 		if got, _ := v.Get(0); got.Value != 1 || !errors.Is(got.Err, context.DeadlineExceeded) {
 			t.Errorf("given up: %+v", got)
 		}
+		synctest.Wait() // the question that this asked hangs, too
 		s.hangs.Store(false)
 		s.fails.Store(true)
-		time.Sleep(5 * time.Second)
+		time.Sleep(6 * time.Second) // the question that hangs is given up by then
 		if got, fresh := v.Get(time.Second); !fresh || got.Value != 1 ||
 			!errors.Is(got.Err, errAway) {
 			t.Errorf("failed: %+v, %v", got, fresh)
