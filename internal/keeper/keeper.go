@@ -1,10 +1,6 @@
 package keeper
 
-import (
-	"time"
-
-	"github.com/rotahq/rota/task"
-)
+import "github.com/rotahq/rota/task"
 
 // Limits is what a queue may do. The zero Limits allow everything.
 type Limits struct {
@@ -361,8 +357,3 @@ type Refusal struct {
 
 // OK tells whether the task may begin.
 func (r Refusal) OK() bool { return r.Why == "" }
-
-// In is how long until a refusal ends by itself, 0 = it does not.
-func (r Refusal) In(now int64) time.Duration {
-	return time.Duration(max(r.Until-now, 0)) * time.Microsecond
-}

@@ -37,7 +37,7 @@ func (b *book) asks(now int64, name string, tasks ...int) {
 		case r.Task != (task.ID{}):
 			text += fmt.Sprintf(" of %d", r.Task.N)
 		case r.Until != 0:
-			text += fmt.Sprintf(" for %v", r.In(now))
+			text += fmt.Sprintf(" for %v", time.Duration(r.Until-now)*time.Microsecond)
 		}
 		b.said = append(b.said, fmt.Sprint(name, n, " ", text))
 	}

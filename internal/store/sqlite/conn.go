@@ -25,7 +25,7 @@ func (c *conn) bind(query string, args []any) (*sqlite.Stmt, error) {
 		return nil, err
 	}
 	if n := st.BindParamCount(); n != len(args) { // what is missing would be NULL
-		panic(fmt.Sprintf("sqlite: %d values for %d places of %s", len(args), n, query))
+		return nil, fmt.Errorf("%d values for the %d places of %s", len(args), n, query)
 	}
 	for i, a := range args {
 		switch a := a.(type) {

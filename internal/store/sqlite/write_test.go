@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -315,5 +316,22 @@ func TestALookForWhatExpiredLeavesTheWriterAlone(t *testing.T) {
 		}
 		cancel()
 		release()
+	}
+}
+
+// A value that is left out would be NULL, and the statement would do nothing or too much.
+func TestAStatementGetsAsManyValuesAsItHasPlaces(t *testing.T) {
+	s := open(t, Config{})
+	for _, values := range [][]any{{int64(1)}, {int64(1), int64(2), int64(3)}} {
+		err := s.write(t.Context(), func(t *tx) error {
+			_, err := t.exec(deleteSpan, values...)
+			return err
+		})
+		if err == nil || !strings.Contains(err.Error(), "for the 2 places") {
+			t.Errorf("%d values: %v", len(values), err)
+		}
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Errorf("the store afterwards: %v", err)
 	}
 }

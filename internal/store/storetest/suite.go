@@ -24,7 +24,7 @@ func Run(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, ope
 // RunHalf is Run with half of the walks: where another test walks the same seeds, too.
 func RunHalf(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, walks/2) }
 
-// RunShort is Run with a tenth of the walks: for a database that takes its time.
+// RunShort is Run with a few walks: for a database that takes its time.
 func RunShort(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, shorter) }
 
 // RunStatements is what a store must do whatever way its database takes to the rows: the claims
