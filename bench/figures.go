@@ -54,7 +54,8 @@ type figures struct {
 	only  string
 }
 
-// writeFigures is `bench figures`. Pages are written when everything was measured, or not at all.
+// writeFigures is `bench figures`. Each part is written once it was measured: a later one that fails
+// takes nothing of it along.
 func writeFigures(args []string, progress io.Writer) (err error) {
 	var f figures
 	flags := flag.NewFlagSet(figuresVerb, flag.ContinueOnError)
@@ -96,18 +97,25 @@ func writeFigures(args []string, progress io.Writer) (err error) {
 	if f.dir, err = filepath.Abs(folder); err != nil {
 		return err
 	}
+	// who is root runs PostgreSQL as another user, who has to get through
+	if err = os.Chmod(f.dir, 0o755); err != nil {
+		return err
+	}
 	if f.rota, err = build(ctx, f.dir); err != nil {
 		return err
 	}
 	f.pairs = f.runs
-	tables := make(map[string]string)
 	for _, p := range chosen {
 		fmt.Fprintf(progress, "measure %s\n", p.name)
-		if tables[p.name], err = f.measure(ctx, p, progress); err != nil {
+		table, err := f.measure(ctx, p, progress)
+		if err != nil {
 			return fmt.Errorf("measure %s: %w", p.name, err)
 		}
+		if err = publish(f.docs, map[string]string{p.name: table}); err != nil {
+			return err
+		}
 	}
-	return publish(f.docs, tables)
+	return nil
 }
 
 // measure answers the text of a part: its conditions and its table.

@@ -201,6 +201,11 @@ type Queue struct {
 	// dies of: its context is a FinalNotice. It is submitted in the transaction in which the task
 	// dies.
 	FinalQueue string
+	// Limits that hold over all nodes together. What a dead node or an unheard worker has counts
+	// until it is recorded as lost.
+	MaxRunning int  // tasks that run at a time; 0 = any number
+	Rate       Rate // how fast tasks begin; zero = any speed
+	Burst      int  // how many may begin at once after a rest; 0 = Rate.Count
 	Paused     bool
 	Title      string // what people call it, in any language; "" = nothing
 	Owner      string // who answers for it, a name or a mail address; "" = nobody said

@@ -11,9 +11,10 @@ import (
 
 // Limits on what comes from outside; the API refuses what is beyond them.
 const (
-	MaxReports  = 10_000 // reports in one call
-	MaxHold     = 1_000  // tasks in one answer to a hold
-	MaxQueues   = 100    // queues in one hold
+	MaxReports  = 10_000  // reports in one call
+	MaxHold     = 1_000   // tasks in one answer to a hold
+	MaxRunning  = 100_000 // tasks of a queue at a time, where it limits them
+	MaxQueues   = 100     // queues in one hold
 	MaxWait     = time.Minute
 	MaxName     = 128 // characters
 	MaxStage    = 256 // bytes, as of all free text
@@ -225,6 +226,23 @@ func CheckQueue(q *task.Queue, e *task.InvalidError, location string) {
 		e.Add(location+".context_limit", "must be 0 to 32 MiB")
 	}
 	checkPeople(q.Title, q.Owner, e, location)
+	checkRates(q, e, location)
+}
+
+// checkRates adds to e what is wrong with the limits of what runs.
+func checkRates(q *task.Queue, e *task.InvalidError, location string) {
+	if q.MaxRunning < 0 || q.MaxRunning > MaxRunning {
+		e.Add(location+".max_running", "must be 1 to %d, or 0 for no limit", MaxRunning)
+	}
+	if err := q.Rate.Check(); err != nil {
+		e.Add(location+".rate", "%v", err)
+	}
+	switch {
+	case q.Burst < 0 || q.Burst > task.MaxRateCount:
+		e.Add(location+".burst", "must be 1 to %d, or 0 for the rate's count", task.MaxRateCount)
+	case q.Burst > 0 && q.Rate == (task.Rate{}):
+		e.Add(location+".burst", "is nothing without a rate: give one too, as 100/1s")
+	}
 }
 
 func checkDuration(e *task.InvalidError, location string, d, low, high time.Duration) {

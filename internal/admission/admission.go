@@ -1,0 +1,137 @@
+package admission
+
+import (
+	"math"
+
+	"github.com/rotahq/rota/task"
+)
+
+// Limits is what a queue may do. The zero Limits allow everything.
+type Limits struct {
+	Running int // at most so many tasks at a time; 0 = any number
+	Rate    Rate
+}
+
+// LimitsOf are those of a queue's configuration.
+func LimitsOf(q *task.Queue) Limits {
+	return Limits{Running: q.MaxRunning, Rate: Rate{q.Rate, int64(q.Burst)}}
+}
+
+// None tells whether everything is allowed.
+func (l *Limits) None() bool { return l.Running == 0 && !l.Rate.limits() }
+
+// Gate is how a queue stands beside its limits. Times are the store's, in microseconds.
+type Gate struct {
+	Limits  Limits
+	Bucket  Bucket // what the rate has left
+	Running int    // hand-outs whose rows stand; counted no further than Limits.Running
+}
+
+// Admit lets as many of n tasks begin as may, counts them, and answers how many those are.
+func (g *Gate) Admit(n int, now int64) int {
+	n = g.Left(n, now)
+	g.Running += n
+	if r := &g.Limits.Rate; r.limits() {
+		g.Bucket.Level -= int64(n) * r.price()
+	}
+	return n
+}
+
+// Left is how many more tasks may begin, at most most.
+func (g *Gate) Left(most int, now int64) int {
+	if g.Limits.Running > 0 {
+		most = min(most, g.Limits.Running-g.Running)
+	}
+	if r := &g.Limits.Rate; r.limits() {
+		most = min(most, g.Bucket.times(r, now))
+	}
+	return max(most, 0)
+}
+
+// Held says why no further task may begin now; the zero Held says that one may.
+func (g *Gate) Held(now int64) Held {
+	if g.Limits.Running > 0 && g.Running >= g.Limits.Running {
+		return Held{Why: Limit}
+	}
+	if r := &g.Limits.Rate; r.limits() {
+		if at := g.Bucket.next(r, now); at > now {
+			return Held{Why: TooFast, Until: at}
+		}
+	}
+	return Held{}
+}
+
+// Held is what holds a queue's tasks back.
+type Held struct {
+	Why   Why
+	Until int64 // when that changes by itself; 0 = when a task ends
+}
+
+// Why is a reason, as the API names it.
+type Why string
+
+// The reasons.
+const (
+	Limit   Why = "limit" // as many run as may
+	TooFast Why = "rate"  // the bucket is empty
+)
+
+// Rate is how fast tasks may begin, and how many at once after a rest: in any window w at most
+// burst + w·Count/Per (and one more, for the window's edge). The zero Rate allows everything.
+type Rate struct {
+	task.Rate
+	Burst int64 // 0 = Count
+}
+
+func (r *Rate) limits() bool { return r.Count > 0 }
+
+// price is what one task costs: a bucket fills by Count in a microsecond, so numbers stay whole.
+func (r *Rate) price() int64 { return r.Per.Microseconds() }
+
+// full is what a bucket holds at most.
+func (r *Rate) full() int64 {
+	if r.Burst > 0 {
+		return r.Burst * r.price()
+	}
+	return r.Count * r.price()
+}
+
+// fills is what comes into a bucket in a time, at most what it holds.
+func (r *Rate) fills(passed int64) int64 {
+	if passed <= 0 {
+		return 0
+	}
+	if full := r.full(); passed > full/r.Count {
+		return full
+	}
+	return passed * r.Count
+}
+
+// Bucket is what a Rate has left. One that begins is empty, so that whatever began before it, under
+// another rate, does not add to what may begin now.
+type Bucket struct {
+	Level int64 // so much was in it
+	At    int64 // at that time, which only grows: a clock that goes back fills nothing twice
+}
+
+// look brings a bucket up to a time, and says what is in it.
+func (b *Bucket) look(r *Rate, now int64) int64 {
+	if now > b.At {
+		b.Level, b.At = min(b.Level+r.fills(now-b.At), r.full()), now
+	}
+	return b.Level
+}
+
+// next is the time at which a bucket has enough for one task.
+func (b Bucket) next(r *Rate, now int64) int64 {
+	missing := r.price() - b.look(r, now)
+	if missing <= 0 {
+		return now
+	}
+	return b.At + (missing+r.Count-1)/r.Count
+}
+
+// times is for how many tasks there is enough.
+func (b *Bucket) times(r *Rate, now int64) int {
+	return int(max(min(b.look(r, now)/r.price(), math.MaxInt32), 0))
+}

@@ -1,0 +1,43 @@
+package store
+
+import "github.com/rotahq/rota/internal/admission"
+
+// BeginRequest asks whether hand-outs of queues that have limits may begin. Nobody has seen them
+// yet, and nobody may before the answer says so.
+type BeginRequest struct {
+	Holder Holder
+	Rows   []Begin // of each queue in the order in which they are to begin
+}
+
+// Begin is a hand-out that is to begin.
+type Begin struct {
+	Queue string
+	Running
+}
+
+// Begun answers a BeginRequest.
+type Begun struct {
+	Now       int64
+	LeaseGone bool        // then nothing begins
+	Rows      []Beginning // of the rows, in order
+	Gates     []Gate      // of the queues, by name, as they stand afterwards
+}
+
+// Beginning is what becomes of a hand-out that is to begin.
+type Beginning uint8
+
+// What becomes of hand-outs.
+const (
+	Begins   Beginning = iota // its row stands
+	HeldBack                  // a limit of its queue holds it back
+	// Void: the hand-out is none, because its span is no longer the holder's, an outcome stands
+	// already, or its row could not be written just now. Where the task stands only a look can
+	// tell.
+	Void
+)
+
+// Gate is how a queue that has limits stands beside them.
+type Gate struct {
+	Queue string
+	admission.Gate
+}
