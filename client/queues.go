@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // Queue is the configuration of one type of task, and how its tasks stand.
@@ -17,6 +18,8 @@ type Queue struct {
 	task.Queue
 	Counts      task.Counts
 	OldestReady time.Time // since when the longest waiting ready task is due; zero = none is ready
+	// Limits says how the queue stands beside its limits; nil = it has none.
+	Limits *view.QueueLimits
 }
 
 // QueueChange says what to change of a queue's configuration; nil leaves it as it is.
@@ -32,8 +35,11 @@ type QueueChange struct {
 	DeadKept     *time.Duration // of dead ones
 	// gets a task for each task that dies, see task.FinalNotice; "" = none
 	FinalQueue *string
-	Title      *string // what people call it; "" = nothing
-	Owner      *string // who answers for it, a name or a mail address; "" = nobody
+	MaxRunning *int       // tasks that run at a time, over all nodes; 0 = any number
+	Rate       *task.Rate // how fast tasks begin, over all nodes; zero = any speed, and no burst
+	Burst      *int       // how many may begin at once after a rest; 0 = the rate's count
+	Title      *string    // what people call it; "" = nothing
+	Owner      *string    // who answers for it, a name or a mail address; "" = nobody
 }
 
 // RetryChange says what to change of the pauses between attempts; nil leaves it as it is.
@@ -56,6 +62,9 @@ type queueFields struct {
 	Retention    *duration    `json:"retention,omitempty"`
 	DeadKept     *duration    `json:"retention_dead,omitempty"`
 	FinalQueue   *string      `json:"final_queue,omitempty"`
+	MaxRunning   *int         `json:"max_running,omitempty"`
+	Rate         *task.Rate   `json:"rate,omitempty"`
+	Burst        *int         `json:"burst,omitempty"`
 	Title        *string      `json:"title,omitempty"`
 	Owner        *string      `json:"owner,omitempty"`
 }
@@ -74,7 +83,8 @@ func (q QueueChange) MarshalJSON() ([]byte, error) {
 		MaxAttempts: q.MaxAttempts, HoldLimit: q.HoldLimit,
 		PollInterval: (*duration)(q.PollInterval), ContextLimit: q.ContextLimit,
 		Retention: (*duration)(q.Retention), DeadKept: (*duration)(q.DeadKept),
-		FinalQueue: q.FinalQueue, Title: q.Title, Owner: q.Owner,
+		FinalQueue: q.FinalQueue, MaxRunning: q.MaxRunning, Rate: q.Rate, Burst: q.Burst,
+		Title: q.Title, Owner: q.Owner,
 	}
 	if r := q.Retry; r != nil {
 		f.Retry = &retryFields{(*duration)(r.Initial), (*duration)(r.Max), r.Factor, r.Jitter}
@@ -90,11 +100,14 @@ type queueView struct {
 	Paused      bool        `json:"paused"`
 	Counts      task.Counts `json:"counts"`
 	OldestReady *time.Time  `json:"oldest_ready"`
+
+	Limits *view.QueueLimits `json:"limits,omitempty"`
 }
 
 // over ties the view's fields to those of q.
 func over(q *Queue) queueView {
-	return queueView{Name: q.Name, Paused: q.Paused, Counts: q.Counts, queueFields: queueFields{
+	v := queueView{Name: q.Name, Paused: q.Paused, Counts: q.Counts, Limits: q.Limits}
+	v.queueFields = queueFields{
 		Timeout: (*duration)(&q.Timeout), Silence: (*duration)(&q.Silence),
 		MaxAttempts: &q.MaxAttempts,
 		Retry: &retryFields{
@@ -104,8 +117,10 @@ func over(q *Queue) queueView {
 		HoldLimit: &q.HoldLimit, PollInterval: (*duration)(&q.PollInterval),
 		ContextLimit: &q.ContextLimit,
 		Retention:    (*duration)(&q.Retention), DeadKept: (*duration)(&q.DeadKept),
-		FinalQueue: &q.FinalQueue, Title: &q.Title, Owner: &q.Owner,
-	}}
+		FinalQueue: &q.FinalQueue, MaxRunning: &q.MaxRunning, Rate: &q.Rate, Burst: &q.Burst,
+		Title: &q.Title, Owner: &q.Owner,
+	}
+	return v
 }
 
 // MarshalJSON writes the queue as the API does.
@@ -124,6 +139,7 @@ func (q *Queue) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	q.Name, q.Paused, q.Counts, q.OldestReady = v.Name, v.Paused, v.Counts, time.Time{}
+	q.Limits = v.Limits
 	if v.OldestReady != nil {
 		q.OldestReady = *v.OldestReady
 	}

@@ -3,7 +3,7 @@ package view
 // Explanation says why a task, or the tasks of a queue, do not run, or why nobody looks after a
 // key.
 type Explanation struct {
-	State   string   `json:"state" doc:"of a task: its state; of a queue: empty, sleeping, paused, unserved, full, working; of a key: owned, unowned"`
+	State   string   `json:"state" doc:"of a task: its state; of a queue: empty, sleeping, paused, unserved, limited, full, working; of a key: owned, unowned"`
 	Reasons []Reason `json:"reasons" nullable:"false" doc:"what holds it back now, the hardest first; none = nothing does"`
 	Starts  Time     `json:"starts,omitzero" doc:"when a waiting or ready task probably begins; left out where it can't be said"`
 	Expires Time     `json:"expires,omitzero" doc:"when it expires, unless somebody begins it before"`
@@ -18,6 +18,8 @@ const (
 	ReasonNotDue     ReasonKind = "not_due"     // its time has not come
 	ReasonBackingOff ReasonKind = "backing_off" // it waits after an attempt that failed
 	ReasonUnserved   ReasonKind = "unserved"    // no worker takes tasks of its queue
+	ReasonLimit      ReasonKind = "limit"       // as many tasks of its queue run as may
+	ReasonRate       ReasonKind = "rate"        // its queue's tasks begin no faster
 	ReasonFull       ReasonKind = "full"        // all workers that do have all they may have
 	ReasonBehind     ReasonKind = "behind"      // others come first
 	ReasonUnheard    ReasonKind = "unheard"     // who has it, or may know more, says nothing
@@ -28,7 +30,7 @@ const (
 
 // Reason is one thing that holds a task back.
 type Reason struct {
-	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,backing_off,unheard,unowned,refused,expired"`
+	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,limit,rate,backing_off,unheard,unowned,refused,expired"`
 	Text   string     `json:"text" doc:"for people"`
 	Until  Time       `json:"until,omitzero" doc:"when it ends by itself"`
 	Change string     `json:"change,omitempty" doc:"what would end it before: often a command"`

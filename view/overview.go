@@ -108,6 +108,7 @@ type OverviewQueue struct {
 	Running     int64     `json:"running"`
 	OldestReady *Duration `json:"oldest_ready" nullable:"true" doc:"how long its oldest ready task has been due; null = none is ready"`
 	Paused      bool      `json:"paused" doc:"nothing is handed out"`
+	Limited     bool      `json:"limited" doc:"a limit of the queue holds ready tasks back"`
 	Submitted   int64     `json:"submitted" doc:"as totals, of this queue"`
 	Done        int64     `json:"done"`
 	Dead        int64     `json:"dead"`

@@ -78,6 +78,9 @@ type Views interface {
 	Turn(context.Context, task.ID) (store.Turn, error)
 	// Counts answers for the named queues, or for all.
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
+	// Gates is how the named queues, or all, that have limits stand beside them, and the store's
+	// time at which they stood so.
+	Gates(ctx context.Context, queues ...string) (now int64, gates []store.Gate, err error)
 	// Minutes says what happened in each queue minute by minute, from a minute since 1970 on, by
 	// the store's clock, in no order.
 	Minutes(ctx context.Context, from, whole int64) ([]history.QueueMinute, error)

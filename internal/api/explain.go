@@ -130,6 +130,13 @@ func (a *API) queueFacts(ctx context.Context, name string) (q explain.Queue, err
 	if len(counts) > 0 {
 		q.Counts = counts[0].Counts
 	}
+	now, gates, err := a.gates(ctx, []task.Queue{*conf})
+	if err != nil {
+		return q, err
+	}
+	if g := gates[name]; g != nil {
+		q.Gate, q.At = g.Gate, now
+	}
 	q.Workers, q.Missing, err = a.conf.Cluster.Workers(ctx, false)
 	return q, err
 }

@@ -28,6 +28,8 @@ type fake struct {
 	lines   []task.LogLine
 	events  []store.Event // besides those that happened before
 	asked   int           // calls of Counts
+	gates   []store.Gate  // of queues that have limits, as they stand at moment
+	gated   []string      // the queues that Gates was asked for, call by call
 	minute  int64         // in which all happened
 	gone    string        // a job that was removed
 	err     error         // when set, the answer to everything
@@ -356,6 +358,19 @@ func (f *fake) Counts(_ context.Context, queues ...string) ([]store.QueueCounts,
 		}
 	}
 	return counts, f.err
+}
+
+func (f *fake) Gates(_ context.Context, queues ...string) (int64, []store.Gate, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gated = append(f.gated, strings.Join(queues, ","))
+	var gates []store.Gate
+	for _, g := range f.gates {
+		if len(queues) == 0 || slices.Contains(queues, g.Queue) {
+			gates = append(gates, g)
+		}
+	}
+	return moment.UnixMicro(), gates, f.err
 }
 
 // Minutes tells of one minute, which is among those that are asked for first.

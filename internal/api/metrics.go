@@ -172,6 +172,9 @@ func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- eventsDesc
 	ch <- waitDesc
 	ch <- runDesc
+	ch <- gateRunningDesc
+	ch <- gateMostDesc
+	ch <- gateHeldDesc
 }
 
 // Collect is part of prometheus.Collector.
@@ -197,6 +200,9 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 			age = max(time.Since(time.UnixMicro(q.OldestReady)).Seconds(), 0)
 		}
 		ch <- prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, age, q.Queue)
+		if g := seen.gates[q.Queue]; g != nil {
+			collectLimits(ch, g, seen.gated, &q.Counts)
+		}
 	}
 	own, rest := c.shown.split(seen.sums)
 	for queue, r := range own {

@@ -176,7 +176,7 @@ var (
 			OperationID: "put-queue", Method: http.MethodPut, Path: "/v1/queues/{queue}",
 			Tags:        []string{"Queues"},
 			Summary:     "Create a queue or change its configuration",
-			Description: "What is left out stays as it is; in a new queue it gets its default.",
+			Description: "What is left out stays as it is; in a new queue it gets its default. Limits are taken away by 0 or null.",
 			Parameters:  []*huma.Param{pathParameter("queue", "the queue's name")},
 		},
 		status:  http.StatusOK,

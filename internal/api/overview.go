@@ -58,6 +58,8 @@ type seenTasks struct {
 	now    int64 // by the store's clock
 	counts []store.QueueCounts
 	paused map[string]bool
+	gates  map[string]*store.Gate // of queues that have limits
+	gated  int64                  // the store's time at which they stood so
 	sums   *overview.Sums
 }
 
@@ -145,6 +147,9 @@ func (v *overviews) askTasks(ctx context.Context) (s seenTasks, err error) {
 	if err != nil {
 		return s, err
 	}
+	if s.gated, s.gates, err = gatesOf(ctx, v.conf.Engine, queues); err != nil {
+		return s, err
+	}
 	v.counting.Lock()
 	defer v.counting.Unlock()
 	minute := now.Unix() / 60
@@ -160,6 +165,21 @@ func (v *overviews) askTasks(ctx context.Context) (s seenTasks, err error) {
 		}
 	}
 	return s, nil
+}
+
+// limited are the queues of which a limit holds ready tasks back.
+func (s *seenTasks) limited() map[string]bool {
+	if len(s.gates) == 0 {
+		return nil
+	}
+	held := map[string]bool{}
+	for i := range s.counts {
+		c := &s.counts[i]
+		if g := s.gates[c.Queue]; g != nil && waitingFor(g, s.gated, &c.Counts).Any() {
+			held[c.Queue] = true
+		}
+	}
+	return held
 }
 
 func (v *overviews) askSchedules(ctx context.Context) ([]store.ScheduleStand, error) {
@@ -211,7 +231,8 @@ func (v *overviews) get(
 	}
 	o := overview.Of(&overview.Facts{
 		Now: tasks.Value.now, Queues: tasks.Value.counts, Paused: tasks.Value.paused,
-		Sums: tasks.Value.sums, Schedules: schedules.Value,
+		Limited: tasks.Value.limited(),
+		Sums:    tasks.Value.sums, Schedules: schedules.Value,
 		Groups: cluster.Value.groups, Cluster: cluster.Value.cluster,
 		Workers: workers.Value.list, Missing: workers.Value.missing,
 	}, in)

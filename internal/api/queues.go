@@ -10,6 +10,7 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // QueueConf is the whole configuration of a queue. It is exported as TaskItem is.
@@ -25,6 +26,9 @@ type QueueConf struct {
 	Retention    duration  `json:"retention" doc:"of done and cancelled tasks, from their end"`
 	DeadKept     duration  `json:"retention_dead" doc:"of dead ones"`
 	FinalQueue   string    `json:"final_queue" doc:"gets a task for each task that dies here; empty = none"`
+	MaxRunning   int       `json:"max_running" doc:"tasks that run at a time, over all nodes; 0 = any number"`
+	Rate         rateText  `json:"rate" doc:"how fast tasks begin, over all nodes: a count and a time; empty = any speed"`
+	Burst        int       `json:"burst" doc:"how many may begin at once after a rest; 0 = the rate's count"`
 	Paused       bool      `json:"paused" doc:"nothing is handed out"`
 	Title        string    `json:"title" doc:"what people call it; empty = nothing"`
 	Owner        string    `json:"owner" doc:"who answers for it, a name or a mail address; empty = nobody said"`
@@ -42,6 +46,8 @@ type queueItem struct {
 	QueueConf
 	Counts      task.Counts `json:"counts"`
 	OldestReady instant     `json:"oldest_ready" nullable:"true" doc:"since when the longest waiting ready task is due"`
+	// of a queue that has limits only
+	Limits *view.QueueLimits `json:"limits,omitempty" doc:"how the queue stands beside its limits; left out when it has none"`
 }
 
 // queueIn is the body that changes a configuration. What is left out stays as it is, or gets its
@@ -57,6 +63,9 @@ type queueIn struct {
 	Retention    *duration `json:"retention,omitempty" doc:"of done and cancelled tasks, from their end; 7 days"`
 	DeadKept     *duration `json:"retention_dead,omitempty" doc:"of dead ones; 30 days"`
 	FinalQueue   *string   `json:"final_queue,omitempty" doc:"gets a task for each task that dies here, whatever of, stored in the same transaction and tried until it is done; its context says which and why; empty = none"`
+	MaxRunning   limitIn   `json:"max_running,omitempty" minimum:"0" maximum:"100000" doc:"tasks that run at a time, over all nodes; what a dead node or an unheard worker has counts until it is lost; 0 or null = any number"`
+	Rate         rateIn    `json:"rate,omitempty" doc:"how fast tasks begin, over all nodes: a count of 1 to 1,000,000 and a time of 1ms to 24h; 0 or null = any speed, and no burst"`
+	Burst        limitIn   `json:"burst,omitempty" minimum:"0" maximum:"1000000" doc:"how many may begin at once after a rest, where there is a rate; 0 or null = its count"`
 	Title        *string   `json:"title,omitempty" maxLength:"256" doc:"what people call it, in any language; empty = nothing"`
 	Owner        *string   `json:"owner,omitempty" maxLength:"256" doc:"who answers for it, a name or a mail address; empty = nobody"`
 }
@@ -79,6 +88,7 @@ func (in *queueIn) change(q *task.Queue, _ bool) error {
 	setSpan(&q.Retention, in.Retention)
 	setSpan(&q.DeadKept, in.DeadKept)
 	set(&q.FinalQueue, in.FinalQueue)
+	in.changeLimits(q)
 	set(&q.Title, in.Title)
 	set(&q.Owner, in.Owner)
 	if in.Retry != nil {
@@ -113,7 +123,8 @@ func confOf(q *task.Queue) QueueConf {
 		ContextLimit: q.ContextLimit,
 		Retention:    duration{q.Retention}, DeadKept: duration{q.DeadKept},
 		FinalQueue: q.FinalQueue,
-		Paused:     q.Paused, Title: q.Title, Owner: q.Owner,
+		MaxRunning: q.MaxRunning, Rate: rateText{q.Rate}, Burst: q.Burst,
+		Paused: q.Paused, Title: q.Title, Owner: q.Owner,
 	}
 }
 
@@ -203,6 +214,10 @@ func (a *API) counted(ctx context.Context, queues []task.Queue) ([]queueItem, er
 	if err != nil {
 		return nil, err
 	}
+	now, gates, err := a.gates(ctx, queues)
+	if err != nil {
+		return nil, err
+	}
 	by := make(map[string]*store.QueueCounts, len(counts))
 	for i := range counts {
 		by[counts[i].Queue] = &counts[i]
@@ -212,6 +227,7 @@ func (a *API) counted(ctx context.Context, queues []task.Queue) ([]queueItem, er
 		if c := by[queues[i].Name]; c != nil {
 			items[i].Counts, items[i].OldestReady = c.Counts, instantAt(c.OldestReady)
 		}
+		items[i].Limits = limitsOf(gates[queues[i].Name], now, &items[i].Counts)
 	}
 	return items, nil
 }

@@ -22,6 +22,7 @@ for 30, if queue set does not say otherwise. Then they are deleted, with logs an
 		`  rota queue ls
   rota queue show mail --last 1h           # what was done in it
   rota queue set mail --max-attempts 10 --retention 2d
+  rota queue set mail --max-running 20 --rate 100/1s
   rota queue explain mail                  # why its tasks do not run
   rota queue pause mail`,
 		a.queueList(), a.queueShow(), a.queueSet(), a.queueExplain(),
@@ -38,8 +39,9 @@ func (a queueCommands) queueList() *cobra.Command {
 		Use:   "ls",
 		Short: "List queues and the counts of their tasks",
 		Long: `List queues and the counts of their tasks. Done, dead and cancelled ones count as long as
-they are kept. OLDEST is since when the longest waiting ready task is due. The whole
-configuration is shown with -o json, and by queue set without flags.`,
+they are kept. A queue is limited while --max-running or --rate hold ready tasks back. OLDEST is
+since when the longest waiting ready task is due. The whole configuration is shown with -o json,
+and by queue set without flags.`,
 		Example: `  rota queue ls
   rota queue ls -o json`,
 		Args: takes(),
@@ -53,12 +55,8 @@ configuration is shown with -o json, and by queue set without flags.`,
 			t := a.Table("QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD",
 				"#CANCELLED", "#EXPIRED", "OLDEST")
 			for _, q := range queues {
-				state := term.Green("open")
-				if q.Paused {
-					state = term.Yellow("paused")
-				}
 				n := q.Counts
-				t.Add(q.Name, state, term.Count(n.Waiting), term.Count(n.Ready),
+				t.Add(q.Name, queueState(&q), term.Count(n.Waiting), term.Count(n.Ready),
 					term.Count(n.Running), term.Count(n.Done), term.Count(n.Dead),
 					term.Count(n.Cancelled), term.Count(n.Expired),
 					term.Short(q.OldestReady, a.Now()))
@@ -76,8 +74,13 @@ func (a queueCommands) queueSet() *cobra.Command {
 		Short: "Create a queue or change its configuration",
 		Long: `Create a queue or change its configuration, and print all of it. What no flag names stays
 as it is, or gets its default in a new queue; without a flag nothing is created or changed.
-Durations are written as 90s, 10m, 24h or 30d.`,
+Durations are written as 90s, 10m, 24h or 30d.
+
+--max-running, --rate and --burst limit the queue over all nodes and workers together; 0 takes a
+limit away. What a dead node or an unheard worker has runs until it is recorded as lost.`,
 		Example: `  rota queue set mail --timeout 30s --max-attempts 10
+  rota queue set mail --max-running 20 --rate 100/1s --burst 20
+  rota queue set mail --max-running 0                         # no limit any more
   rota queue set mail --retry-initial 5s --retry-factor 1     # every 5 s
   rota queue set mail --title 'Mail to customers' --owner ana@example.com`,
 		Args: takes("NAME"),
@@ -116,6 +119,12 @@ Durations are written as 90s, 10m, 24h or 30d.`,
 		optional(f.String("final-queue", "",
 			"`queue` that gets a task, to be tried until it is done, for each task that dies; \"\" = none (default none)"), f, "final-queue",
 			&change.FinalQueue),
+		optional(f.Int("max-running", 0, "tasks that run at a time; 0 = any number (default 0)"), f,
+			"max-running", &change.MaxRunning),
+		optional(rateFlag(f), f, "rate", &change.Rate),
+		optional(f.Int("burst", 0,
+			"how many may begin at once after a rest; 0 = the rate's count (default 0)"), f, "burst",
+			&change.Burst),
 		titleFlag(f, &change.Title), ownerFlag(f, &change.Owner),
 	}
 	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
@@ -165,6 +174,7 @@ func queueText(q client.Queue) string {
 	if q.FinalQueue != "" {
 		line("final-queue", q.FinalQueue)
 	}
+	limitLines(&s, &q)
 	line("paused", q.Paused)
 	return s.String()
 }

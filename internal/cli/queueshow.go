@@ -74,11 +74,7 @@ func (a queueCommands) standText(q *client.Queue) string {
 	s.Line("queue", term.Bold(term.OneLine(q.Name)))
 	s.Line("title", term.OneLine(q.Title))
 	s.Line("owner", term.OneLine(q.Owner))
-	state := term.Green("open")
-	if q.Paused {
-		state = term.Yellow("paused")
-	}
-	s.Line("state", state)
+	s.Line("state", queueState(q))
 	n := q.Counts
 	s.Line("tasks", fmt.Sprintf("%s waiting, %s ready, %s running", term.Count(n.Waiting),
 		term.Count(n.Ready), term.Count(n.Running)))
@@ -87,6 +83,10 @@ func (a queueCommands) standText(q *client.Queue) string {
 	if !q.OldestReady.IsZero() {
 		s.Line("oldest", "ready for "+term.Round(a.Now().Sub(q.OldestReady)).String())
 	}
+	if limits := limitsText(q); limits != "" {
+		s.Line("limits", limits)
+	}
+	s.Line("held by", heldText(q))
 	return s.String()
 }
 

@@ -77,9 +77,9 @@ func (s *topSource) queues(ctx context.Context) (top.List, error) {
 		"QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD", "OLDEST", "TITLE",
 	}}
 	for _, q := range queues {
-		state := top.Cell{Text: "open", Tone: top.Good}
-		if q.Paused {
-			state = top.Cell{Text: "paused", Tone: top.Busy}
+		state := top.Cell{Text: queueWord(&q), Tone: top.Good}
+		if state.Text != "open" {
+			state.Tone = top.Busy
 		}
 		n := q.Counts
 		l.Rows = append(l.Rows, top.Row{ID: q.Name, Cells: []top.Cell{

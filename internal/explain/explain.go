@@ -10,6 +10,8 @@
 //	unserved     no worker takes tasks of its queue, or all that do are draining
 //	not_due      its time has not come
 //	backing_off  the same, after an attempt that failed
+//	limit        as many tasks of its queue run as may
+//	rate         the tasks of its queue begin as fast as they may
 //	full         all workers that take tasks of the queue have all they may have
 //	behind       ready tasks of an earlier rank come first
 //	expired      nobody had begun it in time; it is over
@@ -25,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -36,6 +39,10 @@ type Queue struct {
 	Paused  bool
 	Silence time.Duration // after which a worker that says nothing has lost its tasks
 	Counts  task.Counts
+	// Gate is how the queue stood beside its limits at the store's time At, in microseconds; the
+	// zero Gate is a queue that has none.
+	Gate    admission.Gate
+	At      int64
 	Workers []task.Worker // all that are known, whatever they take
 	Missing []string      // nodes that did not say which workers they know
 }
@@ -67,12 +74,12 @@ func OfTask(t Task, q Queue, now time.Time) view.Explanation {
 	s := serving(q)
 	e.Reasons = list(holderAway(t), paused(q), unserved(q, s))
 	if len(e.Reasons) == 0 {
-		e.Starts = starts(t, s, now)
+		e.Starts = starts(t, q, s, now)
 	}
 	if t.State == task.Waiting {
 		e.Reasons = append(e.Reasons, list(waits(t, now))...)
 	} else {
-		e.Reasons = append(e.Reasons, list(full(s), behind(t))...)
+		e.Reasons = append(e.Reasons, list(limited(q), tooFast(q), full(s), behind(t))...)
 	}
 	if !t.Expires.IsZero() {
 		e.Expires = view.Time{Time: t.Expires}
@@ -92,6 +99,8 @@ func OfQueue(q Queue) view.Explanation {
 		e.State = "paused"
 	case q.Counts.Ready > 0 && s.active == 0:
 		e.State = "unserved"
+	case q.Counts.Ready > 0 && q.Gate.Held(q.At).Why != "":
+		e.State = "limited"
 	case q.Counts.Ready > 0 && s.open == 0:
 		e.State = "full"
 	case q.Counts.Ready > 0 || q.Counts.Running > 0:
@@ -101,7 +110,7 @@ func OfQueue(q Queue) view.Explanation {
 		e.State = "empty"
 	}
 	if q.Counts.Ready > 0 {
-		e.Reasons = append(e.Reasons, list(full(s))...)
+		e.Reasons = append(e.Reasons, list(limited(q), tooFast(q), full(s))...)
 	}
 	if n := q.Counts.Waiting; n > 0 {
 		e.Reasons = append(e.Reasons, view.Reason{Kind: view.ReasonNotDue,
@@ -287,20 +296,4 @@ func silentWorker(t Task, q Queue, now time.Time) view.Reason {
 		Text: fmt.Sprintf("Nobody knows how worker %s is, which runs it: %s did not answer.",
 			t.Worker, strings.Join(q.Missing, ", ")),
 		Change: "rota node ls"}
-}
-
-// starts reckons when a task begins: when the workers of its queue have begun all that comes
-// before it. Zero = nobody can say.
-func starts(t Task, s workers, now time.Time) view.Time {
-	if t.State == task.Waiting {
-		return view.Time{Time: t.Due}
-	}
-	left := t.Ahead.Tasks + 1 - int64(s.free) // that must end before
-	switch {
-	case left <= 0:
-		return view.Time{Time: now}
-	case t.Usual == 0 || s.places < 1 || t.Ahead.More:
-		return view.Time{}
-	}
-	return view.Time{Time: now.Add(time.Duration(float64(left) / s.places * float64(t.Usual)))}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/explain"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -77,6 +78,15 @@ func tell(t *testing.T, given string) string {
 				Capacity: float64(number(f["capacity"])), Running: int(number(f["runs"])),
 				Free: int(number(f["free"])), Seen: now.Add(-duration(f["seen"])),
 			})
+		case "limits":
+			conf := task.Queue{MaxRunning: int(number(f["max_running"])),
+				Burst: int(number(f["burst"]))}
+			if err := conf.Rate.UnmarshalText([]byte(f["rate"])); err != nil {
+				t.Fatal(err)
+			}
+			q.At = now.UnixMicro()
+			q.Gate = admission.Gate{Limits: admission.LimitsOf(&conf), Running: int(number(f["runs"])),
+				Bucket: admission.Bucket{At: now.Add(-duration(f["rested"])).UnixMicro()}}
 		case "missing":
 			q.Missing = append(q.Missing, rest)
 		case "task":

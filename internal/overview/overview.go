@@ -28,7 +28,9 @@ type Facts struct {
 	Now    int64 // the store's time at which the queues were counted, in microseconds
 	Queues []store.QueueCounts
 	Paused map[string]bool // by queue
-	Sums   *Sums           // nil = it is not known what happened
+	// Limited are the queues of which a limit holds ready tasks back.
+	Limited map[string]bool
+	Sums    *Sums // nil = it is not known what happened
 
 	Schedules []store.ScheduleStand
 	Groups    []store.GroupView
@@ -97,6 +99,7 @@ func (f *Facts) queues(o *view.Overview, s Scope) {
 		item := view.OverviewQueue{
 			Queue: q.Queue, Ready: q.Counts.Ready, Waiting: q.Counts.Waiting,
 			Running: q.Counts.Running, Paused: f.Paused[q.Queue],
+			Limited: f.Limited[q.Queue],
 		}
 		if q.OldestReady != 0 {
 			age := f.age(q.OldestReady)

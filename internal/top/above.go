@@ -275,8 +275,11 @@ func (m *Model) overviewRows() []Row {
 			came, done = term.Number(in), term.Number(out)
 		}
 		state, oldest := Cell{"open", Good}, Cell{}
-		if q.Paused {
+		switch {
+		case q.Paused:
 			state = Cell{"paused", Busy}
+		case q.Limited:
+			state = Cell{"limited", Busy}
 		}
 		if q.OldestReady != nil {
 			oldest.Text = Span(time.Duration(*q.OldestReady))

@@ -10,8 +10,8 @@ import (
 
 // Strict decodes b into v, a non-nil pointer, with encoding/json, but as strictly as the
 // hand-written messages are read. What v declares as json.RawMessage or as an interface is opaque;
-// null is taken for nothing else: whoever has nothing to say leaves the field out. Errors are
-// *Error.
+// null is taken for nothing else but a Nullable: whoever has nothing to say leaves the field out.
+// Errors are *Error.
 func Strict(b []byte, v any) error {
 	var d decoder
 	d.begin(b)
@@ -35,6 +35,14 @@ var (
 func (d *decoder) typed(t reflect.Type) {
 	if t == rawType {
 		d.skip()
+		return
+	}
+	if t.Implements(nullable) {
+		if d.peek() == 'n' {
+			d.skip()
+		} else {
+			d.typed(reflect.Zero(t).Interface().(interface{ of() reflect.Type }).of())
+		}
 		return
 	}
 	if t.Kind() == reflect.Interface {

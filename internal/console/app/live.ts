@@ -9,7 +9,7 @@ import { nodeTime } from "./time";
 
 export type Totals = Record<"submitted" | "started" | "done" | "retried" | "dead" | "cancelled" | "expired" | "lost", number> & { since: string };
 export type QueueLine = {
-  queue: string; ready: number; waiting: number; running: number; oldest_ready?: string | null; paused: boolean;
+  queue: string; ready: number; waiting: number; running: number; oldest_ready?: string | null; paused: boolean; limited?: boolean;
   submitted: number; done: number; dead: number;
 };
 export type Overview = {

@@ -89,7 +89,7 @@ function FleetTable({ o }: { o: Overview }) {
 function QueueLines({ o }: { o: Overview }) {
   const r = (q: string, f: (l: QueueLine) => number) => rate((s) => { const l = s.queues.get(q); return l && f(l); });
   return <Table caption={t("queues")} rows={o.queues} id={(q) => q.queue} sorts columns={[
-    { key: "queue", head: t("queue"), grow: true, by: (q) => q.queue, cell: (q) => <><a href={to(["queues", q.queue])}><T s={q.queue} /></a> {q.paused && <Mark state="paused" />}</> },
+    { key: "queue", head: t("queue"), grow: true, by: (q) => q.queue, cell: (q) => <><a href={to(["queues", q.queue])}><T s={q.queue} /></a> {q.paused ? <Mark state="paused" /> : q.limited && <Mark state="limited" />}</> },
     { key: "oldest", head: t("oldestReady"), num: true, by: (q) => millis(q.oldest_ready), cell: (q) => (q.oldest_ready ? <a href={to(["tasks"], { queue: q.queue, state: "ready" })} class={millis(q.oldest_ready) > 600_000 ? "n bad" : "n"}>{duration(Math.floor(millis(q.oldest_ready) / 1000) * 1000)}</a> : <span class="quiet">–</span>) },
     { key: "ready", head: t("ready"), num: true, by: (q) => q.ready, cell: (q) => <N n={q.ready} to={to(["tasks"], { queue: q.queue, state: "ready" })} /> },
     { key: "waiting", head: t("waiting"), num: true, by: (q) => q.waiting, cell: (q) => <N n={q.waiting} to={to(["tasks"], { queue: q.queue, state: "waiting" })} /> },

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { may, part, send, call } from "./api";
 import { number, t, type Key } from "./i18n";
 import { useLoad } from "./load";
-import { flow, type Queue } from "./queues";
+import { flow, held, type Queue } from "./queues";
 import { Rate } from "./overview";
 import { go, to } from "./route";
 import { Band, SpanChoice, Throughput, useStats } from "./stats";
@@ -27,7 +27,7 @@ export function QueueScreen({ name }: { name: string }) {
           : <Act label={t("pause")} does={() => send("POST", path + "/pause")} after={queue.again} ask={t("pauseQueue")} />}
         <Submit.Button open={() => setAdding(true)} />
         <Act label={t("remove")} kind="bad" need="destroy" does={() => call("DELETE", path, { need: "destroy" })} after={() => go(["queues"])} ask={t("removeQueue")} />
-      </>}><T s={name} /> {q?.paused && <Mark state="paused" />}</Title>
+      </>}><T s={name} /> {q && (q.paused ? <Mark state="paused" /> : held(q) && <Mark state="limited" />)}</Title>
       {adding && <Submit.Form close={() => setAdding(false)} begin={{ queue: name }} />}
       <Fault error={queue.error} again={queue.again} />
       {q && <>
@@ -52,6 +52,8 @@ export function QueueScreen({ name }: { name: string }) {
             [t("retryPolicy"), t("retryWords", { a: q.retry.initial, f: q.retry.factor, b: q.retry.max, j: number(q.retry.jitter * 100) })],
             [t("holdLimit"), <N n={q.hold_limit} />], [t("pollInterval"), <Dur d={q.poll_interval} />], [t("contextLimit"), number(q.context_limit) + " B"],
             [t("retention"), <Dur d={q.retention} />], [t("retentionDead"), <Dur d={q.retention_dead} />],
+            [t("maxRunning"), q.max_running > 0 && t("runOf", { n: number(q.limits?.running ?? 0), m: number(q.max_running) })],
+            [t("beginRate"), q.rate && <T s={q.rate} />], [t("burst"), q.rate && <N n={q.burst || Number.parseInt(q.rate, 10)} />],
             [t("finalQueue"), q.final_queue && <a href={to(["queues", q.final_queue])}><T s={q.final_queue} /></a>],
           ]} />}
         </Panel>
@@ -60,9 +62,9 @@ export function QueueScreen({ name }: { name: string }) {
   );
 }
 
-type Text = "title" | "owner" | "timeout" | "silence" | "poll_interval" | "retention" | "retention_dead" | "final_queue";
-const texts: [Text, Key][] = [["title", "title"], ["owner", "owner"], ["timeout", "timeout"], ["silence", "silence"], ["poll_interval", "pollInterval"], ["retention", "retention"], ["retention_dead", "retentionDead"], ["final_queue", "finalQueue"]];
-const numbers = [["max_attempts", "maxAttempts"], ["hold_limit", "holdLimit"], ["context_limit", "contextLimit"]] as const;
+type Text = "title" | "owner" | "timeout" | "silence" | "poll_interval" | "retention" | "retention_dead" | "final_queue" | "rate";
+const texts: [Text, Key][] = [["title", "title"], ["owner", "owner"], ["timeout", "timeout"], ["silence", "silence"], ["poll_interval", "pollInterval"], ["retention", "retention"], ["retention_dead", "retentionDead"], ["final_queue", "finalQueue"], ["rate", "beginRate"]];
+const numbers = [["max_attempts", "maxAttempts"], ["hold_limit", "holdLimit"], ["context_limit", "contextLimit"], ["max_running", "maxRunning"], ["burst", "burst"]] as const;
 
 // Settings sends only what was changed: the others stay, also when somebody else changes them meanwhile.
 function Settings({ q, path, close }: { q: Queue; path: string; close: () => void }) {

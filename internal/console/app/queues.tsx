@@ -12,8 +12,12 @@ export type Retry = { initial: string; max: string; factor: number; jitter: numb
 export type Queue = {
   name: string; counts: Record<string, number>; oldest_ready: string | null; timeout: string; silence: string; max_attempts: number; retry: Retry;
   hold_limit: number; poll_interval: string; context_limit: number; retention: string; retention_dead: string; final_queue: string; paused: boolean;
-  title: string; owner: string;
+  title: string; owner: string; max_running: number; rate: string; burst: number;
+  limits?: { running: number; waiting_for: { max_running: boolean; rate: boolean } };
 };
+
+// held says whether a limit of the queue holds ready tasks back.
+export const held = (q: Queue) => !!q.limits && (q.limits.waiting_for.max_running || q.limits.waiting_for.rate);
 
 export const flow = (q: string, f: (l: QueueLine) => number) => rate((s) => { const l = s.queues.get(q); return l && f(l); });
 
@@ -29,7 +33,7 @@ export function QueuesScreen() {
       <Filter label={t("filterQueues")} />
       <Fault error={list.error} again={list.again} />
       {list.data === null ? !list.error && <div class="still" /> : list.data.length === 0 ? <Empty command={firstTask()}>{t("noQueues")}</Empty> : rows.length === 0 ? <Empty>{t("noMatch")}</Empty> : <Table caption={t("queues")} rows={rows} id={(q) => q.name} sorts more={list.more} busy={list.reading} columns={[
-        { key: "name", head: t("queue"), grow: true, by: (q) => q.name, cell: (q) => <><a href={to(["queues", q.name])}><T s={q.name} /></a> {q.paused && <Mark state="paused" />}{q.title && <div class="quiet"><T s={q.title} /></div>}</> },
+        { key: "name", head: t("queue"), grow: true, by: (q) => q.name, cell: (q) => <><a href={to(["queues", q.name])}><T s={q.name} /></a> {q.paused ? <Mark state="paused" /> : held(q) && <Mark state="limited" />}{q.title && <div class="quiet"><T s={q.title} /></div>}</> },
         { key: "oldest", head: t("oldestReady"), num: true, by: (q) => (q.oldest_ready ? now.peek() - Date.parse(q.oldest_ready) : -1), cell: (q) => <a class="n" href={to(["tasks"], { queue: q.name, state: "ready" })}><Age since={q.oldest_ready} /></a> },
         count("ready"), count("waiting"), count("running"),
         { key: "in", head: t("inRate"), num: true, cell: (q) => <Rate n={flow(q.name, (l) => l.submitted)} /> },

@@ -1,0 +1,37 @@
+package api
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+var (
+	gateRunningDesc = prometheus.NewDesc("rota_queue_limit_running",
+		"Tasks that count for the queue's max_running, of queues that have one.",
+		[]string{"queue"}, nil)
+	gateMostDesc = prometheus.NewDesc("rota_queue_limit_max_running",
+		"Tasks of the queue that may run at a time, of queues that limit them.",
+		[]string{"queue"}, nil)
+	gateHeldDesc = prometheus.NewDesc("rota_queue_limited",
+		"1 while a limit of the queue holds ready tasks back, by limit: max_running or rate; of queues that have it.",
+		[]string{"queue", "limit"}, nil)
+)
+
+// collectLimits shows how a queue stands beside its limits; nothing of one that it has not.
+func collectLimits(ch chan<- prometheus.Metric, g *store.Gate, now int64, c *task.Counts) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value,
+			append([]string{g.Queue}, labels...)...)
+	}
+	held := waitingFor(g, now, c)
+	if most := g.Limits.Running; most > 0 {
+		gauge(gateRunningDesc, float64(g.Running))
+		gauge(gateMostDesc, float64(most))
+		gauge(gateHeldDesc, float64(rank(held.MaxRunning)), "max_running")
+	}
+	if g.Limits.Rate.Rate != (task.Rate{}) {
+		gauge(gateHeldDesc, float64(rank(held.Rate)), "rate")
+	}
+}

@@ -1,0 +1,117 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
+)
+
+// limitIn is a limit that is a number in a body that changes a queue: 0 or null takes it away.
+type limitIn struct{ wire.Nullable[int] }
+
+// Schema describes it in the OpenAPI document.
+func (limitIn) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeInteger, Nullable: true}
+}
+
+// rateIn is a rate in a body that changes a queue: "0", "", 0 or null takes it away.
+type rateIn struct{ wire.Nullable[givenRate] }
+
+// givenRate is a rate that may be the number 0.
+type givenRate task.Rate
+
+func (r *givenRate) UnmarshalJSON(b []byte) error {
+	var text string
+	if string(b) == "null" || string(b) == "0" {
+		text = "0"
+	} else if json.Unmarshal(b, &text) != nil {
+		return errors.New(`must be text as "100/1s" or "5/1m"; 0 takes the limit away`)
+	}
+	return (*task.Rate)(r).UnmarshalText([]byte(text))
+}
+
+// Schema describes it in the OpenAPI document.
+func (rateIn) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeString}, {Type: huma.TypeInteger, Enum: []any{0}}, {Type: "null"},
+		},
+		Examples: []any{"100/1s"},
+	}
+}
+
+// changeLimits applies the limits that were given. Whoever takes the rate away takes its burst
+// away, too.
+func (in *queueIn) changeLimits(q *task.Queue) {
+	in.MaxRunning.Set(&q.MaxRunning)
+	if in.Rate.Set((*givenRate)(&q.Rate)); q.Rate == (task.Rate{}) {
+		q.Burst = 0
+	}
+	in.Burst.Set(&q.Burst)
+}
+
+// rateText is a rate in answers: text as task.Rate writes it.
+type rateText struct{ task.Rate }
+
+// Schema describes it in the OpenAPI document.
+func (rateText) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Examples: []any{"100/1s"}}
+}
+
+// hasLimits tells whether a queue limits how many of its tasks run, or how fast they begin.
+func hasLimits(q *task.Queue) bool { return q.MaxRunning > 0 || q.Rate != (task.Rate{}) }
+
+// gates are those of the queues that have limits, by queue, and the store's time at which they
+// stood so. Without such a queue nobody is asked.
+func (a *API) gates(
+	ctx context.Context, queues []task.Queue,
+) (now int64, by map[string]*store.Gate, err error) {
+	return gatesOf(ctx, a.conf.Engine, queues)
+}
+
+func gatesOf(
+	ctx context.Context, engine Views, queues []task.Queue,
+) (now int64, by map[string]*store.Gate, err error) {
+	var names []string
+	for i := range queues {
+		if hasLimits(&queues[i]) {
+			names = append(names, queues[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return 0, nil, nil // no name at all would ask for every queue
+	}
+	now, gates, err := engine.Gates(ctx, names...)
+	if err != nil {
+		return 0, nil, fmt.Errorf("read how queues stand beside their limits: %w", err)
+	}
+	by = make(map[string]*store.Gate, len(gates))
+	for i := range gates {
+		by[gates[i].Queue] = &gates[i]
+	}
+	return now, by, nil
+}
+
+// limitsOf says how a queue stands beside its limits; without any it is nil.
+func limitsOf(g *store.Gate, now int64, c *task.Counts) *view.QueueLimits {
+	if g == nil || g.Limits.None() {
+		return nil
+	}
+	return &view.QueueLimits{Running: g.Running, WaitingFor: waitingFor(g, now, c)}
+}
+
+// waitingFor is which limits hold ready tasks back.
+func waitingFor(g *store.Gate, now int64, c *task.Counts) (w view.WaitingFor) {
+	if c.Ready > 0 {
+		w.MaxRunning, w.Rate = g.Full(), g.Next(1, now) > now
+	}
+	return w
+}

@@ -1,0 +1,17 @@
+package view
+
+// QueueLimits says how a queue that has limits stands beside them.
+type QueueLimits struct {
+	Running    int        `json:"running" doc:"tasks that run, counted no further than max_running: what a dead node or an unheard worker has counts until it is lost"`
+	WaitingFor WaitingFor `json:"waiting_for"`
+}
+
+// WaitingFor names the limits that hold ready tasks back. A queue without ready tasks waits for
+// none.
+type WaitingFor struct {
+	MaxRunning bool `json:"max_running" doc:"as many run as may"`
+	Rate       bool `json:"rate" doc:"so many have begun that the next must wait"`
+}
+
+// Any tells whether a limit holds ready tasks back.
+func (w WaitingFor) Any() bool { return w != WaitingFor{} }
