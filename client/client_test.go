@@ -18,6 +18,7 @@ import (
 
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -428,6 +429,49 @@ func TestQueueChangeSendsOnlyWhatIsSet(t *testing.T) {
 	var again Queue
 	if err != nil || json.Unmarshal(text, &again) != nil || again != q {
 		t.Errorf("%s is read as %+v, want %+v", text, again, q)
+	}
+}
+
+func TestLimitsOfAQueueAreSentAndRead(t *testing.T) {
+	var body string
+	answer := `{"name":"q","max_running":20,"rate":"100/1s","burst":30,` +
+		`"limits":{"running":20,"waiting_for":{"max_running":true,"rate":false}}}`
+	url, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		body = string(b)
+		io.WriteString(w, answer)
+	})
+	c := newClient(t, Config{Servers: []string{url}})
+	rate := task.Rate{Count: 100, Per: time.Second}
+	q, err := c.PutQueue(t.Context(), "q",
+		QueueChange{MaxRunning: new(20), Rate: &rate, Burst: new(30)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"max_running":20,"rate":"100/1s","burst":30}`; body != want {
+		t.Errorf("sent %s, want %s", body, want)
+	}
+	if q.MaxRunning != 20 || q.Rate != rate || q.Burst != 30 || q.Limits == nil ||
+		*q.Limits != (view.QueueLimits{
+			Running: 20, WaitingFor: view.WaitingFor{MaxRunning: true},
+		}) {
+		t.Errorf("read %+v, %+v", q, q.Limits)
+	}
+	text, err := json.Marshal(q)
+	again := Queue{Limits: &view.QueueLimits{}}
+	if err != nil || json.Unmarshal(text, &again) != nil || again.Limits == nil ||
+		*again.Limits != *q.Limits || again.Queue != q.Queue {
+		t.Errorf("%s is read as %+v", text, again)
+	}
+	_, err = c.PutQueue(t.Context(), "q",
+		QueueChange{MaxRunning: new(0), Rate: &task.Rate{}, Burst: new(0)})
+	if want := `{"max_running":0,"rate":"","burst":0}`; err != nil || body != want {
+		t.Errorf("sent %s, want %s; %v", body, want, err)
+	}
+	answer = `{"name":"q","max_running":0,"rate":"","burst":0}` // nothing is left of them
+	if err := json.Unmarshal([]byte(answer), &again); err != nil || again.Limits != nil ||
+		again.MaxRunning != 0 || again.Rate != (task.Rate{}) {
+		t.Errorf("%s is read as %+v, %v", answer, again, err)
 	}
 }
 

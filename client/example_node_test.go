@@ -200,3 +200,24 @@ func ExampleClient_Queues() {
 	// mail 5 true
 	// false
 }
+
+// At most 20 tasks of a queue run at a time, and at most 100 in a second begin, whichever nodes and
+// workers take them.
+func ExampleQueueChange() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	_, err := c.PutQueue(ctx, "mail", client.QueueChange{
+		MaxRunning: new(20), Rate: &task.Rate{Count: 100, Per: time.Second}, Burst: new(20),
+	})
+	must(err)
+	q, err := c.Queue(ctx, "mail")
+	must(err)
+	fmt.Println(q.MaxRunning, q.Rate, q.Burst, q.Limits.Running, q.Limits.WaitingFor.Any())
+	q, err = c.PutQueue(ctx, "mail", client.QueueChange{Rate: new(task.Rate)}) // any speed again
+	must(err)
+	fmt.Println(q.MaxRunning, q.Rate.Count, q.Burst)
+	// Output:
+	// 20 100/1s 20 0 false
+	// 20 0 0
+}

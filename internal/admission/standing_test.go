@@ -8,19 +8,21 @@ import (
 
 func TestTheNthTaskMayBeginWhenTheRateLetsIt(t *testing.T) {
 	const late = 90 * second
-	two := Limits{Rate: rate(2, time.Second, 0)}
+	two, three := Limits{Rate: rate(2, time.Second, 0)}, Limits{Rate: rate(3, time.Second, 0)}
+	empty := Bucket{0, late}
 	for name, c := range map[string]struct {
 		gate Gate
 		n    int64
 		want int64 // from late on
 	}{
-		"no rate":               {Gate{Limits: Limits{Running: 1}, Running: 1}, 9, 0},
-		"an empty bucket":       {Gate{Limits: two, Bucket: Bucket{0, late}}, 1, second / 2},
-		"the fifth":             {Gate{Limits: two, Bucket: Bucket{0, late}}, 5, 5 * second / 2},
-		"after a rest":          {Gate{Limits: two}, 2, 0},
-		"behind the burst":      {Gate{Limits: two}, 3, second / 2},
-		"a clock put back":      {Gate{Limits: two, Bucket: Bucket{0, late + second}}, 1, 3 * second / 2},
-		"a fraction is a whole": {Gate{Limits: Limits{Rate: rate(3, time.Second, 0)}, Bucket: Bucket{0, late}}, 1, 333_334},
+		"no rate":         {Gate{Limits: Limits{Running: 1}, Running: 1}, 9, 0},
+		"an empty bucket": {Gate{Limits: two, Bucket: empty}, 1, second / 2},
+		"the fifth":       {Gate{Limits: two, Bucket: empty}, 5, 5 * second / 2},
+		"after a rest":    {Gate{Limits: two}, 2, 0},
+		"behind a burst":  {Gate{Limits: two}, 3, second / 2},
+		"a clock put back": {Gate{Limits: two, Bucket: Bucket{0, late + second}}, 1,
+			3 * second / 2},
+		"no fractions": {Gate{Limits: three, Bucket: empty}, 1, 333_334},
 	} {
 		if got := c.gate.Next(c.n, late) - late; got != c.want {
 			t.Errorf("%s: in %d µs, want %d", name, got, c.want)

@@ -84,7 +84,7 @@ func heldText(q *client.Queue) string {
 		all = append(all, fmt.Sprintf("max-running: %d of %d run", q.Limits.Running, q.MaxRunning))
 	}
 	if q.Limits.WaitingFor.Rate {
-		all = append(all, fmt.Sprintf("rate: %d in %v have begun", q.Rate.Count, q.Rate.Per))
+		all = append(all, fmt.Sprintf("rate: at most %d in %v begin", q.Rate.Count, q.Rate.Per))
 	}
 	return strings.Join(all, "; ")
 }

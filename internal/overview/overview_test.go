@@ -53,6 +53,20 @@ func many(queues, workers, nodes int) *Facts {
 	return f
 }
 
+func TestOverviewSaysWhichQueuesTheirLimitsHoldBack(t *testing.T) {
+	f := many(12, 0, 0)
+	f.Limited = map[string]bool{"q3": true, "q9": true, "gone": true}
+	var limited []string
+	for _, q := range Of(f, Scope{Queue: func(name string) bool { return name != "q9" }}).Queues {
+		if q.Limited {
+			limited = append(limited, q.Queue)
+		}
+	}
+	if len(limited) != 1 || limited[0] != "q3" {
+		t.Errorf("limited are %v, want q3", limited)
+	}
+}
+
 func TestOverviewShowsTheOldestFirstAndCountsWhatItLeavesOut(t *testing.T) {
 	o := Of(many(1000, 10_000, 300), Scope{})
 	const age = view.Duration(1498500 * time.Millisecond)

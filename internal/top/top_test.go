@@ -76,7 +76,7 @@ func stand(seconds int) Stand {
 		Queues: []view.OverviewQueue{
 			{Queue: "订单", Ready: 1200, OldestReady: duration(723 * time.Second), Paused: true},
 			{Queue: "mail", Ready: 34, Running: 7, OldestReady: duration(1500 * time.Millisecond),
-				Done: int64(100 * seconds), Submitted: int64(90 * seconds), Dead: 3},
+				Done: int64(100 * seconds), Submitted: int64(90 * seconds), Dead: 3, Limited: true},
 			{Queue: "img", Waiting: 12},
 		},
 	}

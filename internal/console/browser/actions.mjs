@@ -139,6 +139,27 @@ export const actions = {
     await press(page, "Save");
     await shows(page, "duration");
   },
+  async "a queue's limits are set, shown and taken away"(page, node) {
+    await node.call("PUT", "/v1/queues/heap", { max_running: 0, rate: 0 });
+    await go(page, "/queues/heap");
+    await press(page, "Change");
+    await page.getByLabel("Run at a time", { exact: true }).fill("3");
+    await page.getByLabel("Begin at most (count/time)", { exact: true }).fill("fast");
+    await press(page, "Save");
+    await shows(page, "is no rate");
+    await page.getByLabel("Begin at most (count/time)", { exact: true }).fill("1/24h");
+    await press(page, "Save");
+    await shows(page, "0 of 3 run");
+    await shows(page, "1/24h0m0s");
+    await node.call("POST", "/v1/tasks", { tasks: [{ queue: "heap" }] });
+    await shows(page, "They begin as fast as they may.");
+    await shows(page, "limited");
+    await press(page, "Change");
+    await page.getByLabel("Run at a time", { exact: true }).fill("");
+    await page.getByLabel("Begin at most (count/time)", { exact: true }).fill("");
+    await press(page, "Save");
+    await eventually("taken away", async () => { const q = await node.call("GET", "/v1/queues/heap"); return q.max_running === 0 && q.rate === "" && !q.limits; });
+  },
   async "a worker drains and takes work again"(page, node) {
     await go(page, "/workers?open=mailer-1");
     await press(page, "Drain", "dialog[open]");
