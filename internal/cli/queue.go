@@ -77,7 +77,7 @@ as it is, or gets its default in a new queue; without a flag nothing is created 
 Durations are written as 90s, 10m, 24h or 30d.
 
 --max-running, --rate and --burst limit the queue over all nodes and workers together; 0 takes a
-limit away. What a dead node or an unheard worker has runs until it is recorded as lost.`,
+limit away. What a dead node or an unheard worker has counts until it is recorded as lost.`,
 		Example: `  rota queue set mail --timeout 30s --max-attempts 10
   rota queue set mail --max-running 20 --rate 100/1s --burst 20
   rota queue set mail --max-running 0                         # no limit any more

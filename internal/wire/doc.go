@@ -2,7 +2,8 @@
 // shared by server and client, so that both sides agree on one text. Pure: no I/O, no clock.
 //
 // Every message has an Append, which writes it behind a byte slice, and a Parse, its inverse.
-// Bodies of other calls go through [Strict], which gives encoding/json the same strictness.
+// Bodies of other calls go through [Strict], which gives encoding/json the same strictness; there a
+// [Nullable] may be null.
 //
 // # What is accepted
 //

@@ -18,11 +18,11 @@ type strictBody struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Items    []strictRetry     `json:"items,omitempty"`
 	When     time.Time         `json:"when"`
-	Maybe    *int              `json:"maybe"`
+	Maybe    *int              `json:"maybe,omitempty"`
 	Small    uint8             `json:"small"`
 	On       bool              `json:"on"`
 	Lasts    strictSpan        `json:"lasts"`
-	Retries  *strictRetry      `json:"retries"`
+	Retries  *strictRetry      `json:"retries,omitempty"`
 	Secret   string            `json:"-"`
 	Untagged string
 }
@@ -34,6 +34,8 @@ func (s *strictSpan) UnmarshalText(b []byte) (err error) {
 	s.Duration, err = time.ParseDuration(string(b))
 	return err
 }
+
+func (s strictSpan) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 type strictRetry struct {
 	Factor float64 `json:"factor"`
