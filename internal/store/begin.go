@@ -1,6 +1,11 @@
 package store
 
-import "github.com/rotahq/rota/internal/admission"
+import (
+	"maps"
+	"slices"
+
+	"github.com/rotahq/rota/internal/admission"
+)
 
 // BeginRequest asks whether hand-outs of queues that have limits may begin. Nobody has seen them
 // yet, and nobody may before the answer says so.
@@ -15,12 +20,21 @@ type Begin struct {
 	Running
 }
 
+// ByQueue says where the rows of each queue stand, in order, and names the queues in order.
+func (r *BeginRequest) ByQueue() (queues []string, rows map[string][]int) {
+	rows = map[string][]int{}
+	for i := range r.Rows {
+		rows[r.Rows[i].Queue] = append(rows[r.Rows[i].Queue], i)
+	}
+	return slices.Sorted(maps.Keys(rows)), rows
+}
+
 // Begun answers a BeginRequest.
 type Begun struct {
 	Now       int64
-	LeaseGone bool        // then nothing begins
+	LeaseGone bool        // then nothing begins, and there are no Rows
 	Rows      []Beginning // of the rows, in order
-	Gates     []Gate      // of the queues, by name, as they stand afterwards
+	Gates     []Gate      // of those of the queues that have limits, by name, as they stand now
 }
 
 // Beginning is what becomes of a hand-out that is to begin.

@@ -69,28 +69,35 @@ $3::int[]) r (batch, n, seq)
 WHERE u.batch = r.batch AND u.n = r.n AND u.seq = r.seq`
 )
 
-// writeDown is guarded: the lease is good, the span is still the holder's and covers the task, and
-// no outcome stands at the seq. Otherwise the hand-out is over already, and a row would make its
-// token good again. The span is locked, so that whoever takes it next sees the row; one that is
+// insertRunning is guarded: the lease is good, the span is still the holder's and covers the task,
+// and no outcome stands at the seq. Otherwise the hand-out is over already, and a row would make
+// its token good again. The span is locked, so that whoever takes it next sees the row; one that is
 // being taken just now is passed over.
-var writeDown = `WITH me AS MATERIALIZED (
+var insertRunning = `WITH me AS MATERIALIZED (
   SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
   AND until > (SELECT rota.micros($1)) FOR KEY SHARE)
-INSERT INTO rota.running (batch, n, seq, span, token, worker, incarnation, started, until)
-SELECT r.* FROM unnest($4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::bigint[], $9::text[],
-$10::text[], $11::bigint[], $12::bigint[])
+INSERT INTO rota.running AS u (batch, n, seq, span, token, worker, incarnation, started, until,
+queue)
+SELECT r.*, s.queue FROM unnest($4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::bigint[],
+$9::text[], $10::text[], $11::bigint[], $12::bigint[])
   r (batch, n, seq, span, token, worker, incarnation, started, until)
-CROSS JOIN LATERAL (SELECT FROM rota.span WHERE id = r.span AND token = r.token AND holder = $2
-AND htok = $3 AND batch = r.batch
+CROSS JOIN LATERAL (SELECT queue FROM rota.span WHERE id = r.span AND token = r.token
+AND holder = $2 AND htok = $3 AND batch = r.batch
   AND r.n BETWEEN lo AND hi FOR SHARE SKIP LOCKED) s
 CROSS JOIN LATERAL rota.task(r.batch, r.n) t
 WHERE EXISTS (SELECT FROM me) AND NOT EXISTS (SELECT FROM rota.step p WHERE p.batch = r.batch
 AND p.n = r.n AND p.seq = r.seq) AND NOT (r.seq = 0 AND ` + isMarked("r.batch", "r.n") + `)
 ORDER BY r.batch, r.n, r.seq
-ON CONFLICT DO NOTHING`
+`
 
-// written makes the query that writes hand-outs down.
-func (s *Store) written(h store.Holder, list []store.Running) query {
+// writeDown writes hand-outs down that have no rows.
+var writeDown = insertRunning + `ON CONFLICT DO NOTHING`
+
+// written makes the query that writes hand-outs down, by writeDown or letBegin; each is called with
+// what that answers.
+func (s *Store) written(
+	text string, h store.Holder, list []store.Running, each func(row) error,
+) query {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b store.Running) int {
 		return cmp.Or(a.ID.Compare(b.ID), cmp.Compare(a.Seq, b.Seq))
@@ -110,7 +117,7 @@ func (s *Store) written(h store.Holder, list []store.Running) query {
 		started = append(started, r.Started)
 		until = append(until, r.Until)
 	}
-	return tell(writeDown, s.clock(), h.Node, h.Token, batches, ns, seqs, spans, tokens, workers,
+	return ask(text, each, s.clock(), h.Node, h.Token, batches, ns, seqs, spans, tokens, workers,
 		incarnations, started, until)
 }
 
@@ -126,7 +133,7 @@ func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 			return r.Scan(&answer.Now, &lives)
 		}, s.clock(), r.Holder.Node, r.Holder.Token)}
 		if len(r.Insert) > 0 {
-			queries = append(queries, s.written(r.Holder, r.Insert))
+			queries = append(queries, s.written(writeDown, r.Holder, r.Insert, nil))
 		}
 		if len(r.Watch) > 0 {
 			var watch keyColumns
@@ -274,7 +281,7 @@ func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
 			queries = []query{tell(freeMineFor, mine, ranks, dues)}
 		}
 		if len(running) > 0 {
-			queries = append([]query{s.written(g.Holder, running)}, queries...)
+			queries = append([]query{s.written(writeDown, g.Holder, running, nil)}, queries...)
 		}
 		return t.finish(ctx, queries...)
 	})

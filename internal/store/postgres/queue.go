@@ -13,19 +13,23 @@ import (
 
 const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
-  context_limit, retention, dead_kept, paused, final_queue, title, owner`
+  context_limit, retention, dead_kept, paused, final_queue, title, owner,
+  max_running, rate_count, rate_per, burst`
 	insertQueue = `INSERT INTO rota.queue (` + queueColumns + `)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT DO NOTHING`
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+ON CONFLICT DO NOTHING`
 	// lockQueue makes a queue or locks the one that stands, whoever else does at the same time.
 	lockQueue = `INSERT INTO rota.queue AS q (` + queueColumns + `)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (name)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+ON CONFLICT (name)
 DO UPDATE SET paused = q.paused
 RETURNING ` + queueColumns + `, xmax = 0`
 	updateQueue = `UPDATE rota.queue
 SET timeout = $2, silence = $3, max_attempts = $4, retry_initial = $5, retry_max = $6,
 retry_factor = $7,
   retry_jitter = $8, hold_limit = $9, poll_interval = $10, context_limit = $11, retention = $12,
-  dead_kept = $13, paused = $14, final_queue = $15, title = $16, owner = $17
+  dead_kept = $13, paused = $14, final_queue = $15, title = $16, owner = $17,
+  max_running = $18, rate_count = $19, rate_per = $20, burst = $21
 WHERE name = $1`
 	findQueue = `SELECT FROM rota.queue WHERE name = $1 FOR UPDATE`
 	allQueues = `SELECT ` + queueColumns + ` FROM rota.queue ORDER BY name`
@@ -37,7 +41,7 @@ func scanQueue(r row, more ...any) (q task.Queue, err error) {
 		(*int64)(&q.Retry.Initial), (*int64)(&q.Retry.Max),
 		&q.Retry.Factor, &q.Retry.Jitter, &q.HoldLimit, (*int64)(&q.PollInterval), &q.ContextLimit,
 		(*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused, &q.FinalQueue,
-		&q.Title, &q.Owner},
+		&q.Title, &q.Owner, &q.MaxRunning, &q.Rate.Count, (*int64)(&q.Rate.Per), &q.Burst},
 		more...)...)
 	return q, err
 }
@@ -48,7 +52,8 @@ func writeQueue(text string, q task.Queue) query {
 	return tell(text, q.Name, int64(q.Timeout), int64(q.Silence), int64(q.MaxAttempts),
 		int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
 		q.Retry.Jitter, int64(q.HoldLimit), int64(q.PollInterval), q.ContextLimit,
-		int64(q.Retention), int64(q.DeadKept), q.Paused, q.FinalQueue, q.Title, q.Owner)
+		int64(q.Retention), int64(q.DeadKept), q.Paused, q.FinalQueue, q.Title, q.Owner,
+		int64(q.MaxRunning), q.Rate.Count, int64(q.Rate.Per), int64(q.Burst))
 }
 
 // newQueues makes queues with defaults unless they exist.
@@ -70,6 +75,7 @@ func (s *Store) ChangeQueue(
 			return err
 		}
 		err := t.run(ctx, look)
+		before := changed.Is
 		if err == nil {
 			err = change(&changed.Is, !changed.Created)
 		}
@@ -77,7 +83,8 @@ func (s *Store) ChangeQueue(
 			return err
 		}
 		changed.Is.Name = name
-		return t.finish(ctx, writeQueue(updateQueue, changed.Is))
+		return t.finish(ctx, append(s.gateChanged(&before, &changed.Is),
+			writeQueue(updateQueue, changed.Is))...)
 	})
 	if err != nil {
 		return store.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
@@ -158,7 +165,8 @@ func (s *Store) deleteQueue(
 			return nil
 		}
 		late := int64(0) // tasks that somebody submitted since
-		err = t.run(ctx, tell(deleteQueueKeys, name), tell(deleteQueue, name),
+		err = t.run(ctx, tell(deleteQueueKeys, name), tell(deleteGate, name),
+			tell(deleteQueue, name),
 			ask(deleteQueueStat, func(r row) error {
 				return r.Scan(&late)
 			}, name))

@@ -42,7 +42,9 @@ END $$`,
 SELECT batch, n, stage, context, key, group_key, max_attempts, timeout FROM rota.tasks`,
 		"DROP VIEW rota.tasks", "DROP FUNCTION rota.tasks, rota.task, rota.left_of",
 		"ALTER TABLE rota.stat DROP expired",
-		"DROP TABLE rota.pack, rota.keyed, rota.edit, rota.expiry",
+		"ALTER TABLE rota.running DROP queue",
+		"ALTER TABLE rota.queue DROP max_running, DROP rate_count, DROP rate_per, DROP burst",
+		"DROP TABLE rota.pack, rota.keyed, rota.edit, rota.expiry, rota.gate",
 		"DELETE FROM rota.version WHERE version_id >= 20")
 }
 

@@ -53,20 +53,23 @@ func (c *conn) settled(watch []store.Watch, answer *store.Synced) error {
 // stands at the seq. Otherwise the hand-out is over already, and a row would make its token good
 // again.
 var insertRunning = `INSERT INTO running (batch, n, seq, span, token, worker, incarnation,
-started, until)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
-WHERE EXISTS (SELECT 1 FROM span WHERE id = ?4 AND token = ?5 AND holder = ?10 AND htok = ?11
-AND batch = ?1 AND ?2 BETWEEN lo AND hi)
+started, until, queue)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, s.queue FROM span s
+WHERE s.id = ?4 AND s.token = ?5 AND s.holder = ?10 AND s.htok = ?11
+  AND s.batch = ?1 AND ?2 BETWEEN s.lo AND s.hi
   AND ` + isTask("?1", "?2") + `
   AND NOT EXISTS (SELECT 1 FROM step WHERE batch = ?1 AND n = ?2 AND seq = ?3)
   AND NOT (?3 = 0 AND ` + isMarked("?1", "?2") + `)
-ON CONFLICT DO NOTHING`
+`
+
+// keepRunning writes down a hand-out that has no row.
+var keepRunning = insertRunning + `ON CONFLICT DO NOTHING`
 
 // writeDown inserts the running rows of a holder's hand-outs.
 func (t *tx) writeDown(h store.Holder, list []store.Running) error {
 	for i := range list {
 		r := &list[i]
-		_, err := t.exec(insertRunning, r.ID.Batch, r.ID.N, r.Seq, r.Span, r.Token, r.Worker,
+		_, err := t.exec(keepRunning, r.ID.Batch, r.ID.N, r.Seq, r.Span, r.Token, r.Worker,
 			r.Incarnation, r.Started, r.Until, h.Node, h.Token)
 		if err != nil {
 			return fmt.Errorf("write down hand-out %d of task %s: %w", r.Seq, r.ID, err)

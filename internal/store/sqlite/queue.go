@@ -16,11 +16,13 @@ import (
 
 const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
-  context_limit, retention, dead_kept, paused, final_queue, title, owner`
+  context_limit, retention, dead_kept, paused, final_queue, title, owner,
+  max_running, rate_count, rate_per, burst`
 	insertQueue = `INSERT INTO queue (` + queueColumns +
-		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING`
 	updateQueue = `REPLACE INTO queue (` + queueColumns +
-		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	findQueue = `SELECT ` + queueColumns + ` FROM queue WHERE name = ?`
 	allQueues = `SELECT ` + queueColumns + ` FROM queue ORDER BY name`
 )
@@ -40,6 +42,9 @@ func scanQueue(st *sqlite.Stmt) task.Queue {
 		Paused:       st.ColumnBool(13),
 		FinalQueue:   st.ColumnText(14),
 		Title:        st.ColumnText(15), Owner: st.ColumnText(16),
+		MaxRunning: st.ColumnInt(17),
+		Rate:       task.Rate{Count: st.ColumnInt64(18), Per: time.Duration(st.ColumnInt64(19))},
+		Burst:      st.ColumnInt(20),
 	}
 }
 
@@ -50,7 +55,7 @@ func (t *tx) putQueue(query string, q task.Queue) (changed int, err error) {
 		int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
 		q.Retry.Jitter, q.HoldLimit, int64(q.PollInterval), q.ContextLimit, int64(q.Retention),
 		int64(q.DeadKept), q.Paused,
-		q.FinalQueue, q.Title, q.Owner)
+		q.FinalQueue, q.Title, q.Owner, q.MaxRunning, q.Rate.Count, int64(q.Rate.Per), q.Burst)
 }
 
 // ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.
@@ -60,6 +65,7 @@ func (s *Store) ChangeQueue(
 	err = s.write(ctx, func(t *tx) error {
 		q := limits.DefaultQueue(name)
 		stands, err := t.one(findQueue, func(st *sqlite.Stmt) { q = scanQueue(st) }, name)
+		before := q
 		if err == nil {
 			err = change(&q, stands)
 		}
@@ -68,8 +74,10 @@ func (s *Store) ChangeQueue(
 		}
 		q.Name = name
 		changed = store.Changed[task.Queue]{Is: q, Created: !stands}
-		_, err = t.putQueue(updateQueue, q)
-		return err
+		if _, err = t.putQueue(updateQueue, q); err != nil {
+			return err
+		}
+		return t.changeGate(&before, &q)
 	})
 	if err != nil {
 		return store.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
@@ -152,7 +160,9 @@ func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error
 	if !emptied || d.Submitted > 0 {
 		return false, nil
 	}
-	for _, query := range [...]string{deleteQueueKeys, deleteQueueStat, deleteQueue} {
+	for _, query := range [...]string{
+		deleteQueueKeys, deleteQueueStat, deleteGate, deleteQueue,
+	} {
 		if _, err := t.exec(query, name); err != nil {
 			return false, err
 		}

@@ -47,6 +47,9 @@ func unpack(t testing.TB, path string) {
 	for _, query := range []string{"DROP TABLE edit", "DROP TABLE pack", "DROP TABLE keyed",
 		"DROP TABLE mark",
 		"DROP TABLE expiry", "ALTER TABLE stat DROP COLUMN expired",
+		"DROP TABLE gate", "DROP INDEX running_queue", "ALTER TABLE running DROP COLUMN queue",
+		"ALTER TABLE queue DROP COLUMN max_running", "ALTER TABLE queue DROP COLUMN rate_count",
+		"ALTER TABLE queue DROP COLUMN rate_per", "ALTER TABLE queue DROP COLUMN burst",
 		"DELETE FROM goose_db_version WHERE version_id > 15", "COMMIT"} {
 		if err := c.run(query); err != nil {
 			t.Fatal(err)

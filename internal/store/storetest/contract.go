@@ -98,6 +98,15 @@ type Steps interface {
 	// no step stands, then says at which of the watched seqs a step stands. Rows that litter
 	// settled seqs are swept.
 	Sync(context.Context, store.SyncRequest) (store.Synced, error)
+	// Begin inserts running rows as Sync does, before anybody sees the hand-outs: of each queue as
+	// many, in order, as its limits leave room for, by its configuration as it stands. Against
+	// Queue.MaxRunning count the running rows of the queue, whoever wrote them; against Queue.Rate
+	// counts what Begin has let begin, by the store's clock. A hand-out that has a row already
+	// under its token counts no second time, and the row has its worker and times from then on. It
+	// says how the queues with limits stand afterwards. Of two calls at the same time one comes
+	// after the other; and after a ChangeQueue was answered every Begin goes by what it changed. A
+	// rate that is changed begins with an empty bucket.
+	Begin(context.Context, store.BeginRequest) (store.Begun, error)
 	// Overdue lists running rows whose limit has passed, whoever holds their spans. Some may be
 	// litter, at whose seq a step stands.
 	Overdue(context.Context, store.OverdueQuery) (store.Overdue, error)
@@ -194,6 +203,9 @@ type Views interface {
 	) (page []task.View, next task.ID, err error)
 	// Counts are exact by what is committed; Live tasks are not known here and count as ready.
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
+	// Gates says how queues stand beside their limits, by name, and what time it is: of those named
+	// the ones that have limits, without names of all that have some.
+	Gates(ctx context.Context, queues ...string) (now int64, gates []store.Gate, err error)
 	// Minutes says what happened in the queues, also in those that were deleted, minute by minute,
 	// from a minute on, in no order; a minute of a queue in which nothing happened may be left out.
 	// It reaches back as far as History does by the minute. Of minutes before whole it tells only

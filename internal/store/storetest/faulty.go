@@ -127,6 +127,11 @@ func (f *Faulty) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, e
 	return write(f, "sync", func() (store.Synced, error) { return f.Store.Sync(ctx, r) })
 }
 
+// Begin implements [Steps].
+func (f *Faulty) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+	return write(f, "begin", func() (store.Begun, error) { return f.Store.Begin(ctx, r) })
+}
+
 func (f *Faulty) Act(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
 	return write(f, "act", func() ([]store.Acted, error) { return f.Store.Act(ctx, actions) })
 }

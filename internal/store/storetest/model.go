@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/progress"
@@ -38,6 +39,7 @@ type Model struct {
 	keys    map[key]keyed
 	leases  map[string]store.Lease
 	queues  map[string]task.Queue
+	buckets map[string]admission.Bucket // of the queues that have limits
 	blobs   map[string][]byte
 	logs    map[task.ID]*taskLog
 	events  eventLog
@@ -92,7 +94,8 @@ func NewModel(now func() time.Time) *Model {
 		now: now, batches: map[int64]*batch{}, tasks: map[task.ID]*fact{},
 		spans: map[int64]*store.Span{}, running: map[hand]store.Running{},
 		keys: map[key]keyed{}, leases: map[string]store.Lease{}, queues: map[string]task.Queue{},
-		blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
+		buckets: map[string]admission.Bucket{},
+		blobs:   map[string][]byte{}, logs: map[task.ID]*taskLog{},
 		told: map[string]store.Notifier{}, jobs: jobTables{
 			groups: map[string]*jobGroup{}, seats: map[string]*store.Seat{},
 		},

@@ -198,7 +198,8 @@ func (m *Model) leasesOf(prefixes ...string) []store.Lease {
 func (m *Model) ChangeQueue(
 	ctx context.Context, name string, change store.Change[task.Queue],
 ) (store.Changed[task.Queue], error) {
-	if _, err := m.begin(ctx); err != nil {
+	now, err := m.begin(ctx)
+	if err != nil {
 		return store.Changed[task.Queue]{}, err
 	}
 	defer m.mu.Unlock()
@@ -210,6 +211,7 @@ func (m *Model) ChangeQueue(
 		return store.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
 	}
 	q.Name = name
+	m.changeBucket(&q, now)
 	m.queues[name] = q
 	return store.Changed[task.Queue]{Is: q, Created: !stands}, nil
 }
@@ -251,5 +253,6 @@ func (m *Model) DeleteQueue(ctx context.Context, name string, force bool) error 
 	maps.DeleteFunc(m.batches, func(_ int64, b *batch) bool { return b.Queue == name })
 	maps.DeleteFunc(m.keys, func(k key, _ keyed) bool { return k.queue == name })
 	delete(m.queues, name)
+	delete(m.buckets, name)
 	return nil
 }

@@ -20,6 +20,8 @@ type planted struct {
 	take       func(context.Context, store.TakeRequest) (store.Taken, error)
 	expire     func(context.Context, store.Holder, int) (store.Taken, error)
 	give       func(context.Context, store.GiveRequest) error
+	letBegin   func(context.Context, store.BeginRequest) (store.Begun, error)
+	gates      func(context.Context, ...string) (int64, []store.Gate, error)
 	settle     func(context.Context, store.Settlement) (store.Settled, error)
 	act        func(context.Context, []store.Action) ([]store.Acted, error)
 	free       func(context.Context, store.Holder, int64) (int, error)
@@ -49,6 +51,7 @@ type planted struct {
 func plant(m *Model) *planted {
 	return &planted{
 		Model: m, submit: m.Submit, take: m.Take, expire: m.TakeExpired, give: m.Give,
+		letBegin: m.Begin, gates: m.Gates,
 		settle: m.Settle, act: m.Act,
 		free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll,
 		endAll: m.EndAll, beat: m.Beat,
@@ -83,6 +86,20 @@ func (p *planted) Give(ctx context.Context, g store.GiveRequest) error {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.give(ctx, g)
+}
+
+func (p *planted) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.letBegin(ctx, r)
+}
+
+func (p *planted) Gates(
+	ctx context.Context, queues ...string,
+) (now int64, gates []store.Gate, err error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.gates(ctx, queues...)
 }
 
 func (p *planted) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {

@@ -164,6 +164,7 @@ func TestWalksGoEverywhere(t *testing.T) {
 		"removed", `was "dead"`, `was "running"`, "force true -> ok",
 		"changed true was \"dead\"", "from elsewhere", "paused true", "10 moved", "settled [1",
 		"line ", "free by a -> 2",
+		"-> [0 1", "limit until 0, 0 left", "rate until ",
 	} {
 		if !strings.Contains(all, sight) {
 			t.Errorf("no walk comes by %q", sight)

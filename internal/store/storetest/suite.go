@@ -62,7 +62,7 @@ func claims() []claim {
 	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), togetherClaims(),
 		holderClaims(), actClaims(), editClaims(), leaseClaims(), nameClaims(), confClaims(),
 		queueClaims(), viewClaims(), metaClaims(), historyClaims(), textClaims(), eventClaims(),
-		notifierClaims(), expiryClaims(), editedLimitClaims(), editedMetaClaims(),
+		notifierClaims(), expiryClaims(), beginClaims(), editedLimitClaims(), editedMetaClaims(),
 		groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
 		watchClaims(), joinClaims(), upkeepClaims(), minuteClaims(), faultClaims())
@@ -73,7 +73,7 @@ func claims() []claim {
 func statementClaims() []claim {
 	return slices.Concat(takeClaims(), settleClaims(), togetherClaims(), holderClaims(),
 		actClaims(), editClaims(), leaseClaims(), queueClaims(), metaClaims(), historyClaims(),
-		changeClaims(), expiryClaims(), editedLimitClaims(), editedMetaClaims(),
+		changeClaims(), expiryClaims(), beginClaims(), editedLimitClaims(), editedMetaClaims(),
 		assignClaims(), seatClaims(), fireClaims(), watchClaims(), joinClaims(), upkeepClaims())
 }
 

@@ -234,6 +234,7 @@ func (w *walk) step() {
 		w.submit(n)
 	case p < 38:
 		w.take(n)
+		w.letBegin(n)
 	case p < 64:
 		w.settle()
 	case p < 74:
@@ -438,7 +439,7 @@ func (w *walk) loaded(l store.Loaded) string {
 	}
 	return fmt.Sprintf("{%d %q seq %d attempt %d base %d context %d%s max %d timeout %d meta %s due %d ahead by %d expires %d%s}",
 		l.N, l.Stage, l.Seq, l.Attempt, l.Base, l.ContextSeq, writer(l.ContextBy), l.MaxAttempts,
-		l.Timeout, l.Meta, due-w.start, l.HeadStart, w.limit(l.Expires), running)
+		l.Timeout, l.Meta, due-w.start, l.HeadStart, w.expiry(l.Expires), running)
 }
 
 // writer says who wrote a context that was not submitted.

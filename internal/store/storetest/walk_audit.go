@@ -211,7 +211,7 @@ func (w *walk) show(id task.ID, listed task.View) {
 	}
 	expires := ""
 	if !v.Expires.IsZero() {
-		expires = fmt.Sprint(" expires ", w.limit(v.Expires.UnixMicro()))
+		expires = fmt.Sprint(" expires ", w.expiry(v.Expires.UnixMicro()))
 	}
 	var steps []string
 	for _, s := range v.Steps {

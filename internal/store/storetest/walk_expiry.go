@@ -11,8 +11,8 @@ func (w *walk) expires(o walkOut) bool {
 	return over && w.ranks%3 > 0 || w.ranks%13 == 0
 }
 
-// limit is a limit as traces tell it; -1 = none.
-func (w *walk) limit(at int64) int64 {
+// expiry is the limit of a task as traces tell it; -1 = none.
+func (w *walk) expiry(at int64) int64 {
 	if at == 0 {
 		return -1
 	}
@@ -47,8 +47,8 @@ func (w *walk) checkNext(got store.Taken) {
 	}
 	for _, st := range stood {
 		if st.Expires > got.Now && (got.NextDue == 0 || got.NextDue > st.Expires) {
-			w.breach("expired: the next look is at %d, %s expires at %d", w.limit(got.NextDue),
-				w.id(st.ID), w.limit(st.Expires))
+			w.breach("expired: the next look is at %d, %s expires at %d", w.expiry(got.NextDue),
+				w.id(st.ID), w.expiry(st.Expires))
 		}
 		if st.Owner.Holder == (store.Holder{}) && st.Expires != 0 && st.Expires <= got.Now {
 			w.breach("expired: %s is free and not taken", w.id(st.ID))

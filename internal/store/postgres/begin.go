@@ -1,0 +1,213 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rotahq/rota/internal/admission"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
+	"github.com/rotahq/rota/task"
+)
+
+// A hand-out of a queue that has limits has its running row before anybody sees it. So the rows of
+// such a queue are what runs, whoever handed it out. Who writes some has the queue's row of table
+// gate for himself: what he counts is all that was written by then, and what ends meanwhile he may
+// count, too.
+
+const (
+	lockGates = `SELECT FROM rota.gate WHERE queue = ANY($1::text[]) ORDER BY queue FOR UPDATE`
+
+	// gatesOf counts running rows no further than it has to.
+	gatesOf = `SELECT ` + queueColumns + `, coalesce(g.level, 0), coalesce(g.at, 0), (SELECT count(*)
+  FROM (SELECT FROM rota.running u WHERE u.queue = q.name LIMIT nullif(q.max_running, 0)) u)
+FROM rota.queue q LEFT JOIN rota.gate g ON g.queue = q.name
+WHERE (q.max_running > 0 OR q.rate_count > 0) AND ($1::text[] IS NULL OR q.name = ANY($1::text[]))
+ORDER BY q.name`
+	clockNow = `SELECT rota.micros($1)`
+
+	// writtenAt says of each hand-out that has a row whether the row is its own.
+	writtenAt = `SELECT w.i::int, u.span = w.span AND u.token = w.token
+FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::bigint[]) WITH ORDINALITY
+  w (batch, n, seq, span, token, i)
+JOIN rota.running u ON u.batch = w.batch AND u.n = w.n AND u.seq = w.seq`
+
+	keepBucket = `UPDATE rota.gate SET level = $2, at = $3 WHERE queue = $1`
+	// touchGate makes the row of a queue's gate, or waits for whoever has it: who has it next sees
+	// the limits that are changed along with it.
+	touchGate = `INSERT INTO rota.gate AS g (queue, level, at) VALUES ($1, 0, rota.micros($2))
+ON CONFLICT (queue) DO UPDATE SET level = CASE WHEN $3 THEN 0 ELSE g.level END,
+  at = CASE WHEN $3 THEN excluded.at ELSE g.at END`
+	deleteGate = `DELETE FROM rota.gate WHERE queue = $1`
+)
+
+// letBegin writes hand-outs down. One that has a row of its own already is with another worker now.
+var letBegin = insertRunning + `ON CONFLICT (batch, n, seq) DO UPDATE SET worker = excluded.worker,
+  incarnation = excluded.incarnation, started = excluded.started, until = excluded.until
+WHERE u.span = excluded.span AND u.token = excluded.token
+RETURNING batch, n, seq`
+
+// Begin writes hand-outs down, as many as the limits of their queues allow. See the contract,
+// storetest.Steps.
+func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.Begun, err error) {
+	s.note(r.Holder)
+	queues, rows := r.ByQueue()
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		b := beginning{BeginRequest: &r, written: make([]rules.Written, len(r.Rows))}
+		if err := b.look(ctx, t, s, queues); err != nil {
+			return err
+		}
+		if answer = b.answer; answer.LeaseGone {
+			return t.finish(ctx)
+		}
+		answer.Rows = make([]store.Beginning, len(r.Rows))
+		return b.apply(ctx, t, s, queues, rows, &answer)
+	})
+	if err != nil {
+		return store.Begun{}, fmt.Errorf("begin %d hand-outs: %w", len(r.Rows), err)
+	}
+	return answer, nil
+}
+
+// beginning is one call of Begin in progress.
+type beginning struct {
+	*store.BeginRequest
+	answer  store.Begun
+	written []rules.Written // where the rows are to be
+}
+
+// look has the queues' gates for itself from here on, and reads how they stand.
+func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) error {
+	lives := false
+	var keys keyColumns
+	spans, tokens := make([]int64, len(b.Rows)), make([]int64, len(b.Rows))
+	for i := range b.Rows {
+		u := &b.Rows[i].Running
+		keys.add(u.ID, u.Seq)
+		spans[i], tokens[i] = u.Span, u.Token
+	}
+	err := t.run(ctx,
+		tell(lockGates, queues),
+		ask(leaseGood, func(r row) error {
+			return r.Scan(&b.answer.Now, &lives)
+		}, s.clock(), b.Holder.Node, b.Holder.Token),
+		ask(gatesOf, scanGates(&b.answer.Gates), queues),
+		ask(writtenAt, func(r row) error {
+			var i int
+			var own bool
+			err := r.Scan(&i, &own)
+			if b.written[i-1] = rules.Another; own {
+				b.written[i-1] = rules.Itself
+			}
+			return err
+		}, keys.batch, keys.n, keys.seq, spans, tokens))
+	b.answer.LeaseGone = !lives
+	return err
+}
+
+func scanGates(list *[]store.Gate) func(row) error {
+	return func(r row) error {
+		var g store.Gate
+		q, err := scanQueue(r, &g.Bucket.Level, &g.Bucket.At, &g.Running)
+		g.Queue, g.Limits = q.Name, admission.LimitsOf(&q)
+		*list = append(*list, g)
+		return err
+	}
+}
+
+// apply decides, and writes what follows.
+func (b *beginning) apply(
+	ctx context.Context, t *tx, s *Store, queues []string, rows map[string][]int,
+	answer *store.Begun,
+) error {
+	gates := map[string]*admission.Gate{}
+	for i := range answer.Gates {
+		gates[answer.Gates[i].Queue] = &answer.Gates[i].Gate
+	}
+	var insert []store.Running
+	var keep []query
+	for _, queue := range queues {
+		gate := gates[queue]
+		if gate == nil {
+			gate = &admission.Gate{}
+			gates[queue] = gate
+		}
+		for k, is := range rules.LetBegin(gate, b.of(rows[queue]), answer.Now) {
+			i := rows[queue][k]
+			if answer.Rows[i] = is; is == store.Begins {
+				insert = append(insert, b.Rows[i].Running)
+			}
+		}
+		if gate.Limits.Rate.Count > 0 {
+			keep = append(keep, tell(keepBucket, queue, gate.Bucket.Level, gate.Bucket.At))
+		}
+	}
+	stands := map[store.Watch]bool{}
+	if len(insert) > 0 {
+		keep = append(keep, s.written(letBegin, b.Holder, insert, func(r row) error {
+			var at store.Watch
+			err := r.Scan(&at.ID.Batch, &at.ID.N, &at.Seq)
+			stands[at] = true
+			return err
+		}))
+	}
+	if err := t.finish(ctx, keep...); err != nil {
+		return err
+	}
+	for _, queue := range queues {
+		at := rows[queue]
+		list := make([]store.Beginning, len(at))
+		for k, i := range at {
+			list[k] = answer.Rows[i]
+		}
+		rules.Began(gates[queue], b.of(at), list, func(k int) bool {
+			u := &b.Rows[at[k]].Running
+			return stands[store.Watch{ID: u.ID, Seq: u.Seq}]
+		})
+		for k, i := range at {
+			answer.Rows[i] = list[k]
+		}
+	}
+	return nil
+}
+
+// of is what stands where the rows at some places are to be.
+func (b *beginning) of(at []int) []rules.Written {
+	list := make([]rules.Written, len(at))
+	for k, i := range at {
+		list[k] = b.written[i]
+	}
+	return list
+}
+
+// Gates says how queues stand beside their limits. See the contract, storetest.Views.
+func (s *Store) Gates(
+	ctx context.Context, queues ...string,
+) (now int64, gates []store.Gate, err error) {
+	var asked []string // NULL = all
+	if len(queues) > 0 {
+		asked = queues
+	}
+	err = s.reading(ctx, func(ctx context.Context, r runner) error {
+		gates = nil
+		return r.run(ctx, ask(clockNow, func(r row) error { return r.Scan(&now) }, s.clock()),
+			ask(gatesOf, scanGates(&gates), asked))
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("read limits of queues: %w", err)
+	}
+	return now, gates, nil
+}
+
+// gateChanged makes the queries that go with a change of a queue's limits: a rate that changes
+// begins with an empty bucket.
+func (s *Store) gateChanged(before, after *task.Queue) []query {
+	was, is := admission.LimitsOf(before), admission.LimitsOf(after)
+	switch {
+	case was == is:
+		return nil
+	case is.None():
+		return []query{tell(deleteGate, after.Name)}
+	}
+	return []query{tell(touchGate, after.Name, s.clock(), was.Rate != is.Rate)}
+}

@@ -1,0 +1,178 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/admission"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
+	"github.com/rotahq/rota/task"
+)
+
+// A hand-out of a queue that has limits has its running row before anybody sees it. So the rows of
+// such a queue are what runs, whoever handed it out, and who writes them, one at a time, counts
+// them. What a rate has left stands in table gate.
+
+const (
+	limitsOf = `SELECT ` + queueColumns + `, coalesce(level, 0), coalesce(at, 0) FROM queue
+LEFT JOIN gate ON queue = name WHERE name = ? AND (max_running > 0 OR rate_count > 0)`
+	limited = `SELECT name FROM queue WHERE max_running > 0 OR rate_count > 0 ORDER BY name`
+	// countRunning goes no further than it has to.
+	countRunning = `SELECT count(*) FROM (SELECT 1 FROM running INDEXED BY running_queue
+WHERE queue = ? LIMIT ?)`
+	keepBucket = `UPDATE gate SET level = ?, at = ? WHERE queue = ?`
+	newGate    = `REPLACE INTO gate (queue, level, at) VALUES (?, 0, ?)`
+	deleteGate = `DELETE FROM gate WHERE queue = ?`
+
+	rowAt = `SELECT span, token FROM running WHERE batch = ? AND n = ? AND seq = ?`
+)
+
+// letBegin writes a hand-out down. One that has a row of its own already is with another worker
+// now.
+var letBegin = insertRunning + `ON CONFLICT (batch, n, seq) DO UPDATE SET worker = excluded.worker,
+incarnation = excluded.incarnation, started = excluded.started, until = excluded.until
+WHERE span = excluded.span AND token = excluded.token`
+
+// Begin writes hand-outs down, as many as the limits of their queues allow. See the contract,
+// storetest.Steps.
+func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.Begun, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		answer = store.Begun{Now: t.now}
+		lives, err := t.lives(r.Holder)
+		if answer.LeaseGone = !lives; err != nil || !lives {
+			return err
+		}
+		answer.Rows = make([]store.Beginning, len(r.Rows))
+		queues, rows := r.ByQueue()
+		for _, queue := range queues {
+			if err := t.beginOf(&r, queue, rows[queue], &answer); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return store.Begun{}, fmt.Errorf("begin %d hand-outs: %w", len(r.Rows), err)
+	}
+	return answer, nil
+}
+
+// beginOf lets hand-outs of one queue begin; at is where they stand in the request.
+func (t *tx) beginOf(r *store.BeginRequest, queue string, at []int, answer *store.Begun) error {
+	gate, limited, err := t.gate(queue)
+	if err != nil {
+		return err
+	}
+	written := make([]rules.Written, len(at))
+	for k, i := range at {
+		if written[k], err = t.written(&r.Rows[i].Running); err != nil {
+			return err
+		}
+	}
+	list := rules.LetBegin(&gate, written, t.now)
+	stands := make([]bool, len(at))
+	for k, i := range at {
+		if list[k] != store.Begins {
+			continue
+		}
+		u := &r.Rows[i].Running
+		n, err := t.exec(letBegin, u.ID.Batch, u.ID.N, u.Seq, u.Span, u.Token, u.Worker,
+			u.Incarnation, u.Started, u.Until, r.Holder.Node, r.Holder.Token)
+		if err != nil {
+			return err
+		}
+		stands[k] = n > 0
+	}
+	rules.Began(&gate, written, list, func(k int) bool { return stands[k] })
+	for k, i := range at {
+		answer.Rows[i] = list[k]
+	}
+	if !limited {
+		return nil
+	}
+	answer.Gates = append(answer.Gates, store.Gate{Queue: queue, Gate: gate})
+	_, err = t.exec(keepBucket, gate.Bucket.Level, gate.Bucket.At, queue)
+	return err
+}
+
+// gate reads how a queue stands beside its limits, if it has any.
+func (c *conn) gate(queue string) (g admission.Gate, limited bool, err error) {
+	limited, err = c.one(limitsOf, func(st *sqlite.Stmt) {
+		q := scanQueue(st)
+		g.Limits = admission.LimitsOf(&q)
+		k := st.ColumnCount()
+		g.Bucket = admission.Bucket{Level: st.ColumnInt64(k - 2), At: st.ColumnInt64(k - 1)}
+	}, queue)
+	if err != nil || !limited {
+		return g, limited, err
+	}
+	most := g.Limits.Running
+	if most == 0 {
+		most = math.MaxInt32
+	}
+	_, err = c.one(countRunning, func(st *sqlite.Stmt) { g.Running = st.ColumnInt(0) }, queue, most)
+	return g, true, err
+}
+
+// written says what stands where the row of a hand-out is to be.
+func (t *tx) written(u *store.Running) (is rules.Written, err error) {
+	_, err = t.one(rowAt, func(st *sqlite.Stmt) {
+		is = rules.Another
+		if st.ColumnInt64(0) == u.Span && st.ColumnInt64(1) == u.Token {
+			is = rules.Itself
+		}
+	}, u.ID.Batch, u.ID.N, u.Seq)
+	return is, err
+}
+
+// Gates says how queues stand beside their limits. See the contract, storetest.Views.
+func (s *Store) Gates(
+	ctx context.Context, queues ...string,
+) (now int64, gates []store.Gate, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		now, gates = s.clock(), nil
+		names := slices.Clone(queues) // the caller's own stays as it is
+		if len(names) == 0 {
+			if err := c.each(limited, func(st *sqlite.Stmt) bool {
+				names = append(names, st.ColumnText(0))
+				return true
+			}); err != nil {
+				return err
+			}
+		}
+		for _, name := range names {
+			g, limited, err := c.gate(name)
+			if err != nil {
+				return err
+			}
+			if limited {
+				gates = append(gates, store.Gate{Queue: name, Gate: g})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("read limits of queues: %w", err)
+	}
+	return now, gates, nil
+}
+
+// changeGate keeps what a queue has left of its rate, if its limits change: a rate that changes
+// begins with an empty bucket.
+func (t *tx) changeGate(before, after *task.Queue) error {
+	was, is := admission.LimitsOf(before), admission.LimitsOf(after)
+	switch {
+	case is.None():
+		_, err := t.exec(deleteGate, after.Name)
+		return err
+	case was.None() || was.Rate != is.Rate:
+		_, err := t.exec(newGate, after.Name, t.now)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// limit gives a queue limits, or takes them away.
+func (w *walk) limit(name string) {
+	running, rate, burst := []int{0, 1, 1, 2, 5}[w.luck.IntN(5)], task.Rate{}, 0
+	if w.luck.IntN(2) == 0 {
+		rate = task.Rate{Count: 1 + w.luck.Int64N(3), Per: time.Second}
+		burst = w.luck.IntN(4)
+	}
+	changed, err := w.ChangeQueue(w.ctx, name, func(q *task.Queue, _ bool) error {
+		q.MaxRunning, q.Rate, q.Burst = running, rate, burst
+		return nil
+	})
+	w.note("limit queue %s -> %d %q %d %s", name, changed.Is.MaxRunning, changed.Is.Rate,
+		changed.Is.Burst, w.told(err))
+}
+
+// letBegin lets some hand-outs of a node begin, of whatever queue.
+func (w *walk) letBegin(n *walkNode) {
+	if w.luck.IntN(6) == 0 {
+		w.limit(walkQueues[w.luck.IntN(len(walkQueues))])
+	}
+	if w.luck.IntN(2) == 0 {
+		return
+	}
+	r := store.BeginRequest{Holder: n.Holder}
+	var asked []string
+	for _, o := range w.outs[max(0, len(w.outs)-12):] {
+		if o.node != n && w.luck.IntN(10) > 0 || w.luck.IntN(3) == 0 {
+			continue
+		}
+		r.Rows = append(r.Rows, store.Begin{Queue: o.span.Queue, Running: w.running(o)})
+		asked = append(asked, fmt.Sprintf("%s seq %d token %d", w.id(o.id()), o.Seq, o.span.Token))
+	}
+	got, err := w.Begin(w.ctx, r)
+	w.note("begin by %s %v -> %v gone %v %v %s", n.name, asked, got.Rows, got.LeaseGone,
+		w.gates(got.Now, got.Gates), w.told(err))
+	names := walkQueues[:w.luck.IntN(len(walkQueues))] // none = all
+	now, gates, err := w.Gates(w.ctx, names...)
+	w.note("gates of %v %v %s", names, w.gates(now, gates), w.told(err))
+}
+
+// gates are gates as traces tell them.
+func (w *walk) gates(now int64, list []store.Gate) (told []string) {
+	for _, g := range list {
+		held := g.Held(now)
+		told = append(told, fmt.Sprintf("%s %+v %d run, %s until %d, %d left", g.Queue, g.Limits,
+			g.Running, held.Why, max(held.Until-w.start, 0), g.Left(1000, now)))
+	}
+	return told
+}
