@@ -64,6 +64,7 @@ type Records interface {
 		ctx context.Context, f store.Filter, after task.ID, limit int,
 	) (page []task.View, next task.ID, err error)
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
+	Gates(ctx context.Context, queues ...string) (now int64, gates []store.Gate, err error)
 	Minutes(ctx context.Context, from, whole int64) ([]history.QueueMinute, error)
 	RunTimes(ctx context.Context, queue string, limit int) ([]store.RunTime, error)
 	Ahead(ctx context.Context, id task.ID, limit int) (store.Ahead, error)

@@ -190,6 +190,15 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 	return counts, nil
 }
 
+// Gates says how queues stand beside their limits, and what time it is by the store's clock.
+func (d *Dispatcher) Gates(
+	ctx context.Context, queues ...string,
+) (now int64, gates []store.Gate, err error) {
+	now, gates, err = d.store.Gates(ctx, queues...)
+	d.note(err)
+	return now, gates, err
+}
+
 // Minutes says what happened in each queue minute by minute, from a minute on.
 func (d *Dispatcher) Minutes(
 	ctx context.Context, from, whole int64,
