@@ -141,6 +141,7 @@ export const actions = {
   },
   async "a queue's limits are set, shown and taken away"(page, node) {
     await node.call("PUT", "/v1/queues/heap", { max_running: 0, rate: 0 });
+    await go(page, "/queues");
     await go(page, "/queues/heap");
     await press(page, "Change");
     await page.getByLabel("Run at a time", { exact: true }).fill("3");
