@@ -132,8 +132,8 @@ func (q Queue) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// UnmarshalJSON reads the queue as the API writes it. What is left out of its configuration stays as
-// it is; how it stands is read anew.
+// UnmarshalJSON reads the queue as the API writes it. What is left out of its configuration stays
+// as it is; how it stands is read anew.
 func (q *Queue) UnmarshalJSON(b []byte) error {
 	v := over(q)
 	v.Limits = nil
