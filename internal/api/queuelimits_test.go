@@ -158,7 +158,7 @@ func TestExplanationsTellOfLimits(t *testing.T) {
 	a := newAPI(t, limitedFake(), nil)
 	for queue, want := range map[string][]string{
 		"full": {`"kind":"limit"`, "20 of 20 run", "rota queue set full --max-running N"},
-		"fast": {`"kind":"rate"`, "Of queue fast at most 10 tasks begin in 1s", `"until":"2026-10-01T12:00:00.223Z"`,
+		"fast": {`"kind":"rate"`, "At most 10 tasks of queue fast begin in 1s", `"until":"2026-10-01T12:00:00.223Z"`,
 			"rota queue set fast --rate COUNT/TIME"},
 		"both": {`"kind":"limit"`, `"kind":"rate"`, "may in 50ms"},
 		"room": {`"reasons":[{"kind":"unserved"`},

@@ -34,10 +34,10 @@ func tooFast(q Queue) view.Reason {
 	if left > time.Second {
 		left = left.Round(time.Second)
 	}
-	begin := plural(rate.Count, "task begins", "tasks begin")
+	of := " of queue " + q.Name
+	begin := plural(rate.Count, "task"+of+" begins", "tasks"+of+" begin")
 	return view.Reason{Kind: view.ReasonRate,
-		Text: fmt.Sprintf("Of queue %s at most %s in %v; the next one may in %v.", q.Name, begin,
-			rate.Per, left),
+		Text: fmt.Sprintf("At most %s in %v; the next one may in %v.", begin, rate.Per, left),
 		Until:  view.Time{Time: time.UnixMicro(next).UTC()},
 		Change: fmt.Sprintf("rota queue set %s --rate COUNT/TIME; 0 takes the limit away", q.Name)}
 }
