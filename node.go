@@ -204,6 +204,7 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 		tasks.Company = 2 * time.Millisecond
 		if s, ok := n.store.(*shared); ok && s.told {
 			tasks.Announce = func(queues map[string]int) { s.Announce(n.conf.Name, queues) }
+			tasks.Ended = s.TellEnded
 		}
 		tasks.Look = n.conf.Beat // hints of what other nodes did may be lost, or there are none
 	}

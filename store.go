@@ -275,6 +275,9 @@ func (s *shared) listen(
 		case h.Room.Node != "":
 			tasks.HearRoom(h.Room.Node, h.Room.Queues)
 			return
+		case h.Ended != "":
+			tasks.HearEnded(h.Ended)
+			return
 		}
 		lost := h.Queue == "" && h.Node == "" // some may be
 		if h.Group != "" || h.Seats || lost {

@@ -230,6 +230,10 @@ func (m *memory) learn(
 			if it.given() { // its worker's next beat asks the store how it ended
 				it.worker.changed()
 			}
+			if it.place == out {
+				it.sweep()
+				m.placeFree(g.Queue, 1)
+			}
 			it.forget()
 			it.queue.match(now) // a neighbour, or its worker's room
 		}

@@ -20,6 +20,7 @@ type handed struct {
 	token   task.Token
 	meta    store.Meta
 	guarded bool
+	limited bool // its queue has limits, and the store is to be asked: see letBegin
 	doubted bool // the context came out of the store: see span.unchecked
 }
 
@@ -27,7 +28,8 @@ type handed struct {
 func (it *item) handed() handed {
 	return handed{
 		spot: spot{it.span, it.cell}, was: it, token: it.token, meta: it.meta,
-		guarded: it.span.guarded(), doubted: it.unchecked,
+		// what has limits is written down in any case
+		guarded: it.span.guarded() && !it.asked, limited: it.asked, doubted: it.unchecked,
 	}
 }
 
@@ -82,6 +84,9 @@ func (wt *waiter) collect(left bool, now time.Time) (list []handed, tasks []task
 		list[i], tasks[i] = s.handed(), s.handout()
 	}
 	if left {
+		for i := range list {
+			list[i].isNotAsked()
+		}
 		unhand(list, now)
 		return nil, nil
 	}
@@ -105,12 +110,14 @@ func unhand(list []handed, now time.Time) {
 }
 
 // answer completes hand-outs: those of guarded spans are written down first, large contexts are
-// fetched, as many as there is room for. What has none is ready again.
+// fetched, as many as there is room for. What has none is ready again. At last, so that nothing
+// can come between, the store is asked about those that have limits; held tells whether they held
+// some back.
 func (d *Dispatcher) answer(
 	ctx context.Context, list []handed, tasks []task.Handout, room func(int64) bool,
-) task.HoldAnswer {
+) (answer task.HoldAnswer, held bool) {
 	if len(list) == 0 {
-		return task.HoldAnswer{}
+		return task.HoldAnswer{}, false
 	}
 	guarded := d.guard(list)
 	if room == nil {
@@ -153,8 +160,9 @@ func (d *Dispatcher) answer(
 	if len(back) > 0 {
 		d.putBack(back)
 	}
+	given, complete, held = d.letBegin(given, complete, room)
 	writeTokens(given, complete)
-	return task.HoldAnswer{Tasks: complete, Written: func() { d.written(given) }}
+	return task.HoldAnswer{Tasks: complete, Written: func() { d.written(given) }}, held
 }
 
 // isLarge tells whether a value is in the blob store.
@@ -179,9 +187,13 @@ func writeTokens(list []handed, tasks []task.Handout) {
 
 // putBack is unhand with the lock.
 func (d *Dispatcher) putBack(list []handed) {
+	now := time.Now()
 	d.mu.Lock()
 	defer d.release()
-	unhand(list, time.Now())
+	for i := range list {
+		list[i].isNotAsked()
+	}
+	unhand(list, now)
 }
 
 // unreadable takes care of a hand-out whose context can't be read. If it is gone, that is the
@@ -191,6 +203,7 @@ func (d *Dispatcher) unreadable(h *handed, err error) {
 	d.note(err)
 	d.mu.Lock()
 	defer d.release()
+	h.isNotAsked()
 	if errors.Is(err, fs.ErrNotExist) {
 		h.end(task.KindRetry, fmt.Sprintf("read context: %v", err), time.Now())
 		return
@@ -225,6 +238,7 @@ func (d *Dispatcher) spoilt(h *handed, problem string) {
 	d.log.Error("context can't be handed out", "task", h.id().String(), "problem", problem)
 	d.mu.Lock()
 	defer d.release()
+	h.isNotAsked()
 	h.end(task.KindFail, "the stored context can't be handed out: it "+problem,
 		time.Now())
 }

@@ -56,7 +56,7 @@ func (m *memory) configureAll(list []task.Queue, now time.Time) {
 	}
 	for name, q := range m.queues {
 		if !q.stored { // it was deleted, at any node
-			q.conf = limits.DefaultQueue(name)
+			q.setConf(limits.DefaultQueue(name))
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (m *memory) configure(conf task.Queue, now time.Time) {
 		q.sign(unknownRank)
 		q.backlog = true
 	}
-	q.conf = conf
+	q.setConf(conf)
 	q.match(now)
 }
 

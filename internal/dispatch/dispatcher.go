@@ -38,7 +38,10 @@ type Config struct {
 	// now, by queue; it must not wait. They tell it to HearRoom. nil = there are no other nodes, or
 	// they are not heard.
 	Announce func(queues map[string]int)
-	Jobs     Jobs // shares the workers' beats and capacities; nil = there are no jobs
+	// Ended tells other nodes, perhaps, that tasks of queues with limits have ended; it must not
+	// wait. They tell it to HearEnded. nil = there are no other nodes.
+	Ended func(queues []string)
+	Jobs  Jobs // shares the workers' beats and capacities; nil = there are no jobs
 
 	Beat      time.Duration // between rounds; default 1 s
 	BeatEvery time.Duration // how often workers should beat; default 5 s

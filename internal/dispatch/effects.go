@@ -18,6 +18,7 @@ type effects struct {
 	reloads []reloading
 	give    bool            // what nobody here has room for is to go where workers wait
 	room    map[string]int  // what room there is here, for the other nodes; nil = as they know it
+	places  []string        // queues with limits of which tasks have ended
 	away    []string        // workers that serve groups and fell silent
 	ended   []chan struct{} // of those who wait for news of a worker, or for a task's end
 	holds   []*waiter       // that have got tasks, or end with nothing
@@ -43,6 +44,7 @@ const (
 	waking               // the earliest sleeping span of a queue is due
 	leftOver             // free tasks that were left to other nodes are anybody's now
 	expiry               // a task expires that is ready here
+	opening              // the rate of a queue allows more
 )
 
 // taking is a question to the store for ready tasks. signs is how many signs of some there had been
@@ -89,6 +91,9 @@ func (d *Dispatcher) release() {
 	}
 	if do.room != nil {
 		d.conf.Announce(do.room)
+	}
+	if len(do.places) > 0 && d.conf.Ended != nil {
+		d.conf.Ended(do.places)
 	}
 	for _, name := range do.away {
 		d.conf.Jobs.Away(name)
@@ -189,6 +194,8 @@ func (m *memory) ring(a alarm, now time.Time) {
 		a.queue.takeSoon(now)
 	case leftOver:
 		a.queue.takeLeftOver(now)
+	case opening:
+		a.queue.opens(now)
 	case expiry:
 		m.expiring.at = 0
 		m.expireDue(now)

@@ -98,7 +98,7 @@ func (m *memory) staleSpans(now time.Time) map[*span]bool {
 // idleElsewhere tells whether tasks of q that nobody here has room for had better go to other nodes
 // now.
 func (q *queue) idleElsewhere(now time.Time) bool {
-	return !q.busy() && q.ready.first() != nil && q.roomElsewhere(now) && q.roomFor() == 0
+	return !q.busy() && q.ready.first() != nil && q.roomElsewhere(now) && q.workersRoom() == 0
 }
 
 // giveSoon gives back, beside the rounds, what nobody here has room for while workers wait
@@ -169,11 +169,11 @@ func (m *memory) sortedSpans() []*span {
 	return list
 }
 
-// anySettling tells whether a task of the span is on its way into the store: then memory is about
-// to know better.
+// anySettling tells whether a task of the span is on its way into the store, or the store is being
+// asked about it: then memory is about to know better.
 func (sp *span) anySettling() bool {
 	for s := range sp.live() {
-		if s.place() == settling {
+		if it := s.cell.item; s.place() == settling || it != nil && it.place == out && it.asked {
 			return true
 		}
 	}
@@ -191,7 +191,9 @@ func (sp *span) collectGive(req *store.GiveRequest) {
 		}
 		switch it := s.item(); it.place {
 		case out:
-			if !it.row {
+			if it.asked {
+				due, rank = min(due, it.due()), min(rank, it.rank)
+			} else if !it.row {
 				req.Running = append(req.Running, it.running())
 			}
 		case ready, parked, asleep:

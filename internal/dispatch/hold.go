@@ -41,18 +41,25 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 		return task.HoldAnswer{}, err
 	}
 	r.Limit = min(r.Limit, limits.MaxHold) // who asks for more gets what one answer holds
-	d.mu.Lock()
-	wt, poll, err := d.mem.wait(r, time.Now())
-	d.release()
-	if err != nil {
-		return task.HoldAnswer{}, err
+	until := time.Now().Add(r.Wait)
+	var answer task.HoldAnswer
+	for held := true; held; {
+		d.mu.Lock()
+		wt, poll, err := d.mem.wait(r, time.Now())
+		d.release()
+		if err != nil {
+			return task.HoldAnswer{}, err
+		}
+		d.await(ctx, wt, r.Wait)
+		d.mu.Lock()
+		list, tasks := wt.collect(ctx.Err() != nil, time.Now())
+		d.release()
+		answer, held = d.answer(ctx, list, tasks, r.Room)
+		answer.PollInterval = poll
+		// who was to get what was held back, and nothing else, waits on
+		r.Wait = min(r.Wait, time.Until(until))
+		held = held && len(answer.Tasks) == 0 && r.Wait > 0 && ctx.Err() == nil
 	}
-	d.await(ctx, wt, r.Wait)
-	d.mu.Lock()
-	list, tasks := wt.collect(ctx.Err() != nil, time.Now())
-	d.release()
-	answer := d.answer(ctx, list, tasks, r.Room)
-	answer.PollInterval = poll
 	for i := range answer.Tasks {
 		answer.Tasks[i].Queue = own.Write(answer.Tasks[i].Queue)
 	}

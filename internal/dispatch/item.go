@@ -62,8 +62,11 @@ type item struct {
 	written     bool      // the answer is on its way: beats that begin now must name it
 	missed      int8      // beats in a row that did not name it
 	row         bool      // a running row stands in the store
-	progress    float64   // as its worker's last beat said
-	note        string
+	// asked: the store is yet to say whether it may begin. Until then it is nobody's: nothing ends
+	// it, and nothing is written down of it. See letBegin.
+	asked    bool
+	progress float64 // as its worker's last beat said
+	note     string
 }
 
 func (it *item) standing() progress.Standing {

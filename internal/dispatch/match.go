@@ -39,9 +39,9 @@ func (q *queue) match(now time.Time) {
 
 // handOut hands ready tasks of q to waiting workers, each to the one with the most free capacity.
 func (q *queue) handOut(now time.Time) {
-	for !q.conf.Paused && !q.memory.shut() {
+	for !q.conf.Paused && !q.memory.shut() && !q.gate.shut() {
 		first, next := q.waiting.Min(), q.ready.first()
-		if first == nil || first.Value.slots() < 1 || next == nil || q.mustTake() {
+		if first == nil || first.Value.slotsOf(q) < 1 || next == nil || q.mustTake() {
 			break
 		}
 		if q.memory.expireFirst(next, now) {
@@ -58,7 +58,8 @@ func (wt *waiter) match(now time.Time) {
 	for !m.shut() && wt.slots() >= 1 {
 		var best *entry
 		for _, in := range wt.members {
-			if in.queue.conf.Paused || in.queue.mustTake() {
+			q := in.queue
+			if q.conf.Paused || q.mustTake() || q.gate.shut() || wt.slotsOf(q) < 1 {
 				continue
 			}
 			if e := in.queue.ready.first(); e != nil && (best == nil || e.before(best)) {
@@ -96,6 +97,7 @@ func (it *item) hand(wt *waiter, now time.Time) {
 	token := task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}
 	it.token = m.seals.Seal(token, it.id, w.name)
 	it.started, it.written, it.missed, it.row = now, false, 0, false
+	it.asked = it.queue.gate.limited
 	it.span.idle--
 	limit := it.queue.conf.Timeout
 	if it.timeout > 0 {
@@ -105,13 +107,19 @@ func (it *item) hand(wt *waiter, now time.Time) {
 	it.watchDeadline(limit)
 	w.give(it)
 	it.queue.handed++
+	it.queue.gate.handed()
 	it.queue.wanted = now
 	wt.take(spot{it.span, it.cell})
 }
 
 // handTo puts a task into a waiting worker's hands. The caller took it off the heap.
 func (s spot) handTo(wt *waiter, now time.Time) {
-	if it := s.cell.item; it != nil {
+	it := s.cell.item
+	if it == nil && s.span.queue.gate.limited { // what may be refused is spoken of by itself
+		it = s.span.newItem(s.cell.n, s.cell.stage, s.cell.context)
+		s.become(it)
+	}
+	if it != nil {
 		it.hand(wt, now)
 		return
 	}

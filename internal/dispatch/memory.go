@@ -47,6 +47,11 @@ type memory struct {
 	recovered  map[int64]sighting
 	gave       map[int64]sighting // that this node itself gave back while tasks of theirs ran
 	unresolved []*item            // settling: where they stand could not be read
+	unanswered []*item            // out, and asked: the store did not say whether they began
+	untold     []handed           // that began, and that no worker was told of: they are to end
+	// hand-outs that began perhaps in the very moment in which somebody else ended them: a row that
+	// nobody deletes would count against a limit. The next round has such rows swept.
+	litter []store.Watch
 
 	lastRound time.Time
 	rounds    int    // in which spans were to be looked for
@@ -131,6 +136,8 @@ type queue struct {
 	wanted time.Time // when somebody with room was last waiting
 	handed int       // hand-outs in this beat
 	pace   int       // hand-outs in the last beat
+
+	gate gate // its limits
 }
 
 // Ranks of what may be ready in the store.

@@ -60,6 +60,9 @@ func (d *Dispatcher) Judge(ctx context.Context) error {
 	if !pending && !d.conf.Judges() {
 		return nil
 	}
+	if err := d.takeRunning(ctx); err != nil {
+		return err
+	}
 	for range judgedPieces {
 		if err := d.conf.Reach(); err != nil {
 			return err

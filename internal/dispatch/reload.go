@@ -50,6 +50,7 @@ func (m *memory) replace(it *item, s *store.Stood, now time.Time) {
 		m.watchers.tell(it.id, &m.do)
 	}
 	if !s.Found || s.Final || s.Owner.ID != it.span.ID {
+		it.sweep()
 		it.forget()
 		return
 	}

@@ -151,6 +151,10 @@ func (m *memory) hearHint(queue string, ids []task.ID, now time.Time) {
 		if name == queue || queue == "" && len(ids) == 0 {
 			q.sign(unknownRank)
 			q.backlog = true
+			if q.gate.limited {
+				q.gate.probe()
+				q.match(now)
+			}
 			q.takeSoon(now)
 		}
 	}

@@ -41,6 +41,7 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 	unresolved := d.mem.takeUnresolved()
 	d.release()
 	d.reload(unresolved)
+	d.askAgain(now)
 	errs = append(errs, d.reportAlive(ctx), d.deleteSpent(ctx), d.sync(ctx, now),
 		d.recover(ctx, now),
 		d.giveBack(ctx, now))
@@ -107,6 +108,9 @@ func (m *memory) matchAll(now time.Time) {
 		q.pace, q.handed = q.handed, 0
 		if q.wants() {
 			q.wanted = now
+		}
+		if q.gate.limited { // word of what has ended elsewhere may have been lost
+			q.gate.probe()
 		}
 		q.match(now)
 		if !q.stored && q.waiting.Len() == 0 && q.ready.count == 0 && !q.taking &&
@@ -237,12 +241,18 @@ func (d *Dispatcher) deleteSpent(ctx context.Context) error {
 // and learns what others settled.
 func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
+	litter := d.mem.litter
 	req, inserted := d.mem.beginSync(now)
 	d.release()
 	if len(req.Watch) == 0 {
 		return nil
 	}
 	got, err := d.store.Sync(ctx, req)
+	d.mu.Lock()
+	if err != nil || got.LeaseGone {
+		d.mem.litter = append(d.mem.litter, litter...)
+	}
+	d.release()
 	if err != nil {
 		return fmt.Errorf("write down what runs: %w", err)
 	}
@@ -259,6 +269,7 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 // beginSync lists the hand-outs that are no longer young, and the rows that they lack.
 func (m *memory) beginSync(now time.Time) (req store.SyncRequest, inserted []handed) {
 	req.Holder = m.conf.Holder
+	req.Watch, m.litter = m.litter, nil
 	for _, w := range m.workers {
 		for _, p := range slices.Clone(w.parcels) {
 			if now.Sub(p.started) >= youngFor {
@@ -266,7 +277,7 @@ func (m *memory) beginSync(now time.Time) (req store.SyncRequest, inserted []han
 			}
 		}
 		for _, it := range w.out {
-			if now.Sub(it.started) < youngFor {
+			if now.Sub(it.started) < youngFor || it.asked {
 				continue
 			}
 			if !it.row && it.token.SpanToken == it.span.Token && it.token.Span == it.span.ID {

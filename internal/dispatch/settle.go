@@ -20,7 +20,7 @@ func (it *item) settle() {
 // end settles a hand-out with an outcome that no worker reported: lost, timeout. Like every report
 // it only counts if its token is still the right one.
 func (it *item) end(kind task.Kind, why string, now time.Time) {
-	if it.place != out {
+	if it.place != out || it.asked {
 		return
 	}
 	w := it.worker
@@ -188,14 +188,18 @@ func (m *memory) apply(
 ) (again []*item) {
 	var touched []*queue
 	m.noteVerdicts(load, got.Verdicts)
+	touch := func(q *queue) {
+		if q != nil && !slices.Contains(touched, q) {
+			touched = append(touched, q)
+		}
+	}
 	for _, s := range load {
 		for i := range s.reports {
 			r := &s.reports[i]
 			switch {
 			case r.status == task.Recorded:
-				if q := r.apply(m, got.Now, now); q != nil && !slices.Contains(touched, q) {
-					touched = append(touched, q)
-				}
+				touch(m.placeFree(r.row.Queue, 1))
+				touch(r.apply(m, got.Now, now))
 			case r.current():
 				again = append(again, r.item())
 			}

@@ -40,7 +40,10 @@ type neighbour struct {
 func (q *queue) busy() bool { return max(q.pace, q.handed) >= busyFrom }
 
 // roomFor is how many tasks of a queue the workers that wait here could begin now.
-func (q *queue) roomFor() (room int) {
+func (q *queue) roomFor() (room int) { return q.gate.within(q.workersRoom()) }
+
+// workersRoom is how many the workers that wait here have room for, whatever limits the queue has.
+func (q *queue) workersRoom() (room int) {
 	if q.conf.Paused || q.memory.shut() {
 		return 0
 	}

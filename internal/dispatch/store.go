@@ -28,6 +28,7 @@ type Spans interface {
 	Take(context.Context, store.TakeRequest) (store.Taken, error)
 	Ready(ctx context.Context, queues []string) ([]store.Ready, error)
 	TakeExpired(ctx context.Context, h store.Holder, limit int) (store.Taken, error)
+	TakeRunning(ctx context.Context, h store.Holder, limit int) (store.Taken, error)
 	Give(context.Context, store.GiveRequest) error
 	Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error)
 }
@@ -36,6 +37,7 @@ type Spans interface {
 type Steps interface {
 	Settle(context.Context, store.Settlement) (store.Settled, error)
 	Sync(context.Context, store.SyncRequest) (store.Synced, error)
+	Begin(context.Context, store.BeginRequest) (store.Begun, error)
 	Overdue(context.Context, store.OverdueQuery) (store.Overdue, error)
 	Act(context.Context, []store.Action) ([]store.Acted, error)
 	Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)

@@ -37,7 +37,7 @@ func (q *queue) demand(now time.Time) int {
 	for place := range q.waiting.All() {
 		w := place.Value.worker
 		// a worker with two holds has its room only once
-		room := max(min(place.Value.slots(), place.Value.room()-w.counted), 0)
+		room := max(min(place.Value.slotsOf(q), place.Value.room()-w.counted), 0)
 		w.counted += room
 		if slots += room; slots >= q.memory.conf.Ahead {
 			break
@@ -55,6 +55,9 @@ func (q *queue) demand(now time.Time) int {
 	have := 0
 	if !q.mustTake() { // else none of them is next
 		have = q.ready.count
+	}
+	if q.gate.limited { // what begins is not for this node to say, so it holds nothing ahead
+		return min(q.memory.conf.Ahead, q.gate.within(slots)) - have
 	}
 	ahead := max(q.pace, q.handed) / 4
 	if !q.busy() && q.roomElsewhere(now) { // who waits there can begin them now

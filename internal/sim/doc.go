@@ -64,8 +64,9 @@
 // fail the test when a case never came up. A bank of planted bugs, most of them flaws that the
 // protocol's rules mend, shows that the ledger sees them.
 //
-// keeper_test.go is a play of its own: the protocol of limits (ADR 52), before it is built, in a
-// world of a few numbers. It shows for each rule what breaks without it.
+// In another world of three, a queue has limits (ADR 53), and then also: no more of its hand-outs
+// are written down than may run, and none begins faster than its rate says, whatever happens; no
+// task of it leaves a node whose hand-out is not written down.
 //
 // # When a seed fails
 //

@@ -128,6 +128,7 @@ func (l *ledger) handed(node, worker *process, tasks []task.Handout) {
 		if l.stray[[2]int64{token.Span, token.SpanToken}] >= 3 {
 			l.world.sometimes("a round found a span whose answer was lost")
 		}
+		l.gateOf(node, &h, token.Seq)
 		t.gave = append(t.gave, &given{token, h.Token, node, worker, time.Now()})
 	}
 }

@@ -31,6 +31,9 @@ type ledger struct {
 	calm  func(*tale, *given) bool // tells whether a refusal is no wonder; nil = none is
 	// nodes and workers, queues too: since when somebody knows it, until it is undone
 	drained map[string]time.Time
+
+	gate  task.Queue // that has limits
+	began []int64    // when each of its hand-outs was first written down
 }
 
 // wish is a task as a submitter wants it. Its name stands in its context, so that it is known

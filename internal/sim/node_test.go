@@ -134,6 +134,7 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 	}
 	if n.world.hints {
 		conf.Announce = func(queues map[string]int) { n.world.announce(p, queues) }
+		conf.Ended = func(queues []string) { n.world.tellEnded(p, queues) }
 	}
 	tasks, err := dispatch.New(p.ctx, conf)
 	if err != nil {

@@ -42,6 +42,7 @@ type planted struct {
 	due    func(context.Context, store.OverdueQuery) (store.Overdue, error)
 	// expired is TakeExpired.
 	expired func(context.Context, store.Holder, int) (store.Taken, error)
+	begin   func(context.Context, store.BeginRequest) (store.Begun, error)
 	stand   func(context.Context, []task.ID) ([]store.Stood, error)
 	beat    func(ctx context.Context, held []store.Lease, ttl time.Duration,
 		prefixes ...string) (store.Beat, error)
@@ -58,7 +59,7 @@ func plant(w *world, b bug) *planted {
 		Model: m, world: w, submit: m.Submit, take: m.Take, give: m.Give, held: m.Held,
 		settle: m.Settle, sync: m.Sync, act: m.Act,
 		due: m.Overdue, stand: m.Stand, beat: m.Beat, free: m.Free, ended: m.FreeEnded,
-		acquire: m.AcquireAll, expired: m.TakeExpired,
+		acquire: m.AcquireAll, expired: m.TakeExpired, begin: m.Begin,
 	}
 	b.store(p)
 	return p
@@ -94,6 +95,10 @@ func (p *planted) Settle(ctx context.Context, s store.Settlement) (store.Settled
 
 func (p *planted) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
 	return p.sync(ctx, r)
+}
+
+func (p *planted) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+	return p.begin(ctx, r)
 }
 
 func (p *planted) Overdue(ctx context.Context, q store.OverdueQuery) (store.Overdue, error) {

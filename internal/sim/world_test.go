@@ -143,6 +143,9 @@ func (w *world) configure() {
 		_, err := w.facts.ChangeQueue(context.Background(), name,
 			func(q *task.Queue, _ bool) error {
 				q.FinalQueue = finals[name]
+				if name == gated && w.gates() {
+					w.limitQueue(q)
+				}
 				return nil
 			})
 		if err != nil {

@@ -32,6 +32,16 @@ FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::bigint[]) WITH
   w (batch, n, seq, span, token, i)
 JOIN rota.running u ON u.batch = w.batch AND u.n = w.n AND u.seq = w.seq`
 
+	// freeRunning are free spans of queues with limits that have tasks which run. A task that moved
+	// belongs to the span with the last beginning before its hand-out.
+	freeRunning = `SELECT s.id, s.hi - s.lo + 1 FROM rota.gate g
+JOIN rota.span s ON s.queue = g.queue AND s.holder IS NULL AND s.token > 0
+WHERE EXISTS (SELECT FROM rota.running r WHERE r.batch = s.batch AND r.n BETWEEN s.lo AND s.hi
+  AND r.seq >= s.seq0 AND NOT EXISTS (
+    SELECT FROM rota.span x WHERE x.batch = s.batch AND x.seq0 > s.seq0 AND x.seq0 <= r.seq
+    AND r.n BETWEEN x.lo AND x.hi))
+ORDER BY s.id LIMIT $1`
+
 	keepBucket = `UPDATE rota.gate SET level = $2, at = $3 WHERE queue = $1`
 	// touchGate makes the row of a queue's gate, or waits for whoever has it: who has it next sees
 	// the limits that are changed along with it.
@@ -210,4 +220,54 @@ func (s *Store) gateChanged(before, after *task.Queue) []query {
 		return []query{tell(deleteGate, after.Name)}
 	}
 	return []query{tell(touchGate, after.Name, s.clock(), was.Rate != is.Rate)}
+}
+
+// TakeRunning takes free spans of queues with limits that have tasks which run. See the contract,
+// storetest.Spans. As a take, it reads the tasks of what it has taken once that is committed.
+func (s *Store) TakeRunning(
+	ctx context.Context, h store.Holder, limit int,
+) (answer store.Taken, err error) {
+	s.note(h)
+	lives := false
+	good := ask(leaseGood, func(r row) error {
+		return r.Scan(&answer.Now, &lives)
+	}, s.clock(), h.Node, h.Token)
+	var ids []int64
+	err = s.reading(ctx, func(ctx context.Context, r runner) error {
+		ids, answer.More = nil, false
+		left := limit
+		return r.run(ctx, good, ask(freeRunning, func(r row) error {
+			var id int64
+			var width int
+			err := r.Scan(&id, &width)
+			if left > 0 {
+				ids = append(ids, id)
+			} else {
+				answer.More = true
+			}
+			left -= width
+			return err
+		}, max(limit, 0)+1))
+	})
+	if answer.LeaseGone = !lives; err == nil && lives && len(ids) > 0 {
+		var spans []store.Span
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
+			spans = nil
+			return t.finish(ctx, good, ask(takeThose, func(r row) error {
+				sp, err := scanSpan(r)
+				spans = append(spans, sp)
+				return err
+			}, ids, h.Node, h.Token, s.clock()))
+		})
+		if err == nil {
+			answer.Spans, err = s.loadTaken(ctx, spans)
+		}
+	}
+	if err != nil {
+		return store.Taken{}, fmt.Errorf("take what runs and nobody holds: %w", err)
+	}
+	if answer.LeaseGone = !lives; !lives {
+		answer.More = false
+	}
+	return answer, nil
 }

@@ -22,6 +22,7 @@ import (
 // twice: looking again every beat is the truth. The zero Hint says that some may have been lost.
 type Hint struct {
 	Queue string      // has tasks that are ready since a moment
+	Ended string      // a queue with limits, of which tasks have ended
 	Node  string      // holds the spans of Tasks
 	Tasks []task.ID   // to which somebody else did something
 	Want  bool        // no: somebody else wants to change them, and the node is to give them back
@@ -47,6 +48,7 @@ type notices struct {
 
 	mu     sync.Mutex
 	queues map[string]bool
+	ended  map[string]bool // queues, as Hint.Ended says
 	nodes  map[string][]task.ID
 	wants  map[string][]task.ID // of nodes, as Hint.Want says
 	groups map[string]bool
@@ -62,6 +64,7 @@ type notices struct {
 func newNotices(s *Store) *notices {
 	n := &notices{
 		s: s, origin: strings.ToLower(rand.Text()[:8]), queues: map[string]bool{},
+		ended: map[string]bool{},
 		nodes: map[string][]task.ID{}, wants: map[string][]task.ID{}, groups: map[string]bool{},
 		offers: map[string]*store.Offer{},
 		wake:   make(chan struct{}, 1), stop: make(chan struct{}),
@@ -87,6 +90,9 @@ func (s *Store) hint(h Hint) {
 	n.mu.Lock()
 	if h.Queue != "" {
 		n.queues[h.Queue] = true
+	}
+	if h.Ended != "" {
+		n.ended[h.Ended] = true
 	}
 	to := n.nodes
 	if h.Want {
@@ -158,6 +164,9 @@ func (n *notices) send() {
 	for _, queue := range slices.Sorted(maps.Keys(n.queues)) {
 		payloads = append(payloads, Hint{Queue: queue}.payload(n.origin)...)
 	}
+	for _, queue := range slices.Sorted(maps.Keys(n.ended)) {
+		payloads = append(payloads, Hint{Ended: queue}.payload(n.origin)...)
+	}
 	for _, node := range slices.Sorted(maps.Keys(n.nodes)) {
 		payloads = append(payloads, Hint{Node: node, Tasks: n.nodes[node]}.payload(n.origin)...)
 	}
@@ -181,6 +190,7 @@ func (n *notices) send() {
 	clear(n.offers)
 	clear(n.groups)
 	clear(n.queues)
+	clear(n.ended)
 	clear(n.nodes)
 	clear(n.wants)
 	n.mu.Unlock()
@@ -199,13 +209,15 @@ func (n *notices) send() {
 // payloadLimit is PostgreSQL's, in bytes, and a little less.
 const payloadLimit = 7900
 
-// payload is a hint as text: "ORIGIN queue NAME", "ORIGIN group NAME", "ORIGIN seats", "ORIGIN node
-// NAME ID ID …" or "ORIGIN want NAME ID ID …", in as many pieces as are needed; "ORIGIN ready QUEUE
+// payload is a hint as text: "ORIGIN queue NAME", "ORIGIN ended NAME", "ORIGIN group NAME", "ORIGIN
+// seats", "ORIGIN node NAME ID ID …" or "ORIGIN want NAME ID ID …", in as many pieces as are needed; "ORIGIN ready QUEUE
 // RANK NODE=TASKS …" or "ORIGIN room NODE QUEUE=TASKS …", as far as one piece carries them.
 func (h Hint) payload(origin string) (list []string) {
 	switch {
 	case h.Queue != "":
 		return []string{origin + " queue " + h.Queue}
+	case h.Ended != "":
+		return []string{origin + " ended " + h.Ended}
 	case h.Group != "":
 		return []string{origin + " group " + h.Group}
 	case h.Seats:
@@ -300,6 +312,8 @@ func parseHint(text string) (origin string, h Hint, err error) {
 	switch {
 	case len(words) == 3 && words[1] == "queue" && words[2] != "":
 		return words[0], Hint{Queue: words[2]}, nil
+	case len(words) == 3 && words[1] == "ended" && words[2] != "":
+		return words[0], Hint{Ended: words[2]}, nil
 	case len(words) == 3 && words[1] == "group" && words[2] != "":
 		return words[0], Hint{Group: words[2]}, nil
 	case len(words) == 2 && words[1] == "seats":

@@ -63,6 +63,13 @@ func (s *Store) Announce(node string, queues map[string]int) {
 	s.hint(Hint{Room: Room{node, queues}})
 }
 
+// TellEnded tells other nodes that tasks of queues with limits have ended.
+func (s *Store) TellEnded(queues []string) {
+	for _, queue := range queues {
+		s.hint(Hint{Ended: queue})
+	}
+}
+
 func (s *Store) submit(
 	ctx context.Context, sub *store.Submission,
 ) (answer store.Submitted, err error) {

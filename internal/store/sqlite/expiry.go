@@ -150,16 +150,9 @@ func (t *tx) lookInto(
 		}
 		sp := &over[i]
 		*limit -= width(sp)
-		if _, err := t.exec(holdSpan, h.Node, h.Token, sp.ID); err != nil {
+		if err := t.takeWhole(sp, h, answer); err != nil {
 			return seen, next, err
 		}
-		sp.Holder = h
-		sp.Token++
-		tasks, err := t.load(sp)
-		if err != nil {
-			return seen, next, err
-		}
-		answer.Spans = append(answer.Spans, store.HeldSpan{Span: *sp, Tasks: tasks})
 	}
 	return seen, next, nil
 }

@@ -95,6 +95,25 @@ func beginBugs() []bug {
 					return got, err
 				}
 			}},
+		{"spans of the living are taken for what runs",
+			"WhatRunsAndNobodyHoldsIsTakenThoughNothingMayBegin", func(p *planted) {
+				p.takeRuns = func(ctx context.Context, h store.Holder, n int) (store.Taken, error) {
+					for _, sp := range p.spans {
+						if _, limited := p.limited(sp.Queue); limited && sp.Holder != h {
+							sp.Holder = store.Holder{}
+						}
+					}
+					return p.Model.TakeRunning(ctx, h, n)
+				}
+			}},
+		{"nobody takes what runs", "WhatRunsAndNobodyHoldsIsTakenThoughNothingMayBegin",
+			func(p *planted) {
+				p.takeRuns = func(ctx context.Context, h store.Holder, n int) (store.Taken, error) {
+					got, err := p.Model.TakeRunning(ctx, h, 0)
+					got.More = false
+					return got, err
+				}
+			}},
 		{"only what began under a limit counts", "WhatRanBeforeThereWasALimitCounts",
 			func(p *planted) {
 				begun := map[hand]bool{}

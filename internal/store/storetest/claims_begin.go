@@ -77,6 +77,7 @@ func beginClaims() []claim {
 			s.want("when the other is lost", s.begin(b, other[1]),
 				[]store.Beginning{store.Begins})
 		}},
+		{"WhatRunsAndNobodyHoldsIsTakenThoughNothingMayBegin", showTakeRunning},
 		{"WhatRanBeforeThereWasALimitCounts", func(s *scene) {
 			a := s.join("a")
 			s.put(4)
@@ -379,4 +380,70 @@ func showChangedLimit(s *scene) {
 		s.fail("%d ran when the limit of 1 was answered, then %d, of which %d were to begin: %+v",
 			before, after, begun.Load(), got)
 	}
+}
+
+// takeRunning takes what runs and nobody holds, and says which tasks that are.
+func (s *scene) takeRunning(h store.Holder, limit int) (ids []task.ID, more bool) {
+	got, err := s.TakeRunning(s.ctx, h, limit)
+	s.ok(err)
+	s.want("the lease is gone", got.LeaseGone, false)
+	for _, sp := range got.Spans {
+		s.want("its holder", sp.Holder, h)
+		for _, l := range sp.Tasks {
+			if l.Running != nil {
+				ids = append(ids, task.ID{Batch: sp.Batch, N: l.N})
+			}
+		}
+	}
+	return ids, got.More
+}
+
+func showTakeRunning(s *scene) {
+	a, b := s.join("a"), s.join("b")
+	s.put(4)
+	outs := s.takeThose(a, 4)
+	s.sync(a, outs[:2]...)
+	s.die(a, b)
+	none := func(what string) {
+		ids, more := s.takeRunning(b, 100)
+		s.want(what, []any{len(ids), more}, []any{0, false})
+	}
+	none("of a queue without limits")
+	s.limit(2, task.Rate{}, 0)
+	got, err := s.TakeRunning(s.ctx, a, 100)
+	s.ok(err)
+	s.want("by who is dead", []any{got.LeaseGone, len(got.Spans)}, []any{true, 0})
+	ids, more := s.takeRunning(b, 0)
+	s.want("none wanted", []any{len(ids), more}, []any{0, true})
+	ids, more = s.takeRunning(b, 100)
+	s.want("what runs", ids, []task.ID{outs[0].id(), outs[1].id()})
+	s.want("more", more, false)
+	none("of whoever lives")
+
+	// One of the tasks that run moves, and runs again; then its old span runs no more.
+	r := outs[0].report(s.clock, task.Outcome{Kind: task.KindRetry, Delay: time.Hour})
+	s.recorded(r)
+	s.recorded(outs[1].report(s.clock, task.Finish(nil)))
+	held, err := s.Held(s.ctx, b, nil)
+	s.ok(err)
+	s.ok(s.Give(s.ctx, store.GiveRequest{
+		Holder: b, Spans: []store.Taking{held[0].Taking()},
+	}))
+	none("of what has ended")
+	s.changed(task.KindMoved, outs[0].id())
+	c := s.join("c")
+	var moved handout
+	for _, o := range s.takeThose(c, 10) {
+		if o.id() == outs[0].id() {
+			moved = o
+		}
+	}
+	s.want("begins", s.begin(c, moved), []store.Beginning{store.Begins})
+	none("while its holder lives")
+	s.die(c, b)
+	ids, _ = s.takeRunning(b, 100)
+	s.want("what has moved", ids, []task.ID{moved.id()})
+	held, err = s.Held(s.ctx, b, nil)
+	s.ok(err)
+	s.want("and nothing else", []any{len(held), len(held[0].Tasks)}, []any{1, 1})
 }

@@ -74,6 +74,11 @@ type Spans interface {
 	// task has one. It is over already while somebody holds such a task: look in a moment, the
 	// holder may die.
 	TakeExpired(ctx context.Context, h store.Holder, limit int) (store.Taken, error)
+	// TakeRunning makes the holder hold free spans of queues with limits that have tasks which run:
+	// what a dead node handed out counts, and its worker's silence only a holder notices, whether
+	// there is room for others or not. Spans are taken whole, also of paused queues, until there
+	// are limit tasks or more, and answered as Take does; More says that there may be more.
+	TakeRunning(ctx context.Context, h store.Holder, limit int) (store.Taken, error)
 	// Held answers every span held by h except the known ones, loaded as Take does.
 	Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error)
 }

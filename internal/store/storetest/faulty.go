@@ -115,6 +115,15 @@ func (f *Faulty) TakeExpired(
 	})
 }
 
+// TakeRunning implements [Spans].
+func (f *Faulty) TakeRunning(
+	ctx context.Context, h store.Holder, limit int,
+) (store.Taken, error) {
+	return write(f, "take running", func() (store.Taken, error) {
+		return f.Store.TakeRunning(ctx, h, limit)
+	})
+}
+
 func (f *Faulty) Give(ctx context.Context, r store.GiveRequest) error {
 	return tell(f, "give", func() error { return f.Store.Give(ctx, r) })
 }

@@ -114,3 +114,43 @@ func (m *Model) changeBucket(q *task.Queue, now int64) {
 		m.buckets[q.Name] = admission.Bucket{At: now}
 	}
 }
+
+// TakeRunning implements [Spans].
+func (m *Model) TakeRunning(
+	ctx context.Context, h store.Holder, limit int,
+) (store.Taken, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return store.Taken{}, err
+	}
+	defer m.mu.Unlock()
+	t := store.Taken{Now: now, LeaseGone: !m.lives(h, now)}
+	if t.LeaseGone {
+		return t, nil
+	}
+	runs := map[int64]bool{} // free spans
+	for at := range m.running {
+		f := m.tasks[at.id]
+		if f == nil {
+			continue
+		}
+		if _, ok := m.limited(f.batch.Queue); !ok {
+			continue
+		}
+		if sp := m.owner(f); sp != nil && sp.Holder == (store.Holder{}) && at.seq >= sp.Seq0 {
+			runs[sp.ID] = true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(runs)) {
+		if limit <= 0 {
+			t.More = true
+			break
+		}
+		sp := m.spans[id]
+		limit -= int(sp.Hi-sp.Lo) + 1
+		sp.Holder = h
+		sp.Token++
+		t.Spans = append(t.Spans, m.load(sp))
+	}
+	return t, nil
+}

@@ -21,6 +21,7 @@ type planted struct {
 	expire     func(context.Context, store.Holder, int) (store.Taken, error)
 	give       func(context.Context, store.GiveRequest) error
 	letBegin   func(context.Context, store.BeginRequest) (store.Begun, error)
+	takeRuns   func(context.Context, store.Holder, int) (store.Taken, error)
 	gates      func(context.Context, ...string) (int64, []store.Gate, error)
 	settle     func(context.Context, store.Settlement) (store.Settled, error)
 	act        func(context.Context, []store.Action) ([]store.Acted, error)
@@ -51,7 +52,7 @@ type planted struct {
 func plant(m *Model) *planted {
 	return &planted{
 		Model: m, submit: m.Submit, take: m.Take, expire: m.TakeExpired, give: m.Give,
-		letBegin: m.Begin, gates: m.Gates,
+		letBegin: m.Begin, gates: m.Gates, takeRuns: m.TakeRunning,
 		settle: m.Settle, act: m.Act,
 		free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll,
 		endAll: m.EndAll, beat: m.Beat,
@@ -92,6 +93,14 @@ func (p *planted) Begin(ctx context.Context, r store.BeginRequest) (store.Begun,
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.letBegin(ctx, r)
+}
+
+func (p *planted) TakeRunning(
+	ctx context.Context, h store.Holder, limit int,
+) (store.Taken, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.takeRuns(ctx, h, limit)
 }
 
 func (p *planted) Gates(

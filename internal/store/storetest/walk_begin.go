@@ -43,6 +43,11 @@ func (w *walk) letBegin(n *walkNode) {
 	got, err := w.Begin(w.ctx, r)
 	w.note("begin by %s %v -> %v gone %v %v %s", n.name, asked, got.Rows, got.LeaseGone,
 		w.gates(got.Now, got.Gates), w.told(err))
+	if w.luck.IntN(3) == 0 {
+		taken, err := w.TakeRunning(w.ctx, n.Holder, 10_000)
+		w.note("take running by %s -> %s gone %v more %v %s", n.name, w.held(n, taken.Spans),
+			taken.LeaseGone, taken.More, w.told(err))
+	}
 	names := walkQueues[:w.luck.IntN(len(walkQueues))] // none = all
 	now, gates, err := w.Gates(w.ctx, names...)
 	w.note("gates of %v %v %s", names, w.gates(now, gates), w.told(err))

@@ -1,0 +1,325 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/admission"
+	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// What a queue with limits hands out, the store is asked about before anybody sees it: it alone
+// knows what runs at all nodes (store.Begin, ADR 53). What it holds back is ready again. So that
+// few are tried in vain, each node keeps in mind how many the store may let begin.
+
+// gate is what this node knows of how a queue stands beside its limits.
+type gate struct {
+	limited bool
+	// room is how many more hand-outs the store may let begin. It is advice: where it is too much,
+	// the store holds back the rest; where it is too little, the next round tries one.
+	room   int
+	asking int // hand-outs of which the store is being asked
+	known  admission.Gate
+	alarm  bool // the moment is watched when the rate allows one
+}
+
+// unknownRoom stands for the room of a queue of which the store was not asked yet.
+const unknownRoom = 1 << 20
+
+// gateEvery is at least between two looks whether a rate allows more: what comes meanwhile begins
+// together.
+const gateEvery = 10 * time.Millisecond
+
+// shut tells whether nothing of the queue is to be handed out now, as the store would hold it back.
+func (g *gate) shut() bool { return g.limited && g.room <= 0 }
+
+// within is how many of n tasks may be handed out.
+func (g *gate) within(n int) int {
+	if !g.limited {
+		return n
+	}
+	return max(min(n, g.room), 0)
+}
+
+// handed notes a hand-out.
+func (g *gate) handed() {
+	if g.limited {
+		g.room--
+	}
+}
+
+// probe lets one be tried of which nothing is known.
+func (g *gate) probe() { g.room = max(g.room, 1) }
+
+// setConf gives the queue a configuration.
+func (q *queue) setConf(conf task.Queue) {
+	before, after := admission.LimitsOf(&q.conf), admission.LimitsOf(&conf)
+	q.conf = conf
+	if q.gate.limited = !after.None(); before != after {
+		q.gate.room = unknownRoom
+	}
+}
+
+// slotsOf is how many tasks of a queue the waiter may still be given. What would only wait for its
+// worker counts against the limits all the same, so such a queue's are held ahead only while there
+// is room for a whole answer of them.
+func (wt *waiter) slotsOf(q *queue) int {
+	if q.gate.limited && q.gate.room < limits.MaxHold && wt.worker.room() < 1 {
+		return 0
+	}
+	return wt.slots()
+}
+
+// isNotAsked notes that the store will not be asked about a hand-out: it is none.
+func (h *handed) isNotAsked() {
+	if h.limited && h.current() {
+		h.was.asked = false
+		h.was.queue.gate.room++
+	}
+}
+
+// letBegin asks the store which hand-outs of queues with limits may begin. It keeps those, and
+// those of other queues; held tells whether any was held back.
+func (d *Dispatcher) letBegin(
+	list []handed, tasks []task.Handout, room func(int64) bool,
+) (_ []handed, _ []task.Handout, held bool) {
+	var asked []*item
+	for i := range list {
+		if list[i].limited {
+			asked = append(asked, list[i].was)
+		}
+	}
+	if len(asked) == 0 {
+		return list, tasks, false
+	}
+	begun := d.begin(asked)
+	kept, told := make([]handed, 0, len(list)), make([]task.Handout, 0, len(list))
+	for i := range list {
+		if it := list[i].was; !list[i].limited || begun[it] {
+			kept, told = append(kept, list[i]), append(told, tasks[i])
+		} else if isLarge(it.context) {
+			room(-int64(len(tasks[i].Context)))
+		}
+	}
+	return kept, told, len(kept) < len(list)
+}
+
+// begin asks the store which hand-outs may begin, and says so of each. Of what it does not answer
+// the next rounds ask again.
+func (d *Dispatcher) begin(asked []*item) (begun map[*item]bool) {
+	d.mu.Lock()
+	req := d.mem.beginRows(asked)
+	d.release()
+	var got store.Begun
+	err := d.again(func() (err error) {
+		got, err = d.store.Begin(d.ctx, req)
+		return err
+	})
+	if err == nil && got.LeaseGone {
+		err = errLeaseGone
+	}
+	if err != nil && !errors.Is(err, store.ErrOutOfReach) {
+		d.log.Warn("ask whether hand-outs may begin", "error", err)
+	}
+	d.mu.Lock()
+	begun, outdated := d.mem.begun(asked, req, got, err == nil, time.Now())
+	d.release()
+	d.reload(outdated)
+	return begun
+}
+
+// beginRows are the rows of hand-outs of which the store is to be asked.
+func (m *memory) beginRows(asked []*item) (req store.BeginRequest) {
+	req.Holder = m.conf.Holder
+	for _, it := range asked {
+		it.queue.gate.asking++
+		req.Rows = append(req.Rows, store.Begin{Queue: it.queue.conf.Name, Running: it.running()})
+	}
+	return req
+}
+
+// begun takes in which hand-outs begin. What is held back is ready again; where no row could be
+// written it is to be read where the task stands. An answer that did not come may have written
+// rows, which count: so their hand-outs stay what they are until it is known.
+func (m *memory) begun(
+	asked []*item, req store.BeginRequest, got store.Begun, answered bool, now time.Time,
+) (begun map[*item]bool, outdated []*item) {
+	for _, it := range asked {
+		if it.queue.gate.asking--; !answered {
+			it.queue.gate.room = 0
+		}
+	}
+	for i := range got.Gates {
+		m.queue(got.Gates[i].Queue).see(&got.Gates[i].Gate, got.Now, now)
+	}
+	begun = make(map[*item]bool, len(asked))
+	var held []handed
+	for i, it := range asked {
+		begun[it] = false
+		switch {
+		case it.place != out || it.token.Seq != req.Rows[i].Seq: // it was dropped with its span
+		case !answered:
+			m.unanswered = append(m.unanswered, it)
+		case got.Rows[i] == store.HeldBack:
+			it.asked = false
+			held = append(held, it.handed())
+		case got.Rows[i] == store.Void:
+			it.asked = false
+			it.settle()
+			it.worker.changed()
+			outdated = append(outdated, it)
+		default:
+			begun[it] = true
+			it.begins(now)
+		}
+	}
+	unhand(held, now)
+	for i := range got.Gates {
+		m.queue(got.Gates[i].Queue).match(now)
+	}
+	return begun, outdated
+}
+
+// askAgain asks about hand-outs of which the store has not answered whether they began. Those that
+// did are given back: who was to get them was told of nothing.
+func (d *Dispatcher) askAgain(now time.Time) {
+	d.mu.Lock()
+	d.mem.giveUpAgain(now)
+	asked := slices.DeleteFunc(d.mem.unanswered, func(it *item) bool {
+		return it.place != out || !it.asked
+	})
+	d.mem.unanswered = nil
+	d.release()
+	if len(asked) == 0 {
+		return
+	}
+	begun := d.begin(asked)
+	d.mu.Lock()
+	defer d.release()
+	for _, it := range asked {
+		if begun[it] {
+			it.giveUp(now)
+		}
+	}
+}
+
+// giveUp ends a hand-out that began, and that its worker was not told of: its row must not stay.
+func (it *item) giveUp(now time.Time) {
+	if it.place == out && it.row {
+		m := it.queue.memory
+		m.untold = append(m.untold, it.handed())
+		it.end(task.KindRelease, "", now)
+	}
+}
+
+// giveUpAgain ends hand-outs that were given up, where the store failed.
+func (m *memory) giveUpAgain(now time.Time) {
+	m.untold = slices.DeleteFunc(m.untold, func(h handed) bool {
+		return h.was.token != h.token || h.was.place != out && h.was.place != settling
+	})
+	for _, h := range m.untold {
+		if h.current() {
+			h.was.end(task.KindRelease, "", now)
+		}
+	}
+}
+
+// begins notes that the store lets a hand-out begin.
+func (it *item) begins(now time.Time) {
+	it.asked, it.row = false, true
+	if !now.Before(it.until) { // its alarm rang while the store was asked
+		it.watchDeadline(0)
+	}
+}
+
+// sweep has the row of a hand-out swept that somebody else ended, should one stand.
+func (it *item) sweep() {
+	if it.queue.gate.limited && (it.row || it.asked) {
+		it.queue.memory.litter = append(it.queue.memory.litter, store.Watch{ID: it.id, Seq: it.seq})
+	}
+}
+
+// see takes in how the queue stands beside its limits.
+func (q *queue) see(g *admission.Gate, storeNow int64, now time.Time) {
+	q.gate.known = *g
+	q.gate.room = g.Left(unknownRoom, storeNow) - q.gate.asking
+	held := g.Held(storeNow)
+	if q.gate.room > 0 || held.Until == 0 || q.gate.alarm || q.memory.closed {
+		return
+	}
+	q.gate.alarm = true
+	wait := max(fromNow(now, storeNow, held.Until).Sub(now), gateEvery)
+	q.memory.ask(alarm{what: opening, queue: q, wait: wait})
+}
+
+// opens lets as many be tried as the rate has room for by now, if others took nothing since.
+func (q *queue) opens(now time.Time) {
+	q.gate.alarm = false
+	left := q.gate.known.Left(unknownRoom, q.memory.clock.read(now)) - q.gate.asking
+	q.gate.room = max(q.gate.room, left, 1)
+	q.match(now)
+}
+
+// placeFree notes that tasks of a queue have ended that counted against its limit: this node may
+// hand out others, and so may the other nodes.
+func (m *memory) placeFree(name string, n int) *queue {
+	q := m.queues[name]
+	if q == nil || q.conf.MaxRunning == 0 {
+		return nil
+	}
+	q.gate.room = max(q.gate.room, 0) + n
+	if !slices.Contains(m.do.places, name) {
+		m.do.places = append(m.do.places, name)
+	}
+	return q
+}
+
+// HearEnded takes in that tasks of a queue with limits ended at another node.
+func (d *Dispatcher) HearEnded(queue string) {
+	d.mu.Lock()
+	defer d.release()
+	if q := d.mem.queues[queue]; q != nil {
+		q.gate.probe()
+		q.match(time.Now())
+	}
+}
+
+// takeRunning takes what dead nodes handed out of queues with limits: while it counts there may be
+// no room for anything else, so that nobody would take it for the sake of others.
+func (d *Dispatcher) takeRunning(ctx context.Context) error {
+	d.mu.Lock()
+	limited := d.mem.anyLimited()
+	d.release()
+	if !limited || d.conf.Reach() != nil {
+		return nil
+	}
+	got, err := d.store.TakeRunning(ctx, d.conf.Holder, judgedAtOnce)
+	if err != nil {
+		d.note(err)
+		return err
+	}
+	now := time.Now()
+	d.mu.Lock()
+	defer d.release()
+	for i := range got.Spans {
+		if sp := &got.Spans[i]; !d.mem.closed && d.mem.recovered[sp.ID].token < sp.Token {
+			q := d.mem.queue(sp.Queue)
+			d.mem.loadSpan(q, sp, got.Now, now)
+			q.match(now)
+		}
+	}
+	return nil
+}
+
+func (m *memory) anyLimited() bool {
+	for _, q := range m.queues {
+		if q.gate.limited {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,215 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// In one world of three, a queue has limits (ADR 53): few of its tasks run at a time, and in some
+// of these worlds few begin in a second. The ledger watches that its rows are never more, and that
+// nobody is given one of its tasks whose row does not stand.
+
+// gated is the queue with limits.
+const gated = "b"
+
+// gates tells whether the world has such a queue.
+func (w *world) gates() bool { return w.seed%3 == 1 }
+
+// limitQueue makes up the limits.
+func (w *world) limitQueue(q *task.Queue) {
+	luck := w.luckOf("gate")
+	q.MaxRunning = 1 + luck.IntN(3)
+	if luck.IntN(2) == 0 {
+		q.Rate = task.Rate{Count: 2 + luck.Int64N(3), Per: time.Second}
+		q.Burst = luck.IntN(4)
+	}
+	w.ledger.gate = *q
+}
+
+func (d *storeDoor) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+	ids := make([]task.ID, len(r.Rows))
+	for i := range r.Rows {
+		ids[i] = r.Rows[i].ID
+	}
+	return ask(ctx, d, fmt.Sprintf("begin %v", ids), true, ids,
+		func(ctx context.Context) (store.Begun, error) {
+			lives, before := d.world.ledger.lives(r.Holder), d.world.ledger.rows()
+			got, err := d.Store.Begin(ctx, r)
+			if err == nil {
+				d.world.ledger.begun(lives, before, &got)
+			}
+			return got, err
+		}, func(got store.Begun) string { return fmt.Sprint(got.LeaseGone, got.Rows) })
+}
+
+func (d *storeDoor) TakeRunning(
+	ctx context.Context, h store.Holder, limit int,
+) (store.Taken, error) {
+	return ask(ctx, d, "take what runs", false, nil,
+		func(ctx context.Context) (store.Taken, error) {
+			lives := d.world.ledger.lives(h)
+			got, err := d.Store.TakeRunning(ctx, h, limit)
+			d.world.ledger.taken(h, lives, got.Spans)
+			if len(got.Spans) > 0 {
+				d.world.sometimes("what a dead node had handed out was taken for its limit")
+			}
+			return got, err
+		}, func(got store.Taken) string { return heldText(got.Spans) })
+}
+
+// tellEnded tells the other nodes that tasks of queues with limits have ended.
+func (w *world) tellEnded(from *process, queues []string) {
+	if from.dead() {
+		return
+	}
+	for _, queue := range slices.Clone(queues) {
+		w.tell(from, fmt.Sprintf("ended in %s at %v", queue, from), func(n *peer) {
+			n.HearEnded(queue)
+		})
+	}
+}
+
+// rows are the hand-outs of the queue with limits that are written down.
+func (l *ledger) rows() map[task.ID]bool {
+	page, _, err := l.facts.Tasks(l.ctx, store.Filter{Queue: gated, State: task.Running},
+		task.ID{}, 1<<20)
+	if err != nil {
+		l.world.breach("list what runs of %s: %v", gated, err)
+	}
+	rows := map[task.ID]bool{}
+	for _, v := range page {
+		rows[v.ID] = true
+	}
+	return rows
+}
+
+// begun looks at hand-outs that have just begun.
+func (l *ledger) begun(lives bool, before map[task.ID]bool, got *store.Begun) {
+	w := l.world
+	if !lives && !got.LeaseGone {
+		w.breach("gate: a node without a lease was let begin %v", got.Rows)
+	}
+	after := l.rows()
+	if len(after) > l.gate.MaxRunning {
+		w.breach("gate: %d tasks of %s run, at most %d may", len(after), gated, l.gate.MaxRunning)
+	}
+	if slices.Contains(got.Rows, store.HeldBack) {
+		w.sometimes("a limit held a hand-out back")
+	}
+	if slices.Contains(got.Rows, store.Void) {
+		w.sometimes("a hand-out that was to begin was none")
+	}
+	now := w.storeNow()
+	for id := range after {
+		if !before[id] {
+			l.began = append(l.began, now)
+		}
+	}
+	if l.gate.Rate == (task.Rate{}) || w.jumped != 0 {
+		return
+	}
+	burst := int64(l.gate.Burst)
+	if burst == 0 {
+		burst = l.gate.Rate.Count
+	}
+	for i, from := range l.began {
+		window := now - from
+		n := int64(len(l.began) - i)
+		if most := burst + window*l.gate.Rate.Count/l.gate.Rate.Per.Microseconds() + 1; n > most {
+			w.breach("gate: %d tasks of %s began within %dµs, at most %d may", n, gated, window,
+				most)
+		}
+	}
+}
+
+// given looks at a task of the queue with limits that leaves a node: its row stands, or it is over.
+func (l *ledger) gateOf(node *process, h *task.Handout, seq int32) {
+	if !l.world.gates() || h.Queue != gated {
+		return
+	}
+	l.world.sometimes("a task of a queue with limits was handed out")
+	stood, err := l.facts.Stand(l.ctx, []task.ID{h.ID})
+	if err != nil {
+		l.world.breach("read where %v stands: %v", h.ID, err)
+		return
+	}
+	if s := stood[0]; s.Found && !s.Final && s.Seq == seq && s.Running == nil {
+		l.world.breach("gate: %v handed out %v, which had not begun", node, h.ID)
+	}
+}
+
+// gateBugs are wrong programs about limits.
+func gateBugs() []bug {
+	return []bug{
+		{name: "limits are each node's own", mode: safety, from: 1, store: func(p *planted) {
+			p.begin = func(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+				var kept []task.ID
+				held, err := p.Model.Held(ctx, r.Holder, nil)
+				if err != nil {
+					return store.Begun{}, err
+				}
+				for _, sp := range held {
+					for _, l := range sp.Tasks {
+						if l.Running != nil {
+							kept = append(kept, task.ID{Batch: sp.Batch, N: l.N})
+						}
+					}
+				}
+				q := p.world.ledger.gate
+				others := len(p.world.ledger.rows()) - len(kept)
+				return p.limitedTo(ctx, q.MaxRunning+max(others, 0), r)
+			}
+		}},
+		{name: "who was asked before is not counted", mode: safety, store: func(p *planted) {
+			p.begin = func(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+				return p.limitedTo(ctx, p.world.ledger.gate.MaxRunning+1, r)
+			}
+		}},
+		{name: "the store says that what it held back begins", mode: safety,
+			store: func(p *planted) {
+				p.begin = func(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+					got, err := p.Model.Begin(ctx, r)
+					for i := range got.Rows {
+						got.Rows[i] = store.Begins
+					}
+					return got, err
+				}
+			}},
+		{name: "a rate begins anew with each call", mode: safety, store: func(p *planted) {
+			p.begin = func(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+				if _, err := p.Model.ChangeQueue(ctx, gated, func(q *task.Queue, _ bool) error {
+					q.Rate, q.Burst = task.Rate{}, 0
+					return nil
+				}); err != nil {
+					return store.Begun{}, err
+				}
+				return p.Model.Begin(ctx, r)
+			}
+		}},
+	}
+}
+
+// limitedTo lets hand-outs begin as if the queue had another limit.
+func (p *planted) limitedTo(
+	ctx context.Context, n int, r store.BeginRequest,
+) (got store.Begun, err error) {
+	to := func(n int) {
+		if err == nil {
+			_, err = p.Model.ChangeQueue(ctx, gated, func(q *task.Queue, _ bool) error {
+				q.MaxRunning = n
+				return nil
+			})
+		}
+	}
+	to(n)
+	if err == nil {
+		got, err = p.Model.Begin(ctx, r)
+	}
+	to(p.world.ledger.gate.MaxRunning)
+	return got, err
+}
