@@ -24,13 +24,17 @@ func (l *Limits) None() bool { return l.Running == 0 && !l.Rate.limits() }
 type Gate struct {
 	Limits  Limits
 	Bucket  Bucket // what the rate has left
-	Running int    // hand-outs whose rows stand; counted no further than Limits.Running
+	// Running is how many hand-outs have rows that stand, counted no further than Limits.Running:
+	// without such a limit 0.
+	Running int
 }
 
 // Admit lets as many of n tasks begin as may, counts them, and answers how many those are.
 func (g *Gate) Admit(n int, now int64) int {
 	n = g.Left(n, now)
-	g.Running += n
+	if g.Limits.Running > 0 {
+		g.Running += n
+	}
 	if r := &g.Limits.Rate; r.limits() {
 		g.Bucket.Level -= int64(n) * r.price()
 	}

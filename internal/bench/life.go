@@ -13,6 +13,7 @@ import (
 
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/measure"
 	"github.com/rotahq/rota/internal/pause"
 	"github.com/rotahq/rota/internal/term"
@@ -45,11 +46,32 @@ func (r *rig) lone(ctx context.Context) ([]float64, error) {
 	return r.remoteLife(ctx, Lanes, hundred()[:1])
 }
 
+// limited is lifeHTTP in a queue with limits that hold nothing back: what they cost by themselves.
+func (r *rig) limited(ctx context.Context) ([]float64, error) {
+	if err := r.serve(ctx); err != nil {
+		return nil, err
+	}
+	c, err := r.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if _, err := c.PutQueue(ctx, Queue, client.QueueChange{
+		MaxRunning: new(limits.MaxRunning),
+		Rate:       &task.Rate{Count: task.MaxRateCount, Per: time.Second},
+	}); err != nil {
+		return nil, err
+	}
+	return r.remoteLife(ctx, connections, hundred())
+}
+
 func (r *rig) remoteLife(
 	ctx context.Context, callers int, tasks []task.Submission,
 ) ([]float64, error) {
-	if err := r.serve(ctx); err != nil {
-		return nil, err
+	if r.server == nil {
+		if err := r.serve(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.work(ctx, r.url); err != nil {
 		return nil, err

@@ -37,6 +37,10 @@ const gateEvery = 10 * time.Millisecond
 // shut tells whether nothing of the queue is to be handed out now, as the store would hold it back.
 func (g *gate) shut() bool { return g.limited && g.room <= 0 }
 
+// near tells whether the limits leave less room than a whole answer of tasks: what is held ahead
+// then would be wanted elsewhere.
+func (g *gate) near() bool { return g.limited && g.room < limits.MaxHold }
+
 // within is how many of n tasks may be handed out.
 func (g *gate) within(n int) int {
 	if !g.limited {
@@ -65,10 +69,9 @@ func (q *queue) setConf(conf task.Queue) {
 }
 
 // slotsOf is how many tasks of a queue the waiter may still be given. What would only wait for its
-// worker counts against the limits all the same, so such a queue's are held ahead only while there
-// is room for a whole answer of them.
+// worker counts against the limits all the same.
 func (wt *waiter) slotsOf(q *queue) int {
-	if q.gate.limited && q.gate.room < limits.MaxHold && wt.worker.room() < 1 {
+	if q.gate.near() && wt.worker.room() < 1 {
 		return 0
 	}
 	return wt.slots()

@@ -56,7 +56,7 @@ func (q *queue) demand(now time.Time) int {
 	if !q.mustTake() { // else none of them is next
 		have = q.ready.count
 	}
-	if q.gate.limited { // what begins is not for this node to say, so it holds nothing ahead
+	if q.gate.near() { // what may begin is next to nothing, so none is held ahead
 		return min(q.memory.conf.Ahead, q.gate.within(slots)) - have
 	}
 	ahead := max(q.pace, q.handed) / 4

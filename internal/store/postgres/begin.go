@@ -18,9 +18,9 @@ import (
 const (
 	lockGates = `SELECT FROM rota.gate WHERE queue = ANY($1::text[]) ORDER BY queue FOR UPDATE`
 
-	// gatesOf counts running rows no further than it has to.
+	// gatesOf counts running rows no further than it has to; of a queue that has a rate only, none.
 	gatesOf = `SELECT ` + queueColumns + `, coalesce(g.level, 0), coalesce(g.at, 0), (SELECT count(*)
-  FROM (SELECT FROM rota.running u WHERE u.queue = q.name LIMIT nullif(q.max_running, 0)) u)
+  FROM (SELECT FROM rota.running u WHERE u.queue = q.name LIMIT q.max_running) u)
 FROM rota.queue q LEFT JOIN rota.gate g ON g.queue = q.name
 WHERE (q.max_running > 0 OR q.rate_count > 0) AND ($1::text[] IS NULL OR q.name = ANY($1::text[]))
 ORDER BY q.name`

@@ -75,18 +75,22 @@ WHERE u.batch = r.batch AND u.n = r.n AND u.seq = r.seq`
 // being taken just now is passed over.
 var insertRunning = `WITH me AS MATERIALIZED (
   SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
-  AND until > (SELECT rota.micros($1)) FOR KEY SHARE)
+  AND until > (SELECT rota.micros($1)) FOR KEY SHARE),
+mine AS MATERIALIZED (
+  SELECT id, token, batch, lo, hi, gaps, queue FROM rota.span WHERE id = ANY($13::bigint[])
+  AND holder = $2 AND htok = $3 AND EXISTS (SELECT FROM me) ORDER BY id FOR SHARE SKIP LOCKED)
 INSERT INTO rota.running AS u (batch, n, seq, span, token, worker, incarnation, started, until,
 queue)
 SELECT r.*, s.queue FROM unnest($4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::bigint[],
 $9::text[], $10::text[], $11::bigint[], $12::bigint[])
   r (batch, n, seq, span, token, worker, incarnation, started, until)
-CROSS JOIN LATERAL (SELECT queue FROM rota.span WHERE id = r.span AND token = r.token
-AND holder = $2 AND htok = $3 AND batch = r.batch
-  AND r.n BETWEEN lo AND hi FOR SHARE SKIP LOCKED) s
-CROSS JOIN LATERAL rota.task(r.batch, r.n) t
-WHERE EXISTS (SELECT FROM me) AND NOT EXISTS (SELECT FROM rota.step p WHERE p.batch = r.batch
-AND p.n = r.n AND p.seq = r.seq) AND NOT (r.seq = 0 AND ` + isMarked("r.batch", "r.n") + `)
+JOIN mine s ON s.id = r.span AND s.token = r.token AND s.batch = r.batch
+AND r.n BETWEEN s.lo AND s.hi
+WHERE (NOT s.gaps OR EXISTS (SELECT FROM rota.task(r.batch, r.n)))
+AND NOT EXISTS (SELECT FROM rota.step p WHERE p.batch = r.batch AND p.n = r.n AND p.seq = r.seq
+  AND p.batch BETWEEN $14 AND $15)
+AND NOT (r.seq = 0 AND EXISTS (SELECT FROM rota.mark m WHERE m.batch = r.batch
+  AND m.batch BETWEEN $14 AND $15 AND m.lo = (r.n & -64) AND (m.bits >> (r.n & 63)) & 1 = 1))
 ORDER BY r.batch, r.n, r.seq
 `
 
@@ -118,7 +122,7 @@ func (s *Store) written(
 		until = append(until, r.Until)
 	}
 	return ask(text, each, s.clock(), h.Node, h.Token, batches, ns, seqs, spans, tokens, workers,
-		incarnations, started, until)
+		incarnations, started, until, distinct(slices.Clone(spans)), batches[0], batches[len(batches)-1])
 }
 
 // Sync writes down what runs, and says what others settled. See the contract, storetest.Steps.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -171,9 +172,10 @@ func (c *change) look(s *Store) ([]query, error) {
 	}, distinct(calendars), names)), nil
 }
 
-func distinct(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
+// distinct puts a list in order, each of it once.
+func distinct[T cmp.Ordered](list []T) []T {
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // decide says what is to be written, and what stands then.

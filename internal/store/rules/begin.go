@@ -44,7 +44,7 @@ func Began(gate *admission.Gate, rows []Written, list []store.Beginning, written
 	for i := range list {
 		if list[i] == store.Begins && !written(i) {
 			list[i] = store.Void
-			if rows[i] == Nothing {
+			if rows[i] == Nothing && gate.Limits.Running > 0 {
 				gate.Running--
 			}
 		}

@@ -3,13 +3,13 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
@@ -22,7 +22,7 @@ const (
 	limitsOf = `SELECT ` + queueColumns + `, coalesce(level, 0), coalesce(at, 0) FROM queue
 LEFT JOIN gate ON queue = name WHERE name = ? AND (max_running > 0 OR rate_count > 0)`
 	limited = `SELECT name FROM queue WHERE max_running > 0 OR rate_count > 0 ORDER BY name`
-	// countRunning goes no further than it has to.
+	// countRunning goes no further than it has to; of a queue that has a rate only, none is counted.
 	countRunning = `SELECT count(*) FROM (SELECT 1 FROM running INDEXED BY running_queue
 WHERE queue = ? LIMIT ?)`
 	keepBucket = `UPDATE gate SET level = ?, at = ? WHERE queue = ?`
@@ -39,14 +39,17 @@ AND s.queue IN (SELECT queue FROM gate) AND EXISTS (
     AND r.n BETWEEN x.lo AND x.hi))
 ORDER BY s.id LIMIT ?`
 
-	rowAt = `SELECT span, token FROM running WHERE batch = ? AND n = ? AND seq = ?`
+	heldHere = `SELECT queue, batch, lo, hi, gaps FROM span WHERE id = ? AND token = ?
+AND holder = ? AND htok = ?`
+	// beginAgain is for a hand-out that has its row already: it is with another worker now.
+	beginAgain = `UPDATE running SET worker = ?, incarnation = ?, started = ?, until = ?
+WHERE batch = ? AND n = ? AND seq = ?`
 )
 
-// letBegin writes a hand-out down. One that has a row of its own already is with another worker
-// now.
-var letBegin = insertRunning + `ON CONFLICT (batch, n, seq) DO UPDATE SET worker = excluded.worker,
-incarnation = excluded.incarnation, started = excluded.started, until = excluded.until
-WHERE span = excluded.span AND token = excluded.token`
+// beginRows inserts running rows.
+var beginRows = newInserter("running", []string{"queue"}, []string{
+	"batch", "n", "seq", "span", "token", "worker", "incarnation", "started", "until",
+})
 
 // Begin writes hand-outs down, as many as the limits of their queues allow. See the contract,
 // storetest.Steps.
@@ -78,25 +81,33 @@ func (t *tx) beginOf(r *store.BeginRequest, queue string, at []int, answer *stor
 	if err != nil {
 		return err
 	}
-	written := make([]rules.Written, len(at))
-	for k, i := range at {
-		if written[k], err = t.written(&r.Rows[i].Running); err != nil {
-			return err
-		}
+	b := beginner{
+		tx: t, holder: r.Holder, spans: map[store.Taking]*spanHeld{}, marks: map[packID]pack.Bits{},
+	}
+	written, err := b.written(r, at)
+	if err != nil {
+		return err
 	}
 	list := rules.LetBegin(&gate, written, t.now)
 	stands := make([]bool, len(at))
+	var fresh []*store.Running
 	for k, i := range at {
+		u := &r.Rows[i].Running
 		if list[k] != store.Begins {
 			continue
 		}
-		u := &r.Rows[i].Running
-		n, err := t.exec(letBegin, u.ID.Batch, u.ID.N, u.Seq, u.Span, u.Token, u.Worker,
-			u.Incarnation, u.Started, u.Until, r.Holder.Node, r.Holder.Token)
-		if err != nil {
-			return err
+		if stands[k], err = b.may(u); err == nil && stands[k] && written[k] == rules.Itself {
+			_, err = t.exec(beginAgain, u.Worker, u.Incarnation, u.Started, u.Until, u.ID.Batch,
+				u.ID.N, u.Seq)
+		} else if stands[k] {
+			fresh = append(fresh, u)
 		}
-		stands[k] = n > 0
+		if err != nil {
+			return fmt.Errorf("hand-out %d of task %s: %w", u.Seq, u.ID, err)
+		}
+	}
+	if err := t.insertRunning(queue, fresh); err != nil {
+		return err
 	}
 	rules.Began(&gate, written, list, func(k int) bool { return stands[k] })
 	for k, i := range at {
@@ -110,6 +121,123 @@ func (t *tx) beginOf(r *store.BeginRequest, queue string, at []int, answer *stor
 	return err
 }
 
+// insertRunning writes down hand-outs of one queue that have no rows.
+func (t *tx) insertRunning(queue string, list []*store.Running) error {
+	return beginRows.insert(t.conn, len(list), func(st *sqlite.Stmt) {
+		st.BindText(1, queue)
+	}, func(st *sqlite.Stmt, p, i int) {
+		u := list[i]
+		st.BindInt64(p, u.ID.Batch)
+		st.BindInt64(p+1, int64(u.ID.N))
+		st.BindInt64(p+2, int64(u.Seq))
+		st.BindInt64(p+3, u.Span)
+		st.BindInt64(p+4, u.Token)
+		st.BindText(p+5, u.Worker)
+		st.BindText(p+6, u.Incarnation)
+		st.BindInt64(p+7, u.Started)
+		st.BindInt64(p+8, u.Until)
+	}, nil)
+}
+
+// beginner looks at hand-outs that are to begin: at each span and each mark once.
+type beginner struct {
+	*tx
+	holder store.Holder
+	spans  map[store.Taking]*spanHeld
+	marks  map[packID]pack.Bits
+}
+
+// packID is where a pack stands, and its mark.
+type packID struct {
+	batch int64
+	lo    int32
+}
+
+// spanHeld is a span of the holder's; without a queue it is not.
+type spanHeld struct {
+	queue  string
+	batch  int64
+	lo, hi int32
+	gaps   bool
+}
+
+// written says what stands where the rows of hand-outs are to be.
+func (b *beginner) written(r *store.BeginRequest, at []int) ([]rules.Written, error) {
+	type run struct{ lo, hi int32 }
+	batches := map[int64]run{}
+	for _, i := range at {
+		id := r.Rows[i].ID
+		known, ok := batches[id.Batch]
+		if !ok {
+			known = run{id.N, id.N}
+		}
+		batches[id.Batch] = run{min(known.lo, id.N), max(known.hi, id.N)}
+	}
+	stand := map[store.Watch]store.Running{}
+	for batch, of := range batches {
+		if err := b.each(runningIn, func(st *sqlite.Stmt) bool {
+			u := scanRunning(st)
+			stand[store.Watch{ID: u.ID, Seq: u.Seq}] = u
+			return true
+		}, batch, of.lo, of.hi); err != nil {
+			return nil, err
+		}
+	}
+	list := make([]rules.Written, len(at))
+	for k, i := range at {
+		u := &r.Rows[i].Running
+		switch old, ok := stand[store.Watch{ID: u.ID, Seq: u.Seq}]; {
+		case !ok:
+		case old.Span == u.Span && old.Token == u.Token:
+			list[k] = rules.Itself
+		default:
+			list[k] = rules.Another
+		}
+	}
+	return list, nil
+}
+
+// may tells whether a hand-out is one: as keepRunning does.
+func (b *beginner) may(u *store.Running) (bool, error) {
+	taking := store.Taking{Span: u.Span, Token: u.Token}
+	sp := b.spans[taking]
+	if sp == nil {
+		sp = &spanHeld{batch: -1}
+		b.spans[taking] = sp
+		if _, err := b.one(heldHere, func(st *sqlite.Stmt) {
+			*sp = spanHeld{st.ColumnText(0), st.ColumnInt64(1), st.ColumnInt32(2),
+				st.ColumnInt32(3), st.ColumnBool(4)}
+		}, u.Span, u.Token, b.holder.Node, b.holder.Token); err != nil {
+			return false, err
+		}
+	}
+	if sp.batch != u.ID.Batch || u.ID.N < sp.lo || u.ID.N > sp.hi {
+		return false, nil
+	}
+	if sp.gaps {
+		if is, err := b.isTask(u.ID); err != nil || !is {
+			return false, err
+		}
+	}
+	if over, err := b.has(findStep, u.ID.Batch, u.ID.N, u.Seq); err != nil || over {
+		return false, err
+	}
+	if u.Seq > 0 {
+		return true, nil
+	}
+	at := packID{u.ID.Batch, pack.Lo(u.ID.N)}
+	bits, known := b.marks[at]
+	if !known {
+		if _, err := b.one(bitsAt, func(st *sqlite.Stmt) {
+			bits = pack.Bits(st.ColumnInt64(0))
+		}, at.batch, at.lo); err != nil {
+			return false, err
+		}
+		b.marks[at] = bits
+	}
+	return !bits.Has(u.ID.N), nil
+}
+
 // gate reads how a queue stands beside its limits, if it has any.
 func (c *conn) gate(queue string) (g admission.Gate, limited bool, err error) {
 	limited, err = c.one(limitsOf, func(st *sqlite.Stmt) {
@@ -121,23 +249,11 @@ func (c *conn) gate(queue string) (g admission.Gate, limited bool, err error) {
 	if err != nil || !limited {
 		return g, limited, err
 	}
-	most := g.Limits.Running
-	if most == 0 {
-		most = math.MaxInt32
+	if most := g.Limits.Running; most > 0 {
+		_, err = c.one(countRunning, func(st *sqlite.Stmt) { g.Running = st.ColumnInt(0) }, queue,
+			most)
 	}
-	_, err = c.one(countRunning, func(st *sqlite.Stmt) { g.Running = st.ColumnInt(0) }, queue, most)
 	return g, true, err
-}
-
-// written says what stands where the row of a hand-out is to be.
-func (t *tx) written(u *store.Running) (is rules.Written, err error) {
-	_, err = t.one(rowAt, func(st *sqlite.Stmt) {
-		is = rules.Another
-		if st.ColumnInt64(0) == u.Span && st.ColumnInt64(1) == u.Token {
-			is = rules.Itself
-		}
-	}, u.ID.Batch, u.ID.N, u.Seq)
-	return is, err
 }
 
 // Gates says how queues stand beside their limits. See the contract, storetest.Views.

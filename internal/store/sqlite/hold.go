@@ -49,10 +49,10 @@ func (c *conn) settled(watch []store.Watch, answer *store.Synced) error {
 	return nil
 }
 
-// insertRunning is guarded: the span is still the holder's and covers the task, and no outcome
+// keepRunning is guarded: the span is still the holder's and covers the task, and no outcome
 // stands at the seq. Otherwise the hand-out is over already, and a row would make its token good
 // again.
-var insertRunning = `INSERT INTO running (batch, n, seq, span, token, worker, incarnation,
+var keepRunning = `INSERT INTO running (batch, n, seq, span, token, worker, incarnation,
 started, until, queue)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, s.queue FROM span s
 WHERE s.id = ?4 AND s.token = ?5 AND s.holder = ?10 AND s.htok = ?11
@@ -60,10 +60,7 @@ WHERE s.id = ?4 AND s.token = ?5 AND s.holder = ?10 AND s.htok = ?11
   AND ` + isTask("?1", "?2") + `
   AND NOT EXISTS (SELECT 1 FROM step WHERE batch = ?1 AND n = ?2 AND seq = ?3)
   AND NOT (?3 = 0 AND ` + isMarked("?1", "?2") + `)
-`
-
-// keepRunning writes down a hand-out that has no row.
-var keepRunning = insertRunning + `ON CONFLICT DO NOTHING`
+ON CONFLICT DO NOTHING`
 
 // writeDown inserts the running rows of a holder's hand-outs.
 func (t *tx) writeDown(h store.Holder, list []store.Running) error {

@@ -78,7 +78,7 @@ func (m *Model) gate(name string) (g admission.Gate) {
 	g.Limits, g.Bucket = admission.LimitsOf(&q), m.buckets[name]
 	for at := range m.running {
 		if f := m.tasks[at.id]; f != nil && f.batch.Queue == name &&
-			(q.MaxRunning == 0 || g.Running < q.MaxRunning) {
+			g.Running < q.MaxRunning {
 			g.Running++
 		}
 	}
