@@ -44,7 +44,8 @@ func TestWhatMayNotBeginIsNeverSeenToRun(t *testing.T) {
 			if err != nil || counts[0].Counts.Running != want || counts[0].Counts.Ready != 5-want {
 				t.Errorf("counts %+v, %v, want %d that run", counts, err, want)
 			}
-			list, _, err := h.d.Tasks(h.ctx, store.Filter{Queue: "q", State: task.Running}, task.ID{}, 9)
+			running := store.Filter{Queue: "q", State: task.Running}
+			list, _, err := h.d.Tasks(h.ctx, running, task.ID{}, 9)
 			if err != nil || int64(len(list)) != want {
 				t.Errorf("%d tasks are listed as running, %v, want %d", len(list), err, want)
 			}
