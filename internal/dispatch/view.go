@@ -83,6 +83,9 @@ func (m *memory) complete(v *task.View) {
 	if it == nil || v.State.Final() || it.place != out && (it.place != settling || !it.given()) {
 		return
 	}
+	if it.asked {
+		return // whether it begins the store decides
+	}
 	stands := func(s task.Step) bool { return s.Seq == it.seq }
 	if slices.ContainsFunc(v.Steps, stands) {
 		return // a transaction recorded the outcome, and nobody told this node yet
@@ -140,6 +143,9 @@ func (m *memory) handouts() map[task.ID]store.Live {
 	live := map[task.ID]store.Live{}
 	for _, w := range m.workers {
 		for _, it := range w.out {
+			if it.asked {
+				continue // whether it begins the store decides
+			}
 			live[it.id] = store.Live{
 				Worker: w.name, Started: m.clock.read(it.started), Attempt: it.attempt + 1,
 			}
@@ -208,12 +214,13 @@ func (d *Dispatcher) Minutes(
 	return list, err
 }
 
-// young counts what runs here without a row in the store, by queue.
+// young counts what runs here without a row in the store, by queue. What the store is asked about
+// does not run, or has its row already.
 func (ws workers) young() map[string]int64 {
 	young := map[string]int64{}
 	for _, w := range ws {
 		for _, it := range w.out {
-			if !it.row {
+			if !it.row && !it.asked {
 				young[it.queue.conf.Name]++
 			}
 		}

@@ -37,7 +37,7 @@ func tooFast(q Queue) view.Reason {
 	of := " of queue " + q.Name
 	begin := plural(rate.Count, "task"+of+" begins", "tasks"+of+" begin")
 	return view.Reason{Kind: view.ReasonRate,
-		Text: fmt.Sprintf("At most %s in %v; the next one may in %v.", begin, rate.Per, left),
+		Text:   fmt.Sprintf("At most %s in %v; the next one may in %v.", begin, rate.Per, left),
 		Until:  view.Time{Time: time.UnixMicro(next).UTC()},
 		Change: fmt.Sprintf("rota queue set %s --rate COUNT/TIME; 0 takes the limit away", q.Name)}
 }
