@@ -22,8 +22,8 @@ func (l *Limits) None() bool { return l.Running == 0 && !l.Rate.limits() }
 
 // Gate is how a queue stands beside its limits. Times are the store's, in microseconds.
 type Gate struct {
-	Limits  Limits
-	Bucket  Bucket // what the rate has left
+	Limits Limits
+	Bucket Bucket // what the rate has left
 	// Running is how many hand-outs have rows that stand, counted no further than Limits.Running:
 	// without such a limit 0.
 	Running int
