@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/api"
+	"github.com/rotahq/rota/internal/capacity"
 	"github.com/rotahq/rota/internal/expired"
 	"github.com/rotahq/rota/internal/peers"
 	"github.com/rotahq/rota/internal/scheduler"
@@ -51,6 +52,21 @@ func (n *Node) expired() *expired.Watch {
 	return expired.New(expired.Config{
 		Minutes: n.tasks.Minutes, Judges: n.judges(), Now: n.storeTime, Write: n.outbox.Write,
 		Log: n.log,
+	})
+}
+
+// newForecasts makes the forecasts of this node.
+func (n *Node) newForecasts() *capacity.Forecasts {
+	return capacity.New(capacity.Config{
+		Queues: n.tasks, Workers: newCluster(n), Groups: n.jobs.views, Now: n.storeTime,
+		Keep: func() int { return max(n.rounds.Cluster().Budget.Tolerance, 1) },
+	})
+}
+
+// capacity tells, for all nodes, of queues and groups that have too few workers.
+func (n *Node) capacity() *capacity.Watch {
+	return capacity.NewWatch(capacity.WatchConfig{
+		Forecasts: n.forecasts, Judges: n.judges(), Tell: n.outbox.Add, Log: n.log,
 	})
 }
 

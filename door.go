@@ -110,9 +110,10 @@ func (n *Node) openDoor() error {
 func (n *Node) newAPI(tokens api.Tokens) (*api.API, error) {
 	return api.New(api.Config{
 		Engine: n.tasks, Events: n.store, History: n.store, Notifiers: n.sender,
-		Secret:  n.store.Secret(),
-		Cluster: newCluster(n),
-		Groups:  n.jobs, Jobs: n.jobs, Placements: n.jobs,
+		Forecasts: n.forecasts,
+		Secret:    n.store.Secret(),
+		Cluster:   newCluster(n),
+		Groups:    n.jobs, Jobs: n.jobs, Placements: n.jobs,
 		Schedules: n.firer, Fires: n.firer, Almanac: n.firer, Tokens: tokens,
 		AnyHost: n.conf.Insecure, Peer: n.peers.Caller,
 		Node: n.conf.Name, StoreMark: peers.StoreMark(n.store.PeerKey()), Version: n.conf.Version,

@@ -20,6 +20,7 @@ import (
 	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
+	"github.com/rotahq/rota/internal/capacity"
 	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/firing"
 	"github.com/rotahq/rota/internal/logshare"
@@ -98,10 +99,12 @@ type Node struct {
 	folder *supervise.Folder // that sources are read from; nil = none
 	firer  *firing.Firer
 	token  int64 // of the membership
-	door   *door
-	server *http.Server // serves the door on listen; nil = nothing does
-	listen net.Listener
-	joined time.Time
+	// how many workers queues and groups need, as this node knows it
+	forecasts *capacity.Forecasts
+	door      *door
+	server    *http.Server // serves the door on listen; nil = nothing does
+	listen    net.Listener
+	joined    time.Time
 
 	took     *prometheus.HistogramVec  // by the store, for calls that tasks wait for
 	check    *observe.Value[string]    // what the store said of itself last
@@ -218,6 +221,7 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	if err := n.openSchedules(); err != nil {
 		return err
 	}
+	n.forecasts = n.newForecasts()
 	return n.openDoor()
 }
 

@@ -42,7 +42,7 @@ func (n *Node) Run(ctx context.Context) error {
 	work, stopWork := context.WithCancelCause(ctx)
 	defer stopWork(nil)
 	var group sync.WaitGroup
-	failed := make(chan error, 11)
+	failed := make(chan error, 13)
 	start := func(verb string, f func() error) {
 		group.Go(func() {
 			if err := f(); err != nil {
@@ -63,6 +63,7 @@ func (n *Node) Run(ctx context.Context) error {
 	start("fire", func() error { return n.firer.Run(engine) })
 	start("watch queues", func() error { return n.unserved().Run(engine) })
 	start("watch expiry", func() error { return n.expired().Run(engine) })
+	start("watch capacity", func() error { return n.capacity().Run(engine) })
 	if n.server != nil {
 		start("serve", func() error {
 			return closedIsFine(n.server.Serve(api.Listener(n.listen, n.log)))
@@ -139,6 +140,7 @@ func (n *Node) close(rest func()) error {
 	}
 	n.door.close()
 	n.Client.Close()
+	n.forecasts.Close()
 	errs = append(errs, n.tasks.Close(ctx))
 	rest()
 	if n.rounds.Member(ctx) == nil {

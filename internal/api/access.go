@@ -74,7 +74,8 @@ var rights = map[string]right{
 	"POST /v1/tasks/{id}/logs":   toWork,
 	"GET /v1/tasks/{id}/logs":    toRead,
 
-	"GET /v1/stats": toRead,
+	"GET /v1/stats":    toRead,
+	"GET /v1/forecast": toRead,
 
 	"GET /v1/queues":                 toPrepare,
 	"GET /v1/queues/{queue}":         toPrepare,

@@ -35,6 +35,8 @@ type Config struct {
 	Events Events
 	// History is what was done when. Default: nothing was.
 	History History
+	// Forecasts says how many workers queues and groups need. Default: there are none.
+	Forecasts Forecasts
 	// Notifiers looks after who is told of it. Required.
 	Notifiers Notifiers
 	// Groups, Jobs and Placements are groups of jobs. Default: there are none.
@@ -155,6 +157,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.History == nil {
 		c.History = noHistory{}
 	}
+	if c.Forecasts == nil {
+		c.Forecasts = noForecasts{}
+	}
 	if c.Retention == nil {
 		c.Retention = func() store.Retention { return store.Retention{} }
 	}
@@ -244,6 +249,9 @@ type API struct {
 	changing sync.Mutex
 	document []byte // OpenAPI
 
+	// of size 1, full while forecasts for another wait than the usual one are made
+	forecasting chan struct{}
+
 	closing chan struct{} // closed when the server shuts down: streams end
 	close   func()
 }
@@ -267,6 +275,7 @@ func New(conf Config) (*API, error) {
 	a.follows.limit, a.follows.limitEach = maxFollows, maxFollowsEach
 	a.streams.limit, a.streams.limitEach = maxStreams, maxStreamsEach
 	a.audits.limit = maxAudits
+	a.forecasting = make(chan struct{}, 1)
 	a.gate.rate = firstRate
 	a.makers = newQueueGate(conf.Engine.Queues)
 	a.overviews = newOverviews(conf)
@@ -287,6 +296,7 @@ func New(conf Config) (*API, error) {
 	a.registerQueues()
 	a.registerExplanations()
 	a.registerHistory()
+	a.registerForecast()
 	a.registerWorkers()
 	a.registerGroups()
 	a.registerJobs()

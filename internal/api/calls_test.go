@@ -11,7 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/rotahq/rota/internal/forecast"
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 )
@@ -51,6 +53,10 @@ func (s *stage) History(
 	ctx context.Context, q history.Question,
 ) ([]history.Period, error) {
 	return s.now().History(ctx, q)
+}
+
+func (s *stage) Known(patience time.Duration) (forecast.Seen, error) {
+	return s.now().Known(patience)
 }
 
 func (s *stage) PutNotifier(

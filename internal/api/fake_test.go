@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/forecast"
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
@@ -342,6 +343,34 @@ func (f *fake) History(_ context.Context, q history.Question) ([]history.Period,
 	return history.NewAnswer(q).Periods(), f.err
 }
 
+// Known is a forecast of two queues and of two groups: mail is short of a worker, scan is paused.
+func (f *fake) Known(time.Duration) (forecast.Seen, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return forecast.Seen{}, f.err
+	}
+	facts := forecast.Facts{Workers: []forecast.Worker{{Slots: 4, Queues: []string{"mail", "scan"}}}}
+	for _, q := range f.queues[:min(len(f.queues), 2)] {
+		record := forecast.Record{Runs: 36_000, Mean: 0.5, Second: 0.5}
+		for range forecast.Window {
+			record.Arrived = append(record.Arrived, 600)
+			record.Waited = append(record.Waited, -1)
+			record.Slots = append(record.Slots, -1)
+		}
+		facts.Queues = append(facts.Queues, forecast.Queue{
+			Name: q.Name, Paused: q.Paused, Ready: 11, Running: 2, Record: record,
+		})
+	}
+	return forecast.Seen{
+		At: moment, Keep: 1, Model: forecast.New(facts), Missing: f.missing,
+		Groups: []forecast.GroupNeed{
+			{Group: "crawl", Workers: 3, Wanted: 3, In: -1, Why: "any 2 workers can die at once"},
+			{Group: "tails", Workers: 8, Wanted: 9, In: 40, Why: "1 more like w1"},
+		},
+	}, nil
+}
+
 func (f *fake) Counts(_ context.Context, queues ...string) ([]store.QueueCounts, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -497,6 +526,9 @@ func newAPI(t testing.TB, e Engine, change func(*Config)) *API {
 	}
 	if h, ok := e.(History); ok {
 		conf.History = h
+	}
+	if f, ok := e.(Forecasts); ok {
+		conf.Forecasts = f
 	}
 	if change != nil {
 		change(&conf)

@@ -72,6 +72,7 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 		m.answered, m.took, m.under, m.logDropped, m.refused, info,
 		&queueCollector{collected: collected[seenTasks]{"queues", seen.tasks.Value}},
 		&groupCollector{collected[seenCluster]{"groups", seen.cluster.Value}},
+		&forecastCollector{forecasts: conf.Forecasts},
 		&scheduleCollector{collected[[]store.ScheduleStand]{"schedules", seen.schedules.Value}},
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_clock_offset_seconds",

@@ -102,6 +102,7 @@ var everyCall = []struct{ pattern, target, body string }{
 	{"PUT /v1/cluster", "/v1/cluster", `{"rebalance":"auto"}`},
 	{"GET /v1/cluster", "/v1/cluster", ""},
 	{"GET /v1/events", "/v1/events", ""},
+	{"GET /v1/forecast", "/v1/forecast", ""},
 	{"GET /v1/notifiers", "/v1/notifiers", ""},
 	{"GET /v1/notifiers/{name}", "/v1/notifiers/ops", ""},
 	{"PUT /v1/notifiers/{name}", "/v1/notifiers/ops", `{"kind":"webhook","on":["*"]}`},

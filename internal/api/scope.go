@@ -172,7 +172,8 @@ var reaches = map[string]reach{
 	"POST /v1/tasks/{id}/logs":   ofTask,
 	"GET /v1/tasks/{id}/logs":    ofTask,
 
-	"GET /v1/stats": ofChosen,
+	"GET /v1/stats":    ofChosen,
+	"GET /v1/forecast": ofChosen,
 
 	"GET /v1/queues":                 ofChosen,
 	"GET /v1/queues/{queue}":         ofQueue,

@@ -113,6 +113,7 @@ var chosen = map[string][2]string{
 	"POST /v1/tasks/patch": {`{"filter":{"queue":"mail"},"set":{"delay":"0s"}}`,
 		`{"filter":{"state":"waiting"},"set":{"delay":"0s"}}`},
 	"GET /v1/stats":           {"?queue=mail", "?queue=scan"},
+	"GET /v1/forecast":        {"?queue=mail", "?queue=scan"},
 	"GET /v1/overview":        {"", "-"},
 	"GET /v1/overview/stream": {"", "-"},
 	"GET /v1/queues":          {"", "-"},

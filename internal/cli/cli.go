@@ -117,6 +117,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	root.AddCommand(serve.serve(), workerCommands{a}.worker(), tasks.submit(), tasks.task(),
 		queueCommands{a}.queue(), schedules.schedule(), schedules.calendar(),
 		groupCommands{a}.group(), nodes.node(), nodes.claim(), nodes.cluster(), nodes.top(),
+		nodes.forecast(),
 		notifiers.events(), notifiers.notifier(), tools.bench(), tools.simulate(), tools.demo(),
 		tools.demoWorker(),
 		serve.backup(), serve.restore(), serve.doctor(), versionCommand(a))

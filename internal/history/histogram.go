@@ -138,6 +138,15 @@ func (h *Histogram) Within(bounds []time.Duration) (seconds float64, within []in
 	return seconds, within
 }
 
+// Moments are how many durations there are, their sum in seconds, and the sum of their squares.
+func (h *Histogram) Moments() (n, seconds, squares float64) {
+	for _, b := range h.bars {
+		d, k := float64(middle(b.bucket))/1e6, float64(b.n)
+		n, seconds, squares = n+k, seconds+k*d, squares+k*d*d
+	}
+	return n, seconds, squares
+}
+
 // encode appends the buckets and their counts.
 func (h *Histogram) encode(to []byte) []byte {
 	to = binary.AppendUvarint(to, uint64(len(h.bars)))

@@ -3,6 +3,7 @@ package history
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -37,6 +38,24 @@ func TestQuantilesAreWithinA32nd(t *testing.T) {
 		})
 		if !near {
 			t.Fatalf("quantile %v of %v: %v, want %d µs", q, list, got, want)
+		}
+	})
+}
+
+// The sum and that of the squares are those of the durations, to within what a bucket is wide.
+func TestMomentsAreThoseOfTheDurations(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h Histogram
+		n, sum, squares := 0.0, 0.0, 0.0
+		for _, d := range rapid.SliceOf(rapid.Int64Range(0, 1e10)).Draw(t, "durations") {
+			h.Add(d)
+			s := float64(d) / 1e6
+			n, sum, squares = n+1, sum+s, squares+s*s
+		}
+		gotN, gotSum, gotSquares := h.Moments()
+		if gotN != n || math.Abs(gotSum-sum) > sum/31 || math.Abs(gotSquares-squares) > squares/15 {
+			t.Fatalf("%v durations of %v s, squares %v; want %v, %v, %v", gotN, gotSum, gotSquares,
+				n, sum, squares)
 		}
 	})
 }

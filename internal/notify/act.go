@@ -24,14 +24,16 @@ import (
 func acts(n *store.Notifier) bool { return n.Kind == kindSubmit || n.Kind == kindRun }
 
 // own tells whether an event is about what the notifier itself makes: itself, or the queue that it
-// submits to. Acting on these would go round for ever.
+// submits to, and how many workers that needs. Acting on these would go round for ever.
 func own(n *store.Notifier, e *store.Event) bool {
 	if !acts(n) {
 		return false
 	}
 	kind := strings.TrimPrefix(e.Kind, "audit.")
 	return e.Subject == n.Name && strings.HasPrefix(kind, "notifier.") ||
-		n.Kind == kindSubmit && e.Subject == n.Queue && strings.HasPrefix(kind, "queue.")
+		n.Kind == kindSubmit && e.Subject == n.Queue && strings.HasPrefix(kind, "queue.") ||
+		n.Kind == kindSubmit && e.Fields["queue"] == n.Queue &&
+			strings.HasPrefix(kind, "capacity.")
 }
 
 // document is an event as tasks and programs are given it.

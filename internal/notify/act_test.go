@@ -144,7 +144,9 @@ func TestWhatGoesRoundThroughANotifierIsBounded(t *testing.T) {
 		cause := func(kind, subject string) {
 			n++
 			if _, err := db.Append(t.Context(), []store.Event{
-				{Key: fmt.Sprint(kind, n), Kind: kind, Subject: subject},
+				{Key: fmt.Sprint(kind, n), Kind: kind, Subject: subject, Fields: map[string]string{
+					"queue": subject, // of capacity.short
+				}},
 			}); err != nil {
 				t.Error(err)
 			}
@@ -154,6 +156,7 @@ func TestWhatGoesRoundThroughANotifierIsBounded(t *testing.T) {
 		book.then = func(task.Submission) {
 			cause("queue.unserved", "q")
 			cause("audit.queue.pause", "q")
+			cause("capacity.short", "q")
 			cause("audit.notifier.put", "loop")
 		}
 		putActing(t, db, store.Notifier{

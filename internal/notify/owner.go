@@ -43,6 +43,11 @@ func ownedBy(e *store.Event) Owned {
 		return Owned{OwnedSchedule, e.Subject}
 	case "group", "jobs", "source", "workers":
 		return Owned{OwnedGroup, e.Subject}
+	case "capacity": // of a queue or of a group
+		if group := e.Fields["group"]; group != "" {
+			return Owned{OwnedGroup, group}
+		}
+		return Owned{OwnedQueue, e.Fields["queue"]}
 	case "job": // of a group: what a caller did to one names the job, and its group beside it
 		if group := e.Fields["group"]; group != "" {
 			return Owned{OwnedGroup, group}

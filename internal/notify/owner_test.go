@@ -25,6 +25,8 @@ func TestOwnersAreOfWhatTheEventIsAbout(t *testing.T) {
 		{"schedule.dead", "nightly", map[string]string{"worker": "w1", "queue": "mail"},
 			Owned{OwnedSchedule, "nightly"}},
 		{"audit.schedule.run", "nightly", nil, Owned{OwnedSchedule, "nightly"}},
+		{"capacity.short", "mail", map[string]string{"queue": "mail"}, Owned{OwnedQueue, "mail"}},
+		{"capacity.short", "feeds", map[string]string{"group": "feeds"}, Owned{OwnedGroup, "feeds"}},
 		{"group.short", "feeds", nil, Owned{OwnedGroup, "feeds"}},
 		{"source.failed", "feeds", nil, Owned{OwnedGroup, "feeds"}},
 		{"workers.silent", "feeds", nil, Owned{OwnedGroup, "feeds"}},

@@ -47,6 +47,29 @@ func (v *Views) budgets(with []*sketch) ([]store.JobBudget, error) {
 	return known.budgets, nil
 }
 
+// Demands is what all groups ask of their workers, which have all their capacity for them: one list
+// for those that share workers, be it by way of others.
+func (v *Views) Demands(ctx context.Context) ([][]place.Demand, error) {
+	if err := v.cache.Look(ctx); err != nil {
+		return nil, err
+	}
+	var lists [][]place.Demand
+	for _, names := range v.cache.sharing() {
+		with, err := v.redrawAll(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		list := make([]place.Demand, len(with))
+		for i, s := range with {
+			if list[i], err = s.demand(); err != nil {
+				return nil, err
+			}
+		}
+		lists = append(lists, list)
+	}
+	return lists, nil
+}
+
 // neighbours are the sketches of a group and of all groups that share workers with it, by name.
 func (v *Views) neighbours(ctx context.Context, group string) ([]*sketch, error) {
 	for _, names := range v.cache.sharing() {

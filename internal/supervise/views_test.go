@@ -9,6 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/supervise"
+	"github.com/rotahq/rota/place"
 	"github.com/rotahq/rota/task"
 )
 
@@ -310,6 +311,22 @@ func TestGroupsOnCommonWorkersHaveOneBudget(t *testing.T) {
 					t.Errorf("%s: what breaks %s is said as %+v", when, g.Name, g.Budget)
 				}
 			}
+		}
+		lists, err := v.Demands(h.t.Context())
+		h.must(err)
+		var groups []string // those on common workers are one list, of one demand each
+		for _, list := range lists {
+			for _, d := range list {
+				groups = append(groups, d.Group)
+				if want := map[string]int{"g": 2, "h": 2, "idle": 2, "apart": 1}[d.Group]; want !=
+					len(d.Places) || d.Places[0].Room != 6*place.Unit {
+					t.Errorf("%s asks of %+v", d.Group, d.Places)
+				}
+			}
+			groups = append(groups, ";")
+		}
+		if text := strings.Join(groups, " "); text != "apart ; g h idle ;" {
+			t.Errorf("demands of %s", text)
 		}
 		check("two of six", map[string]int{"g": 0, "h": 0, "idle": 2, "apart": 0})
 		planned, err := v.Plan(h.t.Context(), "g", store.WhatIf{
