@@ -21,7 +21,7 @@ const module = "github.com/rotahq/rota"
 // import each other.
 var floors = map[string]int{
 	"task": 0, "view": 0, "balance": 0, "place": 0, "cron": 0,
-	"internal/progress": 0, "internal/keeper": 0, "internal/limits": 0, "internal/seal": 0,
+	"internal/progress": 0, "internal/admission": 0, "internal/limits": 0, "internal/seal": 0,
 	"internal/store":       0,
 	"internal/store/rules": 0, "internal/store/pack": 0,
 	"internal/wire": 0, "internal/frame": 0, "internal/counters": 0, "internal/history": 0,

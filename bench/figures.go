@@ -54,8 +54,8 @@ type figures struct {
 	only  string
 }
 
-// writeFigures is `bench figures`. Each part is written once it was measured: a later one that fails
-// takes nothing of it along.
+// writeFigures is `bench figures`. Each part is written once it was measured: a later one that
+// fails takes nothing of it along.
 func writeFigures(args []string, progress io.Writer) (err error) {
 	var f figures
 	flags := flag.NewFlagSet(figuresVerb, flag.ContinueOnError)

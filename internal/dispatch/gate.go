@@ -100,10 +100,12 @@ func (d *Dispatcher) letBegin(
 		return list, tasks, false
 	}
 	begun := d.begin(asked)
-	kept, told := make([]handed, 0, len(list)), make([]task.Handout, 0, len(list))
+	kept := make([]handed, 0, len(list))
+	told := make([]task.Handout, 0, len(list))
 	for i := range list {
 		if it := list[i].was; !list[i].limited || begun[it] {
-			kept, told = append(kept, list[i]), append(told, tasks[i])
+			kept = append(kept, list[i])
+			told = append(told, tasks[i])
 		} else if isLarge(it.context) {
 			room(-int64(len(tasks[i].Context)))
 		}

@@ -227,7 +227,9 @@ func neighbours(
 }
 
 func TestALimitHoldsOverNodes(t *testing.T) {
-	for name, told := range map[string]bool{"that tell each other": true, "that hear nothing": false} {
+	for name, told := range map[string]bool{
+		"that tell each other": true, "that hear nothing": false,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, b := neighbours(t, storetest.NewModel(time.Now), told)

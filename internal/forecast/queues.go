@@ -253,10 +253,13 @@ func (m *Model) Queue(name string, ask Ask) (Need, bool) {
 	return n, true
 }
 
+// mostWanted is the most workers that are asked for.
+const mostWanted = 1 << 20
+
 // wanted is the least number of workers of so many slots with which the target is met.
 func (p *pool) wanted(q *Queue, each, target float64) int {
 	low, high := 0, max(int(p.all.lately()/each), 1)
-	for !p.enough(q, float64(high)*each, target) {
+	for high < mostWanted && !p.enough(q, float64(high)*each, target) {
 		low, high = high, high*2
 	}
 	for high-low > 1 {

@@ -17,25 +17,26 @@ import (
 
 // bugs lists them.
 func bugs() []bug {
-	return slices.Concat(storeBugs(), otherBugs(), fenceBugs(), finishBugs(), expiryBugs(), gateBugs(), []bug{
-		{name: "nodes seal tokens with secrets of their own", mode: calm,
-			secret: func(node string) seal.Secret {
-				return seal.Secret{Key: sha256.Sum256([]byte(node))}
-			}},
-		{name: "clients take silence for success", mode: safety, trusts: true},
-		{name: "a process that is stopped is taken for a dead one", mode: safety, guess: true},
-		{name: "hand-outs missing from beats are not lost", flaw: 4, mode: safety,
-			beat: func(l *ledger, worker string, b *task.Beat) {
-				b.Tasks = nil
-				for _, t := range l.order {
-					for _, g := range t.gave {
-						if g.worker.name == worker {
-							b.Tasks = append(b.Tasks, task.Held{ID: t.id, Token: g.text})
+	return slices.Concat(storeBugs(), otherBugs(), fenceBugs(), finishBugs(), expiryBugs(),
+		gateBugs(), []bug{
+			{name: "nodes seal tokens with secrets of their own", mode: calm,
+				secret: func(node string) seal.Secret {
+					return seal.Secret{Key: sha256.Sum256([]byte(node))}
+				}},
+			{name: "clients take silence for success", mode: safety, trusts: true},
+			{name: "a process that is stopped is taken for a dead one", mode: safety, guess: true},
+			{name: "hand-outs missing from beats are not lost", flaw: 4, mode: safety,
+				beat: func(l *ledger, worker string, b *task.Beat) {
+					b.Tasks = nil
+					for _, t := range l.order {
+						for _, g := range t.gave {
+							if g.worker.name == worker {
+								b.Tasks = append(b.Tasks, task.Held{ID: t.id, Token: g.text})
+							}
 						}
 					}
-				}
-			}},
-	})
+				}},
+		})
 }
 
 // storeBugs are wrong settlements.

@@ -210,8 +210,9 @@ func (n *notices) send() {
 const payloadLimit = 7900
 
 // payload is a hint as text: "ORIGIN queue NAME", "ORIGIN ended NAME", "ORIGIN group NAME", "ORIGIN
-// seats", "ORIGIN node NAME ID ID …" or "ORIGIN want NAME ID ID …", in as many pieces as are needed; "ORIGIN ready QUEUE
-// RANK NODE=TASKS …" or "ORIGIN room NODE QUEUE=TASKS …", as far as one piece carries them.
+// seats", "ORIGIN node NAME ID ID …" or "ORIGIN want NAME ID ID …", in as many pieces as are
+// needed; "ORIGIN ready QUEUE RANK NODE=TASKS …" or "ORIGIN room NODE QUEUE=TASKS …", as far as one
+// piece carries them.
 func (h Hint) payload(origin string) (list []string) {
 	switch {
 	case h.Queue != "":

@@ -67,6 +67,8 @@ func TestOtherNodesHearOfReadyTasksAndOfWhatBefellTheirs(t *testing.T) {
 
 	a.submit(a.batch(1, 1, false))
 	want(t, heard, Hint{Queue: "q"})
+	a.TellEnded([]string{"limited"})
+	want(t, heard, Hint{Ended: "limited"})
 
 	sp := b.submit(b.batch(3, 3, true))[0]
 	if _, err := a.Settle(t.Context(),

@@ -121,8 +121,9 @@ func (s *Store) written(
 		started = append(started, r.Started)
 		until = append(until, r.Until)
 	}
+	first, last := batches[0], batches[len(batches)-1]
 	return ask(text, each, s.clock(), h.Node, h.Token, batches, ns, seqs, spans, tokens, workers,
-		incarnations, started, until, distinct(slices.Clone(spans)), batches[0], batches[len(batches)-1])
+		incarnations, started, until, distinct(slices.Clone(spans)), first, last)
 }
 
 // Sync writes down what runs, and says what others settled. See the contract, storetest.Steps.

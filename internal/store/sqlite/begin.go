@@ -22,7 +22,7 @@ const (
 	limitsOf = `SELECT ` + queueColumns + `, coalesce(level, 0), coalesce(at, 0) FROM queue
 LEFT JOIN gate ON queue = name WHERE name = ? AND (max_running > 0 OR rate_count > 0)`
 	limited = `SELECT name FROM queue WHERE max_running > 0 OR rate_count > 0 ORDER BY name`
-	// countRunning goes no further than it has to; of a queue that has a rate only, none is counted.
+	// countRunning goes no further than it has to; of a queue with a rate only, none is counted.
 	countRunning = `SELECT count(*) FROM (SELECT 1 FROM running INDEXED BY running_queue
 WHERE queue = ? LIMIT ?)`
 	keepBucket = `UPDATE gate SET level = ?, at = ? WHERE queue = ?`
