@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 type gate struct {
 	limited bool
 	// room is how many more hand-outs the store may let begin. It is advice: where it is too much,
-	// the store holds back the rest; where it is too little, the next round tries one.
+	// the store holds back the rest; where it is too little, the next round looks.
 	room   int
 	asking int // hand-outs of which the store is being asked
 	known  admission.Gate
@@ -267,6 +268,48 @@ func (q *queue) opens(now time.Time) {
 	left := q.gate.known.Left(unknownRoom, q.memory.clock.read(now)) - q.gate.asking
 	q.gate.room = max(q.gate.room, left, 1)
 	q.match(now)
+}
+
+// lookAtGates asks how those queues stand beside their limits of which workers here wait for tasks
+// that the limits hold back, as far as is known: word of what has ended elsewhere may be lost.
+func (d *Dispatcher) lookAtGates(ctx context.Context, now time.Time) error {
+	d.mu.Lock()
+	names := d.mem.shutGates(now)
+	d.release()
+	if len(names) == 0 {
+		return nil
+	}
+	at, gates, err := d.store.Gates(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("look at the limits of %d queues: %w", len(names), err)
+	}
+	d.mu.Lock()
+	defer d.release()
+	for i := range gates {
+		if q := d.mem.queues[gates[i].Queue]; q != nil && q.gate.shut() {
+			q.see(&gates[i].Gate, at, now)
+			q.match(now)
+		}
+	}
+	return nil
+}
+
+// shutGates names queues that their limits hold back and that workers wait for, or asked for in the
+// last minute, at most lookAtOnce of them; others in the next round.
+func (m *memory) shutGates(now time.Time) []string {
+	var names []string
+	for name, q := range m.queues {
+		asked := q.waiting.Len() > 0 || now.Sub(q.wanted) < time.Minute
+		if q.gate.shut() && asked && !q.conf.Paused {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if len(names) > lookAtOnce {
+		from := int(m.turns) * lookAtOnce % len(names)
+		names = append(names[from:], names[:from]...)[:lookAtOnce]
+	}
+	return names
 }
 
 // placeFree notes that tasks of a queue have ended that counted against its limit: this node may

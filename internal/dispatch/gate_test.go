@@ -274,6 +274,35 @@ func TestALimitHoldsOverNodes(t *testing.T) {
 	}
 }
 
+// Who does not wait for tasks, but asks now and then, gets what others have left room for.
+func TestWhoAsksNowAndThenIsServedUnderALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := neighbours(t, storetest.NewModel(time.Now), false)
+		defer a.close()
+		defer b.close()
+		a.limit(1, task.Rate{}, 0)
+		time.Sleep(2 * time.Second)
+		a.many(3)
+		x := a.one("w")
+		poll := func(times int) (got []task.Handout) {
+			for range times {
+				if got = b.hold("v", 1); len(got) > 0 {
+					break
+				}
+				time.Sleep(5 * time.Second)
+			}
+			return got
+		}
+		if got := poll(3); len(got) != 0 {
+			t.Fatalf("%d tasks beyond the limit", len(got))
+		}
+		a.done("w", x)
+		if got := poll(3); len(got) != 1 {
+			t.Fatalf("%d tasks once there was room", len(got))
+		}
+	})
+}
+
 // What a node had handed out that is gone counts until it is lost.
 func TestWhatADeadNodeHandedOutCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -42,6 +42,7 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 	d.release()
 	d.reload(unresolved)
 	d.askAgain(now)
+	errs = append(errs, d.lookAtGates(ctx, now))
 	errs = append(errs, d.reportAlive(ctx), d.deleteSpent(ctx), d.sync(ctx, now),
 		d.recover(ctx, now),
 		d.giveBack(ctx, now))
@@ -108,9 +109,6 @@ func (m *memory) matchAll(now time.Time) {
 		q.pace, q.handed = q.handed, 0
 		if q.wants() {
 			q.wanted = now
-		}
-		if q.gate.limited { // word of what has ended elsewhere may have been lost
-			q.gate.probe()
 		}
 		q.match(now)
 		if !q.stored && q.waiting.Len() == 0 && q.ready.count == 0 && !q.taking &&

@@ -47,6 +47,21 @@ func (d *storeDoor) Begin(ctx context.Context, r store.BeginRequest) (store.Begu
 		}, func(got store.Begun) string { return fmt.Sprint(got.LeaseGone, got.Rows) })
 }
 
+func (d *storeDoor) Gates(
+	ctx context.Context, queues ...string,
+) (now int64, gates []store.Gate, err error) {
+	type answer struct {
+		now   int64
+		gates []store.Gate
+	}
+	got, err := ask(ctx, d, fmt.Sprintf("gates %v", queues), false, nil,
+		func(ctx context.Context) (a answer, err error) {
+			a.now, a.gates, err = d.Store.Gates(ctx, queues...)
+			return a, err
+		}, func(a answer) string { return fmt.Sprint(a.gates) })
+	return got.now, got.gates, err
+}
+
 func (d *storeDoor) TakeRunning(
 	ctx context.Context, h store.Holder, limit int,
 ) (store.Taken, error) {
