@@ -62,6 +62,7 @@ RETURNING batch, n, seq`
 func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.Begun, err error) {
 	s.note(r.Holder)
 	queues, rows := r.ByQueue()
+	queues = append([]string{}, queues...) // none is not all
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		b := beginning{BeginRequest: &r, written: make([]rules.Written, len(r.Rows))}
 		if err := b.look(ctx, t, s, queues); err != nil {

@@ -275,7 +275,7 @@ func breaks(name string, open func(*Clock) Store) bool {
 
 // searched is how many seeds are walked for a planted bug. Some show after more than a suite walks;
 // their claims show them at once.
-const searched = 400
+const searched = 1000
 
 // firstBadSeed is the first seed that leaves another trace than on the model, 0 when none does.
 func firstBadSeed(open func(*Clock) Store) uint64 {

@@ -28,7 +28,7 @@ func (w *walk) letBegin(n *walkNode) {
 	if w.luck.IntN(6) == 0 {
 		w.limit(walkQueues[w.luck.IntN(len(walkQueues))])
 	}
-	if w.luck.IntN(2) == 0 {
+	if w.luck.IntN(4) > 0 {
 		return
 	}
 	r := store.BeginRequest{Holder: n.Holder}
