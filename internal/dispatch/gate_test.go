@@ -236,7 +236,7 @@ func TestALimitHoldsOverNodes(t *testing.T) {
 				defer a.close()
 				defer b.close()
 				a.limit(2, task.Rate{}, 0)
-				time.Sleep(2 * time.Second)
+				time.Sleep(5 * time.Second)
 				a.many(20)
 				within := 2 * time.Second
 				if told {
@@ -281,7 +281,7 @@ func TestWhoAsksNowAndThenIsServedUnderALimit(t *testing.T) {
 		defer a.close()
 		defer b.close()
 		a.limit(1, task.Rate{}, 0)
-		time.Sleep(2 * time.Second)
+		time.Sleep(5 * time.Second) // the other node has heard of the queue
 		a.many(3)
 		x := a.one("w")
 		poll := func(times int) (got []task.Handout) {
