@@ -54,13 +54,11 @@ func (g *Gate) Left(most int, now int64) int {
 
 // Held says why no further task may begin now; the zero Held says that one may.
 func (g *Gate) Held(now int64) Held {
-	if g.Limits.Running > 0 && g.Running >= g.Limits.Running {
+	if g.Full() {
 		return Held{Why: Limit}
 	}
-	if r := &g.Limits.Rate; r.limits() {
-		if at := g.Bucket.next(r, now); at > now {
-			return Held{Why: TooFast, Until: at}
-		}
+	if at := g.Next(1, now); at > now {
+		return Held{Why: TooFast, Until: at}
 	}
 	return Held{}
 }
@@ -124,15 +122,6 @@ func (b *Bucket) look(r *Rate, now int64) int64 {
 		b.Level, b.At = min(b.Level+r.fills(now-b.At), r.full()), now
 	}
 	return b.Level
-}
-
-// next is the time at which a bucket has enough for one task.
-func (b Bucket) next(r *Rate, now int64) int64 {
-	missing := r.price() - b.look(r, now)
-	if missing <= 0 {
-		return now
-	}
-	return b.At + (missing+r.Count-1)/r.Count
 }
 
 // times is for how many tasks there is enough.
