@@ -15,7 +15,7 @@ type Submission struct {
 	Delay       time.Duration   // due so long after the submission
 	Key         string          // makes the submission idempotent inside its queue; empty = none
 	KeyFor      time.Duration   // how long the key is remembered; 0 = 7 days
-	GroupKey    string          // kept for limits per key; not read yet
+	GroupKey    string          // for its queue's limits per key, and turns; "" = none
 	MaxAttempts int             // 0 = the queue's
 	Timeout     time.Duration   // of one attempt; 0 = the queue's
 	// StartWithin is how long after it is due the task may wait for its first hand-out: one that
@@ -206,10 +206,23 @@ type Queue struct {
 	MaxRunning int  // tasks that run at a time; 0 = any number
 	Rate       Rate // how fast tasks begin; zero = any speed
 	Burst      int  // how many may begin at once after a rest; 0 = Rate.Count
-	Paused     bool
-	Title      string // what people call it, in any language; "" = nothing
-	Owner      string // who answers for it, a name or a mail address; "" = nobody said
+	// PerKey limits the tasks of each group key by itself. Those without a key it does not limit.
+	PerKey KeyLimits
+	Fair   bool // group keys take turns, however many tasks each has; else rank decides
+	Paused bool
+	Title  string // what people call it, in any language; "" = nothing
+	Owner  string // who answers for it, a name or a mail address; "" = nobody said
 }
+
+// KeyLimits are limits of each group key of a queue, over all nodes together.
+type KeyLimits struct {
+	MaxRunning int  // tasks of a key that run at a time; 0 = any number
+	Rate       Rate // how fast tasks of a key begin; zero = any speed
+	Burst      int  // how many of a key may begin at once after a rest; 0 = Rate.Count
+}
+
+// ByKeys tells whether the queue looks at its tasks' group keys.
+func (q *Queue) ByKeys() bool { return q.Fair || q.PerKey != (KeyLimits{}) }
 
 // Counts are the tasks of a queue by state. Done, Dead, Cancelled and Expired count what retention
 // still keeps.

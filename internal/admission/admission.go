@@ -6,21 +6,35 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Limits is what a queue may do. The zero Limits allow everything.
+// Limits is what a queue may do, or each of its keys. The zero Limits allow everything.
 type Limits struct {
 	Running int // at most so many tasks at a time; 0 = any number
 	Rate    Rate
 }
 
-// LimitsOf are those of a queue's configuration.
+// LimitsOf are those of a queue as a whole.
 func LimitsOf(q *task.Queue) Limits {
 	return Limits{Running: q.MaxRunning, Rate: Rate{q.Rate, int64(q.Burst)}}
+}
+
+// KeyLimitsOf are those of each group key of a queue. Tasks without a key have none.
+func KeyLimitsOf(q *task.Queue) Limits {
+	p := &q.PerKey
+	return Limits{Running: p.MaxRunning, Rate: Rate{p.Rate, int64(p.Burst)}}
+}
+
+// Limited tells whether a queue, or each of its keys, has limits: then the store is asked before a
+// task of it begins.
+func Limited(q *task.Queue) bool {
+	own, perKey := LimitsOf(q), KeyLimitsOf(q)
+	return !own.None() || !perKey.None()
 }
 
 // None tells whether everything is allowed.
 func (l *Limits) None() bool { return l.Running == 0 && !l.Rate.limits() }
 
-// Gate is how a queue stands beside its limits. Times are the store's, in microseconds.
+// Gate is how a queue, or a key of one, stands beside its limits. Times are the store's, in
+// microseconds.
 type Gate struct {
 	Limits Limits
 	Bucket Bucket // what the rate has left
@@ -122,6 +136,14 @@ func (b *Bucket) look(r *Rate, now int64) int64 {
 		b.Level, b.At = min(b.Level+r.fills(now-b.At), r.full()), now
 	}
 	return b.Level
+}
+
+// FullAt is when the bucket of a rate is full, if nothing is taken from it.
+func (b *Bucket) FullAt(r *Rate) int64 {
+	if missing := r.full() - b.Level; missing > 0 {
+		return b.At + (missing+r.Count-1)/r.Count
+	}
+	return b.At
 }
 
 // times is for how many tasks there is enough.

@@ -231,16 +231,23 @@ func CheckQueue(q *task.Queue, e *task.InvalidError, location string) {
 
 // checkRates adds to e what is wrong with the limits of what runs.
 func checkRates(q *task.Queue, e *task.InvalidError, location string) {
-	if q.MaxRunning < 0 || q.MaxRunning > MaxRunning {
+	// those of a key are of the same shape
+	own := task.KeyLimits{MaxRunning: q.MaxRunning, Rate: q.Rate, Burst: q.Burst}
+	checkLimits(&own, e, location)
+	checkLimits(&q.PerKey, e, location+".per_key")
+}
+
+func checkLimits(l *task.KeyLimits, e *task.InvalidError, location string) {
+	if l.MaxRunning < 0 || l.MaxRunning > MaxRunning {
 		e.Add(location+".max_running", "must be 1 to %d, or 0 for no limit", MaxRunning)
 	}
-	if err := q.Rate.Check(); err != nil {
+	if err := l.Rate.Check(); err != nil {
 		e.Add(location+".rate", "%v", err)
 	}
 	switch {
-	case q.Burst < 0 || q.Burst > task.MaxRateCount:
+	case l.Burst < 0 || l.Burst > task.MaxRateCount:
 		e.Add(location+".burst", "must be 1 to %d, or 0 for the rate's count", task.MaxRateCount)
-	case q.Burst > 0 && q.Rate == (task.Rate{}):
+	case l.Burst > 0 && l.Rate == (task.Rate{}):
 		e.Add(location+".burst", "is nothing without a rate: give one too, as 100/1s")
 	}
 }

@@ -17,6 +17,7 @@ type BeginRequest struct {
 // Begin is a hand-out that is to begin.
 type Begin struct {
 	Queue string
+	Key   string // the task's group key; "" = none
 	Running
 }
 
@@ -35,6 +36,7 @@ type Begun struct {
 	LeaseGone bool        // then nothing begins, and there are no Rows
 	Rows      []Beginning // of the rows, in order
 	Gates     []Gate      // of those of the queues that have limits, by name, as they stand now
+	Keys      []KeyGate   // of the rows' keys in queues that limit each key; by queue, then key
 }
 
 // Beginning is what becomes of a hand-out that is to begin.
@@ -43,7 +45,7 @@ type Beginning uint8
 // What becomes of hand-outs.
 const (
 	Begins   Beginning = iota // its row stands
-	HeldBack                  // a limit of its queue holds it back
+	HeldBack                  // a limit of its queue, or of its key, holds it back
 	// Void: the hand-out is none, because its span is no longer the holder's, an outcome stands
 	// already, or its row could not be written just now. Where the task stands only a look can
 	// tell.
@@ -54,4 +56,7 @@ const (
 type Gate struct {
 	Queue string
 	admission.Gate
+	// FullKeys is how many of its keys run as many tasks as each may, counted up to 1,000; only
+	// Gates says so.
+	FullKeys int
 }

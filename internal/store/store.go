@@ -201,6 +201,10 @@ type Span struct {
 	Holder Holder // zero = free
 	Token  int64  // only grows; part of every hand-out's token
 	Deaths int32  // holders that died with it
+	// Key is the group key of all its tasks, if it is Sorted: as what is taken from queues that go
+	// by keys.
+	Key    string
+	Sorted bool
 }
 
 // Taking names the present holding of the span.
@@ -301,6 +305,8 @@ type TakeRequest struct {
 	Holder Holder
 	Queue  string
 	Limit  int // tasks; the last span is split to fit
+	// Keys makes it go by group keys, and take spans whole; nil = by rank.
+	Keys *ByKey
 }
 
 // Taken answers a TakeRequest. No spans: nothing is ready, or the holder's lease is gone.
@@ -315,6 +321,8 @@ type Taken struct {
 	// when the earliest sleeping span of the queue is due, or what others have locked is to be
 	// looked at again; 0 = neither
 	NextDue int64
+	// After is the last key that a take by keys has looked at; nil = it came to the end of them.
+	After *string
 }
 
 // Ready says that a queue has ready spans that nobody holds.

@@ -13,8 +13,13 @@ const (
 	// ever held all tasks are ready once it is due, and have its rank.
 	aheadWaiting = `SELECT count(*), coalesce(sum(size) FILTER (WHERE token = 0 AND due <= $2
   AND (rank < $3 OR batch < $4 OR batch = $4 AND hi < $5)), 0)::bigint
-FROM (SELECT batch, hi, rank, due, token, size FROM rota.span
-  WHERE holder IS NULL AND queue = $1 AND rank <= $3 ORDER BY rank, id LIMIT $6) s`
+FROM (
+  (SELECT batch, hi, rank, due, token, size FROM rota.span
+  WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $3 ORDER BY rank, id LIMIT $6)
+  UNION ALL
+  (SELECT batch, hi, rank, due, token, size FROM rota.span
+  WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 AND rank <= $3
+  ORDER BY rank, id LIMIT $6)) s`
 
 	// aheadUsed lists tasks of spans that are held, or were.
 	aheadUsed = `SELECT t.batch, t.n, s.seq0

@@ -17,10 +17,13 @@ const (
 	countQueues = `SELECT q.name,
   d.Submitted::bigint, d.Done::bigint, d.Dead::bigint, d.Cancelled::bigint,
   d.expired::bigint,
-  coalesce(l.size, 0)::bigint + coalesce(a.size, 0)::bigint,
+  coalesce(l.size, 0)::bigint + coalesce(k.size, 0)::bigint + coalesce(a.size, 0)::bigint,
   coalesce(least(
-    (SELECT due FROM rota.span WHERE holder IS NULL AND queue = q.name AND rank <= $2 AND rank = due
-    AND due <= $2 AND token = 0 AND size > 0
+    (SELECT due FROM rota.span WHERE holder IS NULL AND key IS NULL AND queue = q.name
+    AND rank <= $2 AND rank = due AND due <= $2 AND token = 0 AND size > 0
+      ORDER BY rank LIMIT 1),
+    (SELECT due FROM rota.span WHERE holder IS NULL AND key IS NOT NULL AND queue = q.name
+    AND rank <= $2 AND rank = due AND due <= $2 AND token = 0 AND size > 0
       ORDER BY rank LIMIT 1),
     (SELECT due FROM rota.span WHERE holder IS NULL AND queue = q.name AND rank <> due AND due <= $2
     AND token = 0 AND size > 0
@@ -31,7 +34,11 @@ coalesce(sum(dead), 0) AS dead,
   coalesce(sum(cancelled), 0) AS cancelled,
   coalesce(sum(expired), 0) AS expired FROM rota.stat WHERE queue = q.name) d
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
-  WHERE holder IS NULL AND queue = q.name AND rank > $2 AND due > $2 AND token = 0) l
+  WHERE holder IS NULL AND key IS NULL AND queue = q.name AND rank > $2 AND due > $2
+  AND token = 0) l
+CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
+  WHERE holder IS NULL AND key IS NOT NULL AND queue = q.name AND rank > $2 AND due > $2
+  AND token = 0) k
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
   WHERE holder IS NULL AND queue = q.name AND rank <> due AND rank <= $2 AND due > $2
   AND token = 0) a`

@@ -14,13 +14,16 @@ import (
 const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
   context_limit, retention, dead_kept, paused, final_queue, title, owner,
-  max_running, rate_count, rate_per, burst`
+  max_running, rate_count, rate_per, burst,
+  key_running, key_rate_count, key_rate_per, key_burst, fair`
 	insertQueue = `INSERT INTO rota.queue (` + queueColumns + `)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+  $23, $24, $25, $26)
 ON CONFLICT DO NOTHING`
 	// lockQueue makes a queue or locks the one that stands, whoever else does at the same time.
 	lockQueue = `INSERT INTO rota.queue AS q (` + queueColumns + `)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+  $23, $24, $25, $26)
 ON CONFLICT (name)
 DO UPDATE SET paused = q.paused
 RETURNING ` + queueColumns + `, xmax = 0`
@@ -29,7 +32,8 @@ SET timeout = $2, silence = $3, max_attempts = $4, retry_initial = $5, retry_max
 retry_factor = $7,
   retry_jitter = $8, hold_limit = $9, poll_interval = $10, context_limit = $11, retention = $12,
   dead_kept = $13, paused = $14, final_queue = $15, title = $16, owner = $17,
-  max_running = $18, rate_count = $19, rate_per = $20, burst = $21
+  max_running = $18, rate_count = $19, rate_per = $20, burst = $21,
+  key_running = $22, key_rate_count = $23, key_rate_per = $24, key_burst = $25, fair = $26
 WHERE name = $1`
 	findQueue = `SELECT FROM rota.queue WHERE name = $1 FOR UPDATE`
 	allQueues = `SELECT ` + queueColumns + ` FROM rota.queue ORDER BY name`
@@ -41,7 +45,9 @@ func scanQueue(r row, more ...any) (q task.Queue, err error) {
 		(*int64)(&q.Retry.Initial), (*int64)(&q.Retry.Max),
 		&q.Retry.Factor, &q.Retry.Jitter, &q.HoldLimit, (*int64)(&q.PollInterval), &q.ContextLimit,
 		(*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused, &q.FinalQueue,
-		&q.Title, &q.Owner, &q.MaxRunning, &q.Rate.Count, (*int64)(&q.Rate.Per), &q.Burst},
+		&q.Title, &q.Owner, &q.MaxRunning, &q.Rate.Count, (*int64)(&q.Rate.Per), &q.Burst,
+		&q.PerKey.MaxRunning, &q.PerKey.Rate.Count, (*int64)(&q.PerKey.Rate.Per), &q.PerKey.Burst,
+		&q.Fair},
 		more...)...)
 	return q, err
 }
@@ -53,7 +59,9 @@ func writeQueue(text string, q task.Queue) query {
 		int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
 		q.Retry.Jitter, int64(q.HoldLimit), int64(q.PollInterval), q.ContextLimit,
 		int64(q.Retention), int64(q.DeadKept), q.Paused, q.FinalQueue, q.Title, q.Owner,
-		int64(q.MaxRunning), q.Rate.Count, int64(q.Rate.Per), int64(q.Burst))
+		int64(q.MaxRunning), q.Rate.Count, int64(q.Rate.Per), int64(q.Burst),
+		int64(q.PerKey.MaxRunning), q.PerKey.Rate.Count, int64(q.PerKey.Rate.Per),
+		int64(q.PerKey.Burst), q.Fair)
 }
 
 // newQueues makes queues with defaults unless they exist.

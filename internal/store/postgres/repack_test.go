@@ -42,9 +42,13 @@ END $$`,
 SELECT batch, n, stage, context, key, group_key, max_attempts, timeout FROM rota.tasks`,
 		"DROP VIEW rota.tasks", "DROP FUNCTION rota.tasks, rota.task, rota.left_of",
 		"ALTER TABLE rota.stat DROP expired",
-		"ALTER TABLE rota.running DROP queue",
+		"ALTER TABLE rota.running DROP queue, DROP key",
+		"DROP INDEX rota.span_ready", "ALTER TABLE rota.span DROP key",
+		"CREATE INDEX span_ready ON rota.span (queue, rank, id) WHERE holder IS NULL",
+		`ALTER TABLE rota.queue DROP key_running, DROP key_rate_count, DROP key_rate_per,
+  DROP key_burst, DROP fair`,
 		"ALTER TABLE rota.queue DROP max_running, DROP rate_count, DROP rate_per, DROP burst",
-		"DROP TABLE rota.pack, rota.keyed, rota.edit, rota.expiry, rota.gate",
+		"DROP TABLE rota.pack, rota.keyed, rota.edit, rota.expiry, rota.gate, rota.bucket",
 		"DELETE FROM rota.version WHERE version_id >= 20")
 }
 

@@ -112,11 +112,12 @@ func (s *Store) loadTaken(
 
 const (
 	// spanColumnList is what scanSpan reads.
-	spanColumnList = `id, batch, lo, hi, seq0, queue, rank, due, coalesce(holder, ''), htok, token, deaths`
+	spanColumnList = `id, batch, lo, hi, seq0, queue, rank, due, coalesce(holder, ''), htok, token, deaths, key`
 
 	// takeSpans takes whole spans by rank as long as they fit, and of the next one as many as fit
 	// then: the free rest keeps its row, so that another taker that waits for the row finds
-	// something. Who has no lease ("me"), or asks for a paused queue, gets nothing. Due follows
+	// something. Those that have keys are left from a time in which the queue went by keys, and are
+	// unsorted first. Who has no lease ("me"), or asks for a paused queue, gets nothing. Due follows
 	// from rank only where priorities differ, so both are asked; rank ends the search before the
 	// sleepers.
 	takeSpans = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now),
@@ -125,7 +126,7 @@ me AS MATERIALIZED (
   FROM clock) FOR KEY SHARE),
 free AS MATERIALIZED (
   SELECT id, rank, hi - lo + 1 AS width FROM rota.span
-  WHERE holder IS NULL AND queue = $4 AND rank <= (SELECT now FROM clock) AND due <= (SELECT now
+  WHERE holder IS NULL AND key IS NULL AND queue = $4 AND rank <= (SELECT now FROM clock) AND due <= (SELECT now
   FROM clock)
     AND NOT EXISTS (SELECT FROM rota.queue WHERE name = $4 AND paused)
   ORDER BY rank, id LIMIT $6 FOR UPDATE SKIP LOCKED),
@@ -148,9 +149,9 @@ rest AS (
   RETURNING s.*, k.n AS taken, k.size AS taken_size),
 part AS (
   INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths,
-  size, gaps)
+  size, gaps, key)
   SELECT $7, batch, lo - taken, lo - 1, seq0, queue, rank, due, $2, $3, token + 1, deaths,
-  taken_size, gaps FROM rest
+  taken_size, gaps, key FROM rest
   RETURNING *)
 SELECT ` + spanColumnList + ` FROM whole UNION ALL SELECT ` + spanColumnList + ` FROM part`
 
@@ -160,23 +161,38 @@ SELECT ` + spanColumnList + ` FROM whole UNION ALL SELECT ` + spanColumnList + `
 SELECT now, EXISTS (SELECT FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
 AND until > now),
   EXISTS (SELECT FROM rota.queue WHERE name = $4 AND paused),
-  (SELECT rank FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank <= (SELECT now
-  FROM clock) AND due <= (SELECT now FROM clock)
-    ORDER BY rank, id LIMIT 1),
+  EXISTS (SELECT FROM rota.span WHERE holder IS NULL AND key IS NOT NULL AND queue = $4),
+  least(
+    (SELECT rank FROM rota.span WHERE holder IS NULL AND key IS NULL AND queue = $4
+    AND rank <= (SELECT now FROM clock) AND due <= (SELECT now FROM clock)
+      ORDER BY rank, id LIMIT 1),
+    (SELECT rank FROM rota.span WHERE holder IS NULL AND key IS NOT NULL AND queue = $4
+    AND rank <= (SELECT now FROM clock) AND due <= (SELECT now FROM clock)
+      ORDER BY rank, id LIMIT 1)),
   coalesce(least(
-    (SELECT due FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank > (SELECT now
-    FROM clock) AND rank = due ORDER BY rank LIMIT 1),
+    (SELECT due FROM rota.span WHERE holder IS NULL AND key IS NULL AND queue = $4
+    AND rank > (SELECT now FROM clock) AND rank = due ORDER BY rank LIMIT 1),
+    (SELECT due FROM rota.span WHERE holder IS NULL AND key IS NOT NULL AND queue = $4
+    AND rank > (SELECT now FROM clock) AND rank = due ORDER BY rank LIMIT 1),
     (SELECT due FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank <> due
     AND due > (SELECT now FROM clock) ORDER BY due LIMIT 1)), 0)
 FROM clock`
+
+	unsort = `UPDATE rota.span SET key = NULL WHERE id IN (SELECT id FROM rota.span
+WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 ORDER BY rank, id LIMIT 500
+FOR UPDATE SKIP LOCKED)`
 )
 
 // takeSpansWaiting is takeSpans for who waits.
 var takeSpansWaiting = strings.ReplaceAll(takeSpans, " SKIP LOCKED", "")
 
 func scanSpan(r row) (sp store.Span, err error) {
+	var key *string
 	err = r.Scan(&sp.ID, &sp.Batch, &sp.Lo, &sp.Hi, &sp.Seq0, &sp.Queue, &sp.Rank, &sp.Due,
-		&sp.Holder.Node, &sp.Holder.Token, &sp.Token, &sp.Deaths)
+		&sp.Holder.Node, &sp.Holder.Token, &sp.Token, &sp.Deaths, &key)
+	if sp.Sorted = key != nil; sp.Sorted {
+		sp.Key = *key
+	}
 	return sp, err
 }
 
@@ -190,6 +206,7 @@ func (s *Store) takeSpans(
 	if err != nil {
 		return nil, false, err
 	}
+	sorted := false
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		got = nil
 		lives, paused := false, false
@@ -200,7 +217,7 @@ func (s *Store) takeSpans(
 			return err
 		}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue, n, asked, id),
 			ask(whatIsLeft, func(r row) error {
-				return r.Scan(&answer.Now, &lives, &paused, &next, &answer.NextDue)
+				return r.Scan(&answer.Now, &lives, &paused, &sorted, &next, &answer.NextDue)
 			}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue))
 		err := t.finish(ctx, queries...)
 		answer.LeaseGone = err == nil && !lives && len(got) == 0
@@ -213,14 +230,23 @@ func (s *Store) takeSpans(
 		}
 		return err
 	})
+	if err == nil && sorted && !answer.LeaseGone && len(got) < asked { // then there is More
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
+			return t.finish(ctx, tell(unsort, r.Queue))
+		})
+	}
 	return got, ready, err
 }
 
 const readyOf = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now)
 SELECT q.name, s.rank FROM clock CROSS JOIN unnest($2::text[]) q (name) CROSS JOIN LATERAL (
-  SELECT rank FROM rota.span WHERE holder IS NULL AND queue = q.name AND rank <= now AND due <= now
-    AND NOT EXISTS (SELECT FROM rota.queue WHERE name = q.name AND paused)
-  ORDER BY rank, id LIMIT 1) s`
+  SELECT least(
+    (SELECT rank FROM rota.span WHERE holder IS NULL AND key IS NULL AND queue = q.name
+    AND rank <= now AND due <= now ORDER BY rank, id LIMIT 1),
+    (SELECT rank FROM rota.span WHERE holder IS NULL AND key IS NOT NULL AND queue = q.name
+    AND rank <= now AND due <= now ORDER BY rank, id LIMIT 1)) AS rank
+  WHERE NOT EXISTS (SELECT FROM rota.queue WHERE name = q.name AND paused)) s
+WHERE s.rank IS NOT NULL`
 
 // Ready says which queues have ready spans that nobody holds. See the contract, storetest.Spans.
 func (s *Store) Ready(ctx context.Context, queues []string) (list []store.Ready, err error) {

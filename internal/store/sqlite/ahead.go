@@ -16,8 +16,12 @@ const (
 	// ever held all tasks are ready once it is due, and have its rank.
 	aheadWaiting = `SELECT count(*), coalesce(sum(iif(token = 0 AND due <= ?2
   AND (rank < ?3 OR batch < ?4 OR batch = ?4 AND hi < ?5), size, 0)), 0)
-FROM (SELECT batch, hi, rank, due, token, size FROM span INDEXED BY span_ready
-  WHERE holder IS NULL AND queue = ?1 AND rank <= ?3 ORDER BY rank, id LIMIT ?6)`
+FROM (SELECT * FROM (SELECT batch, hi, rank, due, token, size FROM span INDEXED BY span_ready
+    WHERE holder IS NULL AND key IS NULL AND queue = ?1 AND rank <= ?3 ORDER BY rank, id LIMIT ?6)
+  UNION ALL
+  SELECT * FROM (SELECT batch, hi, rank, due, token, size FROM span INDEXED BY span_sorted
+    WHERE holder IS NULL AND key IS NOT NULL AND queue = ?1 AND rank <= ?3
+    ORDER BY rank, id LIMIT ?6))`
 
 	aheadHeld = `SELECT ` + spanColumns + ` FROM span WHERE holder IS NOT NULL AND queue = ?`
 )

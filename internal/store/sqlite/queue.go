@@ -17,12 +17,13 @@ import (
 const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
   context_limit, retention, dead_kept, paused, final_queue, title, owner,
-  max_running, rate_count, rate_per, burst`
+  max_running, rate_count, rate_per, burst,
+  key_running, key_rate_count, key_rate_per, key_burst, fair`
 	insertQueue = `INSERT INTO queue (` + queueColumns +
-		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING`
 	updateQueue = `REPLACE INTO queue (` + queueColumns +
-		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	findQueue = `SELECT ` + queueColumns + ` FROM queue WHERE name = ?`
 	allQueues = `SELECT ` + queueColumns + ` FROM queue ORDER BY name`
 )
@@ -45,6 +46,14 @@ func scanQueue(st *sqlite.Stmt) task.Queue {
 		MaxRunning: st.ColumnInt(17),
 		Rate:       task.Rate{Count: st.ColumnInt64(18), Per: time.Duration(st.ColumnInt64(19))},
 		Burst:      st.ColumnInt(20),
+		PerKey: task.KeyLimits{
+			MaxRunning: st.ColumnInt(21),
+			Rate: task.Rate{
+				Count: st.ColumnInt64(22), Per: time.Duration(st.ColumnInt64(23)),
+			},
+			Burst: st.ColumnInt(24),
+		},
+		Fair: st.ColumnBool(25),
 	}
 }
 
@@ -55,7 +64,8 @@ func (t *tx) putQueue(query string, q task.Queue) (changed int, err error) {
 		int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
 		q.Retry.Jitter, q.HoldLimit, int64(q.PollInterval), q.ContextLimit, int64(q.Retention),
 		int64(q.DeadKept), q.Paused,
-		q.FinalQueue, q.Title, q.Owner, q.MaxRunning, q.Rate.Count, int64(q.Rate.Per), q.Burst)
+		q.FinalQueue, q.Title, q.Owner, q.MaxRunning, q.Rate.Count, int64(q.Rate.Per), q.Burst,
+		q.PerKey.MaxRunning, q.PerKey.Rate.Count, int64(q.PerKey.Rate.Per), q.PerKey.Burst, q.Fair)
 }
 
 // ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.

@@ -48,6 +48,12 @@ func unpack(t testing.TB, path string) {
 		"DROP TABLE mark",
 		"DROP TABLE expiry", "ALTER TABLE stat DROP COLUMN expired",
 		"DROP TABLE gate", "DROP INDEX running_queue", "ALTER TABLE running DROP COLUMN queue",
+		"ALTER TABLE running DROP COLUMN key", "DROP TABLE bucket", "DROP INDEX span_ready",
+		"DROP INDEX span_key", "DROP INDEX span_sorted", "ALTER TABLE span DROP COLUMN key",
+		"CREATE INDEX span_ready ON span (queue, rank, id, due) WHERE holder IS NULL",
+		"ALTER TABLE queue DROP COLUMN key_running", "ALTER TABLE queue DROP COLUMN key_rate_count",
+		"ALTER TABLE queue DROP COLUMN key_rate_per", "ALTER TABLE queue DROP COLUMN key_burst",
+		"ALTER TABLE queue DROP COLUMN fair",
 		"ALTER TABLE queue DROP COLUMN max_running", "ALTER TABLE queue DROP COLUMN rate_count",
 		"ALTER TABLE queue DROP COLUMN rate_per", "ALTER TABLE queue DROP COLUMN burst",
 		"DELETE FROM goose_db_version WHERE version_id > 15", "COMMIT"} {

@@ -30,7 +30,7 @@ CREATE TABLE queue (
   retention     INTEGER NOT NULL,
   dead_kept     INTEGER NOT NULL,
   paused        INTEGER NOT NULL
-, final_queue TEXT NOT NULL DEFAULT '', title TEXT NOT NULL DEFAULT '', owner TEXT NOT NULL DEFAULT '', max_running INTEGER NOT NULL DEFAULT 0, rate_count INTEGER NOT NULL DEFAULT 0, rate_per INTEGER NOT NULL DEFAULT 0, burst INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+, final_queue TEXT NOT NULL DEFAULT '', title TEXT NOT NULL DEFAULT '', owner TEXT NOT NULL DEFAULT '', max_running INTEGER NOT NULL DEFAULT 0, rate_count INTEGER NOT NULL DEFAULT 0, rate_per INTEGER NOT NULL DEFAULT 0, burst INTEGER NOT NULL DEFAULT 0, key_running INTEGER NOT NULL DEFAULT 0, key_rate_count INTEGER NOT NULL DEFAULT 0, key_rate_per INTEGER NOT NULL DEFAULT 0, key_burst INTEGER NOT NULL DEFAULT 0, fair INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 
 CREATE TABLE batch (
   id      INTEGER PRIMARY KEY,
@@ -82,9 +82,7 @@ CREATE TABLE span (
   deaths INTEGER NOT NULL,
   size   INTEGER NOT NULL,                -- its tasks; exact as long as nobody ever held it (token 0)
   gaps   INTEGER NOT NULL                 -- whether some numbers of lo..hi may be no tasks
-);
-
-CREATE INDEX span_ready ON span (queue, rank, id, due) WHERE holder IS NULL;
+, key TEXT);
 
 CREATE INDEX span_due   ON span (queue, due, token, size) WHERE holder IS NULL;
 
@@ -103,7 +101,7 @@ CREATE TABLE running (
   worker      TEXT    NOT NULL,
   incarnation TEXT    NOT NULL,
   started     INTEGER NOT NULL,
-  until       INTEGER NOT NULL, queue TEXT NOT NULL DEFAULT '',
+  until       INTEGER NOT NULL, queue TEXT NOT NULL DEFAULT '', key TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (batch, n, seq)
 ) WITHOUT ROWID;
 
@@ -449,16 +447,33 @@ CREATE TABLE expiry (
 
 CREATE INDEX expiry_look ON expiry (look, batch);
 
-CREATE INDEX running_queue ON running (queue);
-
 CREATE TABLE gate (
   queue TEXT    PRIMARY KEY,
   level INTEGER NOT NULL,
   at    INTEGER NOT NULL
+, since INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+
+CREATE INDEX span_ready ON span (queue, rank, id, due) WHERE holder IS NULL AND key IS NULL;
+
+CREATE INDEX span_key ON span (queue, key, rank, id, due) WHERE holder IS NULL AND key IS NOT NULL;
+
+CREATE INDEX span_sorted ON span (queue, rank, id, due) WHERE holder IS NULL AND key IS NOT NULL;
+
+CREATE INDEX running_queue ON running (queue, key);
+
+CREATE TABLE bucket (
+  queue TEXT    NOT NULL,
+  key   TEXT    NOT NULL,
+  level INTEGER NOT NULL,
+  at    INTEGER NOT NULL,
+  full_at INTEGER NOT NULL,               -- when it is full again
+  PRIMARY KEY (queue, key)
 ) WITHOUT ROWID;
 
+CREATE INDEX bucket_full ON bucket (queue, full_at);
+
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES
-(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1);
+(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1);
 INSERT INTO event_head (one, last, time) VALUES
 (1, 0, 0);
 INSERT INTO job_head (one, ids, past, seats) VALUES

@@ -12,7 +12,7 @@ import (
 )
 
 // spanColumns are what scanSpan reads.
-const spanColumns = `id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths`
+const spanColumns = `id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, key`
 
 func scanSpan(st *sqlite.Stmt) store.Span {
 	return store.Span{
@@ -21,6 +21,7 @@ func scanSpan(st *sqlite.Stmt) store.Span {
 		Queue: st.ColumnText(5), Rank: st.ColumnInt64(6), Due: st.ColumnInt64(7),
 		Holder: store.Holder{Node: st.ColumnText(8), Token: st.ColumnInt64(9)},
 		Token:  st.ColumnInt64(10), Deaths: st.ColumnInt32(11),
+		Key: st.ColumnText(12), Sorted: st.ColumnType(12) != sqlite.TypeNull,
 	}
 }
 
@@ -44,9 +45,18 @@ func (s *Store) Take(ctx context.Context, r store.TakeRequest) (store.Taken, err
 // search before the sleepers.
 const (
 	readySpans = `SELECT ` + spanColumns + `, size, gaps FROM span INDEXED BY span_ready
-WHERE holder IS NULL AND queue = ? AND rank <= ? AND due <= ? ORDER BY rank, id LIMIT ?`
-	nextRank = `SELECT rank FROM span INDEXED BY span_ready WHERE holder IS NULL AND queue = ?
-AND rank <= ? AND due <= ? ORDER BY rank, id LIMIT 1`
+WHERE holder IS NULL AND key IS NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2
+ORDER BY rank, id LIMIT ?3`
+	// unsort makes spans go by rank again that are left from a time in which their queue went by
+	// keys.
+	unsort = `UPDATE span SET key = NULL WHERE id IN (SELECT id FROM span INDEXED BY span_sorted
+WHERE holder IS NULL AND key IS NOT NULL AND queue = ? ORDER BY rank, id LIMIT 500)`
+	nextRank = `SELECT min(rank) FROM (
+SELECT * FROM (SELECT rank FROM span INDEXED BY span_ready WHERE holder IS NULL AND key IS NULL
+  AND queue = ?1 AND rank <= ?2 AND due <= ?2 ORDER BY rank, id LIMIT 1)
+UNION ALL SELECT * FROM (SELECT rank FROM span INDEXED BY span_sorted WHERE holder IS NULL
+  AND key IS NOT NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2 ORDER BY rank, id LIMIT 1))
+HAVING count(*) > 0`
 	nextDue = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ?
 AND due > ? ORDER BY due LIMIT 1`
 	queuePause = `SELECT 1 FROM queue WHERE name = ? AND paused`
@@ -70,12 +80,15 @@ func (t *tx) take(r store.TakeRequest) (store.Taken, error) {
 	}
 	var list []free
 	left := r.Limit
+	if _, err := t.exec(unsort, r.Queue); err != nil {
+		return answer, err
+	}
 	err = t.each(readySpans, func(st *sqlite.Stmt) bool {
-		f := free{scanSpan(st), st.ColumnInt(12), st.ColumnBool(13)}
+		f := free{scanSpan(st), st.ColumnInt(13), st.ColumnBool(14)}
 		list = append(list, f)
 		left -= width(&f.Span)
 		return left > 0
-	}, r.Queue, t.now, t.now, max(r.Limit, 0))
+	}, r.Queue, t.now, max(r.Limit, 0))
 	if err != nil {
 		return answer, err
 	}
@@ -102,7 +115,7 @@ func (t *tx) take(r store.TakeRequest) (store.Taken, error) {
 	if left <= 0 {
 		answer.More, err = t.one(nextRank, func(st *sqlite.Stmt) {
 			answer.NextRank = st.ColumnInt64(0)
-		}, r.Queue, t.now, t.now)
+		}, r.Queue, t.now)
 		if err != nil {
 			return answer, err
 		}
@@ -128,7 +141,7 @@ func (s *Store) Ready(ctx context.Context, queues []string) (list []store.Ready,
 			}
 			_, err = c.one(nextRank, func(st *sqlite.Stmt) {
 				list = append(list, store.Ready{Queue: queue, Rank: st.ColumnInt64(0)})
-			}, queue, now, now)
+			}, queue, now)
 			if err != nil {
 				return err
 			}

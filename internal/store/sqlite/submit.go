@@ -236,7 +236,7 @@ func (t *tx) spanIDs(n int) (first int64, err error) {
 }
 
 var spanInserter = newInserter("span",
-	[]string{"batch", "seq0", "queue", "rank", "due", "holder", "htok", "token", "deaths"},
+	[]string{"batch", "seq0", "queue", "rank", "due", "holder", "htok", "token", "deaths", "key"},
 	[]string{"id", "lo", "hi", "size", "gaps"})
 
 // insertSpans inserts the spans of a new batch and notes which of its tasks they have.
@@ -287,6 +287,9 @@ func bindSpan(st *sqlite.Stmt, sp *store.Span) {
 	st.BindInt64(7, sp.Holder.Token)
 	st.BindInt64(8, sp.Token)
 	st.BindInt64(9, int64(sp.Deaths))
+	if st.BindText(10, sp.Key); !sp.Sorted {
+		st.BindNull(10)
+	}
 }
 
 func bindOwn(st *sqlite.Stmt, p int, sp *store.Span, size int, gaps bool) {

@@ -56,6 +56,17 @@ type Spans interface {
 	// row (lo grows), what is taken gets a new one. It answers them with the tasks that are still
 	// theirs, their newest steps applied. Token + 1 on every take. It says what the least rank of
 	// those is that are left. A paused queue gives nothing.
+	//
+	// With Keys it goes by group keys. First it sorts: free spans that are due and not Sorted become
+	// spans with the tasks of one key each, which are (in one take as many as have about 1,000
+	// tasks, or one). Then it takes sorted spans that are due, whole, until Limit of their tasks
+	// might begin: of each key, by rank, no more than need be for as many tasks as may begin beside
+	// Queue.PerKey. Without Fair it looks at the first 4 × Limit spans by rank; then, and with Fair
+	// at once, it goes through the keys behind Keys.After, at most 1,000 of them, and takes of each
+	// in turn. After says how far it came. More tells that there may be more to take: Limit was
+	// reached, there are keys behind After, or spans to sort. NextDue is not after the time at which
+	// a rate lets a task begin of a key that it passed over. Tasks without a key have the key "",
+	// which has no limits.
 	Take(context.Context, store.TakeRequest) (store.Taken, error)
 	// Ready says which of the queues have spans that Take would find, and the least rank of each.
 	// It never blocks a writer.
@@ -106,7 +117,9 @@ type Steps interface {
 	// Begin inserts running rows as Sync does, before anybody sees the hand-outs: of each queue as
 	// many, in order, as its limits leave room for, by its configuration as it stands. Against
 	// Queue.MaxRunning count the running rows of the queue, whoever wrote them; against Queue.Rate
-	// counts what Begin has let begin, by the store's clock. A hand-out that has a row already
+	// counts what Begin has let begin, by the store's clock. The same for each key of a queue by
+	// itself, beside Queue.PerKey: a hand-out begins if its queue and its key have room; "" is no
+	// key. A hand-out that has a row already
 	// under its token counts no second time, and the row has its worker and times from then on. It
 	// says how the queues with limits stand afterwards. Of two calls at the same time one comes
 	// after the other; and after a ChangeQueue was answered every Begin goes by what it changed. A
