@@ -18,6 +18,7 @@ type BeginRequest struct {
 type Begin struct {
 	Queue string
 	Running
+	Unique bool // Loaded.Unique
 }
 
 // ByQueue says where the rows of each queue stand, in order, and names the queues in order.

@@ -97,8 +97,8 @@ func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) 
 		keys.add(u.ID, u.Seq)
 		spans[i], tokens[i] = u.Span, u.Token
 	}
-	err := t.run(ctx,
-		tell(lockGates, queues),
+	first := append([]query{tell(lockGates, queues)}, b.shareUniques()...)
+	err := t.run(ctx, append(first,
 		ask(leaseGood, func(r row) error {
 			return r.Scan(&b.answer.Now, &lives)
 		}, s.clock(), b.Holder.Node, b.Holder.Token),
@@ -111,7 +111,7 @@ func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) 
 				b.written[i-1] = rules.Itself
 			}
 			return err
-		}, keys.batch, keys.n, keys.seq, spans, tokens))
+		}, keys.batch, keys.n, keys.seq, spans, tokens))...)
 	b.answer.LeaseGone = !lives
 	return err
 }
