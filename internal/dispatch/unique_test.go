@@ -27,7 +27,8 @@ func TestReplacedTaskGoesOutAsItWasReplaced(t *testing.T) {
 			t.Fatalf("first: %+v, %v", first, err)
 		}
 		next, err := only(`"new"`, task.OnExistingReplace)
-		if want := (task.Receipt{first.ID, true, task.SubmittedReplaced}); err != nil || next != want {
+		want := task.Receipt{ID: first.ID, Existing: true, Action: task.SubmittedReplaced}
+		if err != nil || next != want {
 			t.Fatalf("second: %+v (%v), want %+v", next, err, want)
 		}
 		if _, err := only(`"never"`, task.OnExistingRefuse); !errors.Is(err, store.ErrConflict) {
