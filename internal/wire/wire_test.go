@@ -428,9 +428,12 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 			Unique:     task.Unique{Key: "one", While: task.WhileWaiting, For: time.Hour},
 			OnExisting: task.OnExistingReplace,
 		}}), `{"tasks":[{"queue":"q"},{"queue":"q","stage":"s","context":{"a": 1},"priority":"1m30s","due":"2026-11-21T12:40:01.234Z",` +
-			`"delay":"1ms","key":"k","key_for":"1h0m0s","group_key":"g","max_attempts":3,"timeout":"1m0s","start_within":"30s","meta":{"a":"","b":"\""}}]}`},
-		{AppendReceipts(nil, []task.Receipt{{ID: id}, {ID: id, Existing: true}}),
-			`{"tasks":[{"id":"1000000000000211","existing":false},{"id":"1000000000000211","existing":true}]}`},
+			`"delay":"1ms","key":"k","key_for":"1h0m0s","group_key":"g","max_attempts":3,"timeout":"1m0s","start_within":"30s",` +
+			`"unique":{"key":"one","while":"waiting","for":"1h0m0s"},"on_existing":"replace","meta":{"a":"","b":"\""}}]}`},
+		{AppendReceipts(nil, []task.Receipt{{ID: id, Action: task.SubmittedCreated},
+			{ID: id, Existing: true, Action: task.SubmittedKept}}),
+			`{"tasks":[{"id":"1000000000000211","existing":false,"action":"created"},` +
+				`{"id":"1000000000000211","existing":true,"action":"kept"}]}`},
 		{AppendHold(nil,
 			task.HoldRequest{Worker: "w", Queues: []string{"a", "b"}, Limit: 7, Wait: time.Minute}),
 			`{"worker":"w","queues":["a","b"],"limit":7,"wait":"1m0s"}`},
