@@ -19,6 +19,8 @@ type (
 	Submission = task.Submission
 	// Receipt answers a Submission.
 	Receipt = task.Receipt
+	// Unique is the key of which a queue has one task at a time.
+	Unique = task.Unique
 	// Outcome is what a handler says of a task.
 	Outcome = task.Outcome
 	// Handler does tasks of any type.

@@ -36,6 +36,7 @@ const (
 	EditsMaxAttempts = "max_attempts"
 	EditsStartWithin = "start_within"
 	EditsMeta        = "meta"
+	EditsStage       = "stage" // only who replaces a task by its unique key changes that
 )
 
 // Changed names what the edit changes, in the order of its fields; a delay is a due time.

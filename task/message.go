@@ -23,6 +23,11 @@ type Submission struct {
 	// 0 = it waits for ever.
 	StartWithin time.Duration
 
+	// Unique makes the task the only one of its queue with a key; zero = any number. OnExisting
+	// says what becomes of the submission while another task has that key; "" = OnExistingKeep.
+	Unique     Unique
+	OnExisting OnExisting
+
 	// Meta are up to 16 short strings that go with the task wherever it goes: into the hands of
 	// workers, views, notices and what it causes. Lists can be filtered by them. nil = none.
 	Meta map[string]string
@@ -34,10 +39,11 @@ type Submission struct {
 // MaxSubmissions is how many tasks one call may submit.
 const MaxSubmissions = 10_000
 
-// Receipt answers one Submission: its id, or that of the first task with the same key.
+// Receipt answers one Submission: its id, or that of the task which has the same key.
 type Receipt struct {
 	ID       ID
-	Existing bool
+	Existing bool // the id is that of a task that was there before
+	Action   Submitted
 }
 
 // HoldRequest asks for tasks.

@@ -69,6 +69,8 @@ func (s Submission) with(o Submission) Submission {
 	s.MaxAttempts = cmp.Or(o.MaxAttempts, s.MaxAttempts)
 	s.Timeout = cmp.Or(o.Timeout, s.Timeout)
 	s.StartWithin = cmp.Or(o.StartWithin, s.StartWithin)
+	s.Unique = cmp.Or(o.Unique, s.Unique)
+	s.OnExisting = cmp.Or(o.OnExisting, s.OnExisting)
 	if o.Meta != nil {
 		s.Meta = o.Meta
 	}

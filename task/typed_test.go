@@ -59,7 +59,9 @@ func TestOptionsOfASubmissionAreTakenButForWhatTheTypeSays(t *testing.T) {
 		Queue: "other", Stage: "other", Context: json.RawMessage(`1`), Priority: time.Second,
 		Due: due, Delay: 2 * time.Second, Key: "k", KeyFor: time.Hour, GroupKey: "g",
 		MaxAttempts: 3, Timeout: time.Minute, StartWithin: time.Second,
-		Meta: map[string]string{"customer": "7"},
+		Meta:       map[string]string{"customer": "7"},
+		Unique:     task.Unique{Key: "u", While: task.WhileWaiting, For: time.Hour},
+		OnExisting: task.OnExistingReplace,
 	}
 	for v, i := reflect.ValueOf(option), 0; i < v.NumField(); i++ {
 		if f := v.Type().Field(i); f.Name != "Err" && v.Field(i).IsZero() {

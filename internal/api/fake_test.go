@@ -120,7 +120,11 @@ func (f *fake) Submit(_ context.Context, tasks []task.Submission) ([]task.Receip
 	}
 	receipts := make([]task.Receipt, len(tasks))
 	for i := range tasks {
-		receipts[i] = task.Receipt{ID: idOf(int32(i)), Existing: tasks[i].Key == "k1"}
+		receipts[i] = task.Receipt{ID: idOf(int32(i)), Existing: tasks[i].Key == "k1",
+			Action: task.SubmittedCreated}
+		if receipts[i].Existing {
+			receipts[i].Action = task.SubmittedKept
+		}
 	}
 	return receipts, f.change("submit %+v", tasks)
 }

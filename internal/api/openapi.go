@@ -236,6 +236,14 @@ type submission struct {
 	Timeout     duration          `json:"timeout,omitzero" doc:"of one attempt; 0s = the queue's"`
 	StartWithin duration          `json:"start_within,omitzero" doc:"so long after it is due it expires, unless it was handed out by then; 0s = it waits for ever"`
 	Meta        map[string]string `json:"meta,omitempty" maxProperties:"16" doc:"short strings that go wherever the task goes, and that lists can be filtered by: names of at most 64 bytes (letters, digits, . - _ : @ +), texts of at most 256, 2 KiB in all"`
+	Unique      *unique           `json:"unique,omitempty" doc:"at most one task of the queue has the key at a time; not together with key"`
+	OnExisting  string            `json:"on_existing,omitempty" enum:"keep,replace,debounce,refuse" default:"keep" doc:"when another task has the unique key: keep answers its id; replace gives it this context, stage, priority, due and meta, if it was never handed out; debounce also begins the delay anew; refuse is 409 for the whole call"`
+}
+
+type unique struct {
+	Key   string   `json:"key" minLength:"1" maxLength:"256"`
+	While string   `json:"while,omitempty" enum:"waiting,unfinished" default:"unfinished" doc:"the key is free again when the task is handed out for the first time, or when it has ended"`
+	For   duration `json:"for,omitzero" doc:"the key is free again so long after it was taken, at the latest; 0s = only then"`
 }
 
 type submitOut struct {
@@ -244,7 +252,8 @@ type submitOut struct {
 
 type receipt struct {
 	ID       task.ID `json:"id"`
-	Existing bool    `json:"existing" doc:"the key existed: this is the first task's id"`
+	Existing bool    `json:"existing" doc:"another task has the key: this is its id"`
+	Action   string  `json:"action" enum:"created,kept,replaced,debounced" doc:"what became of it; kept also where the task was handed out before and can't be replaced"`
 }
 
 type holdIn struct {

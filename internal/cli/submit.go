@@ -29,6 +29,8 @@ type submission struct {
 	isText  bool   // it was
 	due     string
 	meta    metaFlag
+	while   string
+	exists  string
 	lines   bool
 	wait    bool
 }
@@ -59,7 +61,8 @@ told on stderr.`,
   rota submit letters --context-text @letter.txt
   find . -name '*.jpg' | rota submit thumbnails --lines --wait
   rota submit mail --context '"ann"' --meta customer=7
-  rota submit nightly --key 2026-11-21 --delay 2h`,
+  rota submit nightly --key 2026-11-21 --delay 2h
+  rota submit reindex --unique customer-7 --on-existing debounce --delay 30s`,
 		Args: takes("QUEUE"),
 	}
 	a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
@@ -91,6 +94,14 @@ told on stderr.`,
 	f.DurationVar(&s.Timeout, "timeout", 0, "longest attempt, as 10m (default the queue's)")
 	f.DurationVar(&s.StartWithin, "start-within", 0,
 		"how long after it is due it may wait to begin, as 30s; then it expires (default for ever)")
+	f.StringVar(&s.Unique.Key, "unique", "",
+		"one task of the queue has the `key` at a time; it is free again when that ends (default any)")
+	f.StringVar(&s.while, "unique-while", "",
+		"until when the task has it: waiting (its first hand-out) or unfinished (default unfinished)")
+	f.DurationVar(&s.Unique.For, "unique-for", 0,
+		"how long it has it at most, as 24h (default no limit)")
+	f.StringVar(&s.exists, "on-existing", "",
+		"when another task has it: keep, replace, debounce or refuse (default keep)")
 	f.BoolVar(&s.lines, "lines", false, "one task for each line of stdin")
 	f.BoolVar(&s.wait, "wait", false,
 		"wait until the task ended and print its result; with --lines until all have")
@@ -124,6 +135,12 @@ func (s *submission) check(isText bool, now time.Time) error {
 	case s.lines && s.Key != "":
 		return usage.Errorf(
 			"--lines with one --key would submit a single task: leave one of them out",
+		)
+	}
+	s.Unique.While, s.OnExisting = task.While(s.while), task.OnExisting(s.exists)
+	if s.lines && s.Unique.Key != "" {
+		return usage.Errorf(
+			"--lines with one --unique would submit a single task: leave one of them out",
 		)
 	}
 	if s.due != "" {
@@ -161,9 +178,10 @@ func (a taskCommands) submitOne(ctx context.Context, c *client.Client, s submiss
 		return await(ctx, a.App, c, receipts[0].ID)
 	}
 	doc := struct {
-		ID       task.ID `json:"id"`
-		Existing bool    `json:"existing"`
-	}{receipts[0].ID, receipts[0].Existing}
+		ID       task.ID        `json:"id"`
+		Existing bool           `json:"existing"`
+		Action   task.Submitted `json:"action"`
+	}{receipts[0].ID, receipts[0].Existing, receipts[0].Action}
 	return a.Show(doc, func() string { return doc.ID.String() + "\n" })
 }
 

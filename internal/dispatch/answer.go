@@ -20,7 +20,7 @@ type handed struct {
 	token   task.Token
 	meta    store.Meta
 	guarded bool
-	limited bool // its queue has limits, and the store is to be asked: see letBegin
+	limited bool // by its queue or a unique key: the store is to be asked, see letBegin
 	doubted bool // the context came out of the store: see span.unchecked
 }
 

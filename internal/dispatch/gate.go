@@ -143,7 +143,9 @@ func (m *memory) beginRows(asked []*item) (req store.BeginRequest) {
 	req.Holder = m.conf.Holder
 	for _, it := range asked {
 		it.queue.gate.asking++
-		req.Rows = append(req.Rows, store.Begin{Queue: it.queue.conf.Name, Running: it.running()})
+		req.Rows = append(req.Rows, store.Begin{
+			Queue: it.queue.conf.Name, Running: it.running(), Unique: it.unique,
+		})
 	}
 	return req
 }
@@ -244,7 +246,7 @@ func (it *item) begins(now time.Time) {
 
 // sweep has the row of a hand-out swept that somebody else ended, should one stand.
 func (it *item) sweep() {
-	if it.queue.gate.limited && (it.row || it.asked) {
+	if (it.queue.gate.limited || it.unique) && (it.row || it.asked) {
 		it.queue.memory.litter = append(it.queue.memory.litter, store.Watch{ID: it.id, Seq: it.seq})
 	}
 }

@@ -64,7 +64,10 @@ type item struct {
 	row         bool      // a running row stands in the store
 	// asked: the store is yet to say whether it may begin. Until then it is nobody's: nothing ends
 	// it, and nothing is written down of it. See letBegin.
-	asked    bool
+	asked bool
+	// unique: the task has a unique key, so the store is asked before each hand-out whether it may
+	// begin: a submission may have replaced it. See store.Loaded.
+	unique   bool
 	progress float64 // as its worker's last beat said
 	note     string
 }

@@ -13,6 +13,7 @@ import (
 type batchKey struct {
 	queue     string
 	rank, due int64
+	call      int32 // whose it is alone, as nothing of it may be inserted; 0 = of whoever submits
 }
 
 // planSubmission sorts a gather's tasks into batches, and decides which of them this node holds
@@ -62,12 +63,14 @@ func (m *memory) batches(load []*submitting, at int64) (list []store.Batch, wher
 	for _, s := range load {
 		left += len(s.tasks)
 	}
+	order := int32(0)
 	for i, s := range load {
 		where[i] = make([]task.ID, len(s.tasks))
+		call := callOf(s.tasks, i)
 		for j := range s.tasks {
 			t := &s.tasks[j]
 			due := dueOf(t, at)
-			key := batchKey{t.Queue, progress.Rank(due, t.Priority), due}
+			key := batchKey{t.Queue, progress.Rank(due, t.Priority), due, call}
 			if last < 0 || key != lastKey {
 				var ok bool
 				if last, ok = index[key]; !ok {
@@ -76,7 +79,7 @@ func (m *memory) batches(load []*submitting, at int64) (list []store.Batch, wher
 					id := m.nextBatch(at)
 					list = append(list, store.Batch{
 						ID: id, Queue: key.queue, Rank: key.rank, Due: due,
-						Created: createdAt(id, at), Origin: m.origin,
+						Created: createdAt(id, at), Origin: m.origin, Call: call,
 					})
 					if last == 0 { // mostly it is the only one
 						list[0].Tasks = make([]store.Task, 0, left)
@@ -88,6 +91,10 @@ func (m *memory) batches(load []*submitting, at int64) (list []store.Batch, wher
 			n := int32(len(b.Tasks))
 			where[i][j] = task.ID{Batch: b.ID, N: n}
 			b.Tasks = append(b.Tasks, rowOf(t, n, s.contexts[j], at))
+			if t.Unique.Key != "" {
+				b.Tasks[n].Unique = uniqueOf(t, at, order)
+				order++
+			}
 		}
 	}
 	return list, where

@@ -66,6 +66,9 @@ func (d *Dispatcher) SubmitInside(
 		d.note(err)
 		return nil, fmt.Errorf("submit: %w", err)
 	}
+	if err := refusedCall(&got, ids); err != nil {
+		return nil, fmt.Errorf("submit: %w", err)
+	}
 	return receipts(ids, existing(got)), nil
 }
 
@@ -119,24 +122,24 @@ func (d *Dispatcher) accept(ctx context.Context, tasks []task.Submission) (*subm
 }
 
 // existing maps the tasks that were left out to those that have their keys.
-func existing(got store.Submitted) map[task.ID]task.ID {
-	first := make(map[task.ID]task.ID, len(got.Existing))
+func existing(got store.Submitted) map[task.ID]store.Existing {
+	first := make(map[task.ID]store.Existing, len(got.Existing))
 	for _, e := range got.Existing {
-		first[e.ID] = e.First
+		first[e.ID] = e
 	}
 	return first
 }
 
 // receipts says which task each submission made, or which one had its key.
-func receipts(ids []task.ID, existing map[task.ID]task.ID) []task.Receipt {
+func receipts(ids []task.ID, existing map[task.ID]store.Existing) []task.Receipt {
 	list := make([]task.Receipt, len(ids))
 	for i, id := range ids {
-		list[i] = task.Receipt{ID: id}
+		list[i] = task.Receipt{ID: id, Action: task.SubmittedCreated}
 		if len(existing) == 0 {
 			continue
 		}
 		if first, ok := existing[id]; ok {
-			list[i] = task.Receipt{ID: first, Existing: true}
+			list[i] = task.Receipt{ID: first.First, Existing: true, Action: first.Action}
 		}
 	}
 	return list
@@ -218,10 +221,13 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 	}
 	known := existing(got)
 	for i, s := range load {
-		s.receipts = receipts(where[i], known)
+		if s.err = refusedCall(&got, where[i]); s.err == nil {
+			s.receipts = receipts(where[i], known)
+		}
 	}
 	d.mu.Lock()
 	d.mem.admit(sub, got, known, time.Now())
+	d.mem.hearReplaced(sub, got, time.Now())
 	for _, s := range load {
 		close(s.done)
 	}
@@ -231,7 +237,7 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 // admit takes what was submitted into memory: held spans become ready tasks, free ones a sign for
 // the queue.
 func (m *memory) admit(
-	sub store.Submission, got store.Submitted, existing map[task.ID]task.ID, now time.Time,
+	sub store.Submission, got store.Submitted, existing map[task.ID]store.Existing, now time.Time,
 ) {
 	for _, name := range sub.NewQueues {
 		if q := m.queue(name); !q.stored {
@@ -242,6 +248,9 @@ func (m *memory) admit(
 	for i := range sub.Batches {
 		b := &sub.Batches[i]
 		q := m.queue(b.Queue)
+		if refusalOf(&got, b.Call) != nil {
+			continue
+		}
 		for range b.Spans {
 			s := got.Spans[k]
 			k++
@@ -279,7 +288,7 @@ func offered(sub *store.Submission, queue string) bool {
 
 // admitSpan makes a span that was submitted held into ready tasks.
 func (m *memory) admitSpan(
-	q *queue, b *store.Batch, s store.Span, existing map[task.ID]task.ID,
+	q *queue, b *store.Batch, s store.Span, existing map[task.ID]store.Existing,
 ) {
 	if m.spans[s.ID] != nil || m.recovered[s.ID].token >= s.Token {
 		return
@@ -304,13 +313,14 @@ func (m *memory) admitSpan(
 		}
 		sp.left++
 		if t.MaxAttempts == 0 && t.Timeout == 0 && t.Meta == "" && t.StartWithin == 0 &&
+			t.Unique == nil &&
 			m.edits[id] == nil {
 			c.place, c.stage, c.context = ready, t.Stage, t.Context
 			continue
 		}
 		it := sp.newItem(c.n, t.Stage, t.Context)
 		it.maxAttempts, it.timeout, it.meta = t.MaxAttempts, t.Timeout, t.Meta
-		it.expires = t.Expires(b.Due)
+		it.expires, it.unique = t.Expires(b.Due), t.Unique != nil
 		spot{sp, c}.become(it)
 		special = append(special, it)
 	}

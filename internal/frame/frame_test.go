@@ -39,6 +39,9 @@ var someTasks = []task.Submission{
 	{Queue: "scan", Delay: -time.Second},
 	{Queue: "scan", Meta: map[string]string{"customer": "7", "region": ""}},
 	{Queue: "scan", StartWithin: 30 * time.Second},
+	{Queue: "scan", Unique: task.Unique{Key: "k", While: task.WhileWaiting, For: time.Hour},
+		OnExisting: task.OnExistingDebounce},
+	{Queue: "scan", Unique: task.Unique{Key: "l"}},
 }
 
 var someHandouts = Handouts{
@@ -107,7 +110,12 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 		t.Errorf("beat: %v\n%+v", err, got)
 	}
 	receipts := []task.Receipt{
-		{ID: first}, {ID: after(first)}, {ID: task.ID{Batch: 4, N: 2}, Existing: true}, {ID: first},
+		{ID: first, Action: task.SubmittedCreated},
+		{ID: after(first), Action: task.SubmittedCreated},
+		{ID: task.ID{Batch: 4, N: 2}, Existing: true, Action: task.SubmittedKept},
+		{ID: task.ID{Batch: 4, N: 3}, Existing: true, Action: task.SubmittedReplaced},
+		{ID: task.ID{Batch: 4, N: 4}, Existing: true, Action: task.SubmittedDebounced},
+		{ID: first, Action: task.SubmittedCreated},
 	}
 	if got, err := ParseReceipts(AppendReceipts(nil, receipts)); err != nil ||
 		!reflect.DeepEqual(got, receipts) {
@@ -192,7 +200,7 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		{"context", ofSubmit, submit(task.Submission{Queue: "a", Context: []byte(`{"a":}`)}),
 			"body.tasks[1].context", false},
 		{"due", ofSubmit, submit(task.Submission{Due: time.Unix(0, 0)}), "body.tasks[1].due", true},
-		{"field", ofSubmit, []byte{1, 0x80, 0x80, 1}, "body.tasks[0]", false},
+		{"field", ofSubmit, []byte{1, 0x80, 0x80, 2}, "body.tasks[0]", false},
 		{"end", ofSubmit, append(submit(task.Submission{}), 0), "body", false},
 		{"meta that is cut", ofSubmit,
 			short(submit(task.Submission{Meta: map[string]string{"a": "b"}})),

@@ -26,6 +26,8 @@ const (
 	subTimeout
 	subMeta
 	subStartWithin
+	subUnique
+	subOnExisting
 	subAll = 1<<iota - 1
 )
 
@@ -76,6 +78,13 @@ func CutSubmissions(b []byte, subs []task.Submission, long int) ([]byte, []wire.
 		if s.StartWithin != 0 {
 			b = appendSpell(b, s.StartWithin)
 		}
+		if s.Unique != (task.Unique{}) {
+			b = appendText(appendText(b, s.Unique.Key), string(s.Unique.While))
+			b = appendSpell(b, s.Unique.For)
+		}
+		if s.OnExisting != "" {
+			b = appendText(b, string(s.OnExisting))
+		}
 		before = s
 	}
 	return b, cuts
@@ -87,7 +96,8 @@ func submissionFlags(before, s *task.Submission) uint64 {
 		bit(subDue, !s.Due.IsZero()) | bit(subDelay, s.Delay != 0) | bit(subKey, s.Key != "") |
 		bit(subKeyFor, s.KeyFor != 0) | bit(subGroupKey, s.GroupKey != "") |
 		bit(subMaxAttempts, s.MaxAttempts != 0) | bit(subTimeout, s.Timeout != 0) |
-		bit(subMeta, len(s.Meta) > 0) | bit(subStartWithin, s.StartWithin != 0)
+		bit(subMeta, len(s.Meta) > 0) | bit(subStartWithin, s.StartWithin != 0) |
+		bit(subUnique, s.Unique != (task.Unique{})) | bit(subOnExisting, s.OnExisting != "")
 }
 
 func bit(flag uint64, set bool) uint64 {
@@ -159,6 +169,14 @@ func (d *decoder) submission(before, s *task.Submission) {
 	if f&subStartWithin != 0 {
 		s.StartWithin = d.spell("start_within")
 	}
+	if f&subUnique != 0 {
+		s.Unique.Key = d.str("unique.key", "")
+		s.Unique.While = task.While(d.str("unique.while", string(before.Unique.While)))
+		s.Unique.For = d.spell("unique.for")
+	}
+	if f&subOnExisting != 0 {
+		s.OnExisting = task.OnExisting(d.str("on_existing", string(before.OnExisting)))
+	}
 }
 
 // appendMeta writes the strings of a task in the order of their names; none takes no byte.
@@ -190,14 +208,21 @@ func (d *decoder) meta() map[string]string {
 	return meta
 }
 
-// AppendReceipts appends the answer to Submit: runs of ids, one behind the other.
+// AppendReceipts appends the answer to Submit: runs of ids, one behind the other. Before a run of
+// tasks that were replaced, or debounced, a run of none says so.
 func AppendReceipts(b []byte, receipts []task.Receipt) []byte {
 	b = appendNumber(b, len(receipts))
 	for i := 0; i < len(receipts); {
 		first, n := receipts[i], 1
 		for i+n < len(receipts) && receipts[i+n].Existing == first.Existing &&
-			receipts[i+n].ID == after(receipts[i+n-1].ID) {
+			receipts[i+n].Action == first.Action && receipts[i+n].ID == after(receipts[i+n-1].ID) {
 			n++
+		}
+		switch first.Action {
+		case task.SubmittedReplaced:
+			b = binary.AppendUvarint(b, 0)
+		case task.SubmittedDebounced:
+			b = binary.AppendUvarint(b, 1)
 		}
 		b = binary.AppendUvarint(b, uint64(n)<<1|bit(1, first.Existing))
 		b = appendID(b, first.ID)
@@ -213,13 +238,23 @@ func ParseReceipts(b []byte) ([]task.Receipt, error) {
 	receipts := make([]task.Receipt, 0, n)
 	for d.fault == nil && len(receipts) < n {
 		run := d.number("tasks")
+		action := task.SubmittedCreated
+		if run&1 == 1 {
+			action = task.SubmittedKept
+		}
+		if run <= 1 && d.fault == nil {
+			action = [...]task.Submitted{task.SubmittedReplaced, task.SubmittedDebounced}[run]
+			run = d.number("tasks")
+		}
 		id := d.id("tasks")
 		if run>>1 == 0 || run>>1 > uint64(n-len(receipts)) {
 			d.fail("tasks", "a run of %d behind %d of %d", run>>1, len(receipts), n)
 			break
 		}
 		for range run >> 1 {
-			receipts = append(receipts, task.Receipt{ID: id, Existing: run&1 == 1})
+			receipts = append(receipts, task.Receipt{
+				ID: id, Existing: run&1 == 1, Action: action,
+			})
 			id = after(id)
 		}
 	}

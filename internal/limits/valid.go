@@ -133,6 +133,7 @@ func CheckSubmission(s *task.Submission, e *task.InvalidError, location string) 
 	if s.KeyFor != 0 && s.Key == "" {
 		wrong("key_for", "needs a key")
 	}
+	checkUnique(s, wrong)
 	if s.Meta != nil {
 		CheckMeta(s.Meta, e, location+".meta")
 	}

@@ -19,6 +19,7 @@ type Begin struct {
 	Queue string
 	Key   string // the task's group key; "" = none
 	Running
+	Unique bool // Loaded.Unique
 }
 
 // ByQueue says where the rows of each queue stand, in order, and names the queues in order.

@@ -16,6 +16,7 @@ type Edit struct {
 	MaxAttempts *int32
 	StartWithin *int64 // 0 = no limit
 	Meta        *Meta
+	Stage       *string // only who replaces a task by its unique key changes it
 }
 
 // EditedFields are the names of what is changed, one bit each. The bits are stored; never renumber.
@@ -30,11 +31,13 @@ const (
 	ChangedMaxAttempts
 	ChangedStartWithin
 	ChangedMeta
+	ChangedStage
 )
 
 var changeNames = [...]string{
 	task.EditsPriority, task.EditsDue, task.EditsContext, task.EditsGroupKey,
 	task.EditsMaxAttempts, task.EditsStartWithin, task.EditsMeta,
+	task.EditsStage,
 }
 
 // String names the bits that are set, as a task.Step does.
@@ -58,6 +61,7 @@ func (e *Edit) Changes() (c EditedFields) {
 		{e.Context != nil, ChangedContext}, {e.GroupKey != nil, ChangedGroupKey},
 		{e.MaxAttempts != nil, ChangedMaxAttempts},
 		{e.StartWithin != nil, ChangedStartWithin}, {e.Meta != nil, ChangedMeta},
+		{e.Stage != nil, ChangedStage},
 	} {
 		if f.set {
 			c |= f.bit
@@ -92,4 +96,7 @@ type Replacement struct {
 	Seq   int32
 	Stage string
 	Over  int32
+	// Restaged: the task was replaced before anybody had seen it, also its stage. A replay that
+	// would begin with what was replaced begins in that stage.
+	Restaged bool
 }

@@ -139,8 +139,11 @@ type Batch struct {
 	// the process that submitted; an id that stands with another origin is a conflict
 	// (ErrConflict), not a repetition
 	Origin string
-	Tasks  []Task // ascending N; gaps are allowed
-	Spans  []NewSpan
+	// Call is the same for all batches of a call that is to be refused as a whole when any of its
+	// tasks finds its unique key taken (OnExistingRefuse), and no other batch has it; 0 = none.
+	Call  int32
+	Tasks []Task // ascending N; gaps are allowed
+	Spans []NewSpan
 }
 
 // CreatedWithin is how long before the time in its id a batch may have been created. The two differ
@@ -159,6 +162,7 @@ type Task struct {
 	Timeout     int64 // microseconds, 0 = the queue's
 	StartWithin int64 // microseconds from the batch's due time on, 0 = no limit
 	Meta        Meta
+	Unique      *Unique // nil = it wants no unique key
 }
 
 // Expires is when the task of a batch with a due time expires unless it is begun before; 0 = never.
@@ -178,15 +182,18 @@ type NewSpan struct {
 // Submitted answers a Submission.
 type Submitted struct {
 	Now int64
-	// in the order of the submission; those with Hold are free after all if the lease was gone
+	// in the order of the submission, without those of refused calls; those with Hold are free
+	// after all if the lease was gone
 	Spans    []Span
 	Existing []Existing // tasks that were not inserted because their key exists
+	Refused  []Refusal  // calls of which nothing was inserted, by number
 }
 
 // Existing says that a task's key exists already.
 type Existing struct {
-	ID    task.ID // as submitted; not inserted
-	First task.ID // the task that has the key
+	ID     task.ID // as submitted; not inserted
+	First  task.ID // the task that has the key
+	Action task.Submitted
 }
 
 // Span is a run lo..hi of one batch's tasks, the unit in which nodes take tasks.
@@ -232,6 +239,9 @@ type Loaded struct {
 	// outcome, or a running row
 	Expires int64
 	Running *Running
+	// Unique: the task has a unique key. It is handed out when Begin says so, as submissions may
+	// replace it until then.
+	Unique bool
 }
 
 // Running is a hand-out older than about a second: its token stays good when its node dies.
@@ -403,6 +413,9 @@ type Action struct {
 	// Holder is who asks for a KindEdited. Of a span that another node holds only that one knows
 	// what has just gone out, so there no edit happens: Acted.Held says who has it.
 	Holder Holder
+	// Fenced: the task is handed out by Begin only (Loaded.Unique). So it may be edited whoever
+	// holds it: who has what was there before asks for a hand-out that is none any more.
+	Fenced bool
 	// When is the only state in which it may happen to the task; "" = any that its kind fits. Who
 	// acts on what a list shows means what was in the list.
 	When  task.State

@@ -6,8 +6,9 @@ var (
 	submitFields     = []string{"tasks"}
 	submissionFields = []string{"queue", "stage", "context", "priority", "due", "delay", "key",
 		"key_for", "group_key",
-		"max_attempts", "timeout", "meta", "start_within"}
-	receiptFields = []string{"id", "existing"}
+		"max_attempts", "timeout", "meta", "start_within", "unique", "on_existing"}
+	uniqueFields  = []string{"key", "while", "for"}
+	receiptFields = []string{"id", "existing", "action"}
 )
 
 // AppendSubmissions appends the body of POST /v1/tasks. Contexts go out as they are: each must be
@@ -32,10 +33,21 @@ func AppendSubmissions(b []byte, subs []task.Submission) []byte {
 		b = appendCount(b, `,"max_attempts":`, s.MaxAttempts)
 		b = appendSpell(b, `,"timeout":`, s.Timeout)
 		b = appendSpell(b, `,"start_within":`, s.StartWithin)
+		b = appendUnique(b, &s.Unique)
+		b = appendText(b, `,"on_existing":`, string(s.OnExisting))
 		b = appendStringMap(b, `,"meta":`, s.Meta)
 		b = append(b, '}')
 	}
 	return append(b, "]}"...)
+}
+
+func appendUnique(b []byte, u *task.Unique) []byte {
+	if *u == (task.Unique{}) {
+		return b
+	}
+	b = appendString(append(b, `,"unique":{"key":`...), u.Key)
+	b = appendText(b, `,"while":`, string(u.While))
+	return append(appendSpell(b, `,"for":`, u.For), '}')
 }
 
 // ParseSubmissions reads the body of POST /v1/tasks. Contexts are parts of b.
@@ -88,9 +100,29 @@ func (d *decoder) submission(before *task.Submission) (s task.Submission) {
 			s.Meta = d.meta()
 		case "start_within":
 			s.StartWithin = d.duration()
+		case "unique":
+			s.Unique = d.unique()
+		case "on_existing":
+			s.OnExisting = task.OnExisting(d.str(string(before.OnExisting)))
 		}
 	}
 	return s
+}
+
+func (d *decoder) unique() (u task.Unique) {
+	o := d.object(uniqueFields)
+	for o.next() {
+		switch o.name {
+		case "key":
+			u.Key = d.str("")
+		case "while":
+			u.While = task.While(d.str(""))
+		case "for":
+			u.For = d.duration()
+		}
+	}
+	o.need("key")
+	return u
 }
 
 // AppendReceipts appends the answer to POST /v1/tasks.
@@ -103,10 +135,11 @@ func AppendReceipts(b []byte, receipts []task.Receipt) []byte {
 		b = append(b, `{"id":`...)
 		b = appendID(b, r.ID)
 		if r.Existing {
-			b = append(b, `,"existing":true}`...)
+			b = append(b, `,"existing":true`...)
 		} else {
-			b = append(b, `,"existing":false}`...)
+			b = append(b, `,"existing":false`...)
 		}
+		b = append(appendText(b, `,"action":`, string(r.Action)), '}')
 	}
 	return append(b, "]}"...)
 }
@@ -116,6 +149,7 @@ func ParseReceipts(b []byte) ([]task.Receipt, error) {
 	d := decoder{lenient: true}
 	d.begin(b)
 	var receipts []task.Receipt
+	var before task.Submitted
 	for o := d.object(submitFields); o.next(); {
 		for a := d.array(task.MaxSubmissions); a.next(); {
 			var r task.Receipt
@@ -126,6 +160,9 @@ func ParseReceipts(b []byte) ([]task.Receipt, error) {
 					r.ID = d.id()
 				case "existing":
 					r.Existing = d.boolean()
+				case "action":
+					r.Action = task.Submitted(d.str(string(before)))
+					before = r.Action
 				}
 			}
 			f.need("id")

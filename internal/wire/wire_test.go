@@ -103,7 +103,7 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"submissions", `{"tasks":[{"stage":"a","queue":"a","stage":"a"}]}`, "body.tasks[0].stage",
 			"comes twice"},
 		{"submissions", `{"tasks":[{"queue":"a"},{"quue":"b"}]}`, "body.tasks[1].quue",
-			"unknown field; known are queue, stage, context, priority, due, delay, key, key_for, group_key, max_attempts, timeout, meta, start_within"},
+			"unknown field; known are queue, stage, context, priority, due, delay, key, key_for, group_key, max_attempts, timeout, meta, start_within, unique, on_existing"},
 		{"submissions", `{"Tasks":[]}`, "body.Tasks", "unknown field; known are tasks"},
 		{"submissions", `{"":[]}`, `body.""`, "unknown field; known are tasks"},
 		{"hold", `{"worker":"w","queues":[],"limits":3}`, "body.limits",
@@ -425,10 +425,15 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 			Priority: 90 * time.Second, Due: at, Delay: time.Millisecond,
 			Key: "k", KeyFor: time.Hour, GroupKey: "g", MaxAttempts: 3, Timeout: time.Minute,
 			StartWithin: 30 * time.Second, Meta: map[string]string{"b": `"`, "a": ""},
+			Unique:     task.Unique{Key: "one", While: task.WhileWaiting, For: time.Hour},
+			OnExisting: task.OnExistingReplace,
 		}}), `{"tasks":[{"queue":"q"},{"queue":"q","stage":"s","context":{"a": 1},"priority":"1m30s","due":"2026-11-21T12:40:01.234Z",` +
-			`"delay":"1ms","key":"k","key_for":"1h0m0s","group_key":"g","max_attempts":3,"timeout":"1m0s","start_within":"30s","meta":{"a":"","b":"\""}}]}`},
-		{AppendReceipts(nil, []task.Receipt{{ID: id}, {ID: id, Existing: true}}),
-			`{"tasks":[{"id":"1000000000000211","existing":false},{"id":"1000000000000211","existing":true}]}`},
+			`"delay":"1ms","key":"k","key_for":"1h0m0s","group_key":"g","max_attempts":3,"timeout":"1m0s","start_within":"30s",` +
+			`"unique":{"key":"one","while":"waiting","for":"1h0m0s"},"on_existing":"replace","meta":{"a":"","b":"\""}}]}`},
+		{AppendReceipts(nil, []task.Receipt{{ID: id, Action: task.SubmittedCreated},
+			{ID: id, Existing: true, Action: task.SubmittedKept}}),
+			`{"tasks":[{"id":"1000000000000211","existing":false,"action":"created"},` +
+				`{"id":"1000000000000211","existing":true,"action":"kept"}]}`},
 		{AppendHold(nil,
 			task.HoldRequest{Worker: "w", Queues: []string{"a", "b"}, Limit: 7, Wait: time.Minute}),
 			`{"worker":"w","queues":["a","b"],"limit":7,"wait":"1m0s"}`},

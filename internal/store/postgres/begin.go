@@ -114,8 +114,8 @@ func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) 
 	for k := range at {
 		of, groups = append(of, k.Queue), append(groups, k.Key)
 	}
-	err := t.run(ctx,
-		tell(lockGates, queues),
+	first := append([]query{tell(lockGates, queues)}, b.shareUniques()...)
+	err := t.run(ctx, append(first,
 		ask(leaseGood, func(r row) error {
 			return r.Scan(&b.answer.Now, &lives)
 		}, s.clock(), b.Holder.Node, b.Holder.Token),
@@ -133,7 +133,7 @@ func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) 
 			g, err := scanKeyGate(r)
 			b.answer.Keys = append(b.answer.Keys, g)
 			return err
-		}, of, groups))
+		}, of, groups))...)
 	for i := range b.answer.Keys {
 		g := &b.answer.Keys[i]
 		for _, i := range at[store.KeyGate{Queue: g.Queue, Key: g.Key}] {

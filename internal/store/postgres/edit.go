@@ -42,7 +42,8 @@ AND (s.holder IS NULL OR s.holder = $3 AND s.htok = $4)`
 	changedBy = `SELECT seq, changed FROM rota.edit WHERE batch = $1 AND n = $2 ORDER BY seq DESC
 LIMIT $3`
 
-	replacing = `SELECT e.batch, e.n, e.seq, coalesce(s.stage, s.ran), e.over
+	replacing = `SELECT e.batch, e.n, e.seq, coalesce(s.stage, s.ran), e.over,
+  e.changed
 FROM unnest($1::bigint[], $2::int[]) w (batch, n)
 JOIN rota.edit e ON e.batch = w.batch AND e.n = w.n AND e.over IS NOT NULL
 JOIN rota.step s ON s.batch = e.batch AND s.n = e.n AND s.seq = e.seq`
@@ -67,7 +68,7 @@ func (o owners) locking(ids []task.ID, h store.Holder) []query {
 // missed tells whether a task that is to be edited has moved to a span which is not locked.
 func (o owners) missed(f *fact, a *store.Action) bool {
 	h := f.Owner.Holder
-	return a.Kind == task.KindEdited && f.Owner.ID != 0 && !o[f.Owner.ID] &&
+	return a.Kind == task.KindEdited && !a.Fenced && f.Owner.ID != 0 && !o[f.Owner.ID] &&
 		(h == store.Holder{} || h == a.Holder)
 }
 
@@ -75,7 +76,7 @@ func (o owners) missed(f *fact, a *store.Action) bool {
 // of a call.
 func editsOf(actions []store.Action, round []int) (ids []task.ID, h store.Holder) {
 	for _, i := range round {
-		if actions[i].Kind == task.KindEdited {
+		if actions[i].Kind == task.KindEdited && !actions[i].Fenced {
 			ids = append(ids, actions[i].ID)
 			h = actions[i].Holder
 		}
@@ -128,7 +129,9 @@ func (t *tx) replaced(ctx context.Context, begins map[task.ID]*rules.Begin) erro
 	err := t.run(ctx, ask(replacing, func(r row) error {
 		var id task.ID
 		var p store.Replacement
-		err := r.Scan(&id.Batch, &id.N, &p.Seq, &p.Stage, &p.Over)
+		var changed store.EditedFields
+		err := r.Scan(&id.Batch, &id.N, &p.Seq, &p.Stage, &p.Over, (*int32)(&changed))
+		p.Restaged = changed&store.ChangedStage != 0
 		list[id] = append(list[id], p)
 		return err
 	}, batches, ns))

@@ -227,13 +227,21 @@ func (t *tx) lockedOver(
 // Stand answers where tasks stand, in the order of ids.
 func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
 	found := make([]fact, len(ids))
-	if err := s.read(ctx, factsOf(ids, true, found)...); err != nil {
+	list := make([]store.Stood, len(ids))
+	unique := make(map[task.ID]bool)
+	batches, ns := idColumns(ids)
+	if err := s.read(ctx, append(factsOf(ids, true, found), ask(uniquesIn, func(r row) error {
+		var i int
+		err := r.Scan(&i, new(int32))
+		unique[ids[i-1]] = true
+		return err
+	}, batches, ns, ns))...); err != nil {
 		return nil, fmt.Errorf("read where %d tasks stand: %w", len(ids), err)
 	}
-	list := make([]store.Stood, len(ids))
 	for i := range found {
 		if f := &found[i]; f.ID != (task.ID{}) {
 			list[i] = f.Stood(f.context, f.contextBy)
+			list[i].Unique = unique[f.ID]
 		}
 		list[i].ID = ids[i]
 	}

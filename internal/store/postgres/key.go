@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -21,13 +22,18 @@ const setLocal = `SELECT set_config($1, $2, true)`
 // submitWithCare looks for batches that stand already and for keys, then inserts the rest.
 func (s *Store) submitWithCare(
 	ctx context.Context, t *tx, sub *store.Submission,
-) (answer store.Submitted, err error) {
-	limit := tell(setLocal, "lock_timeout", fmt.Sprint(keyPatience.Milliseconds()))
-	c, err := s.look(ctx, t, sub, limit)
+) (answer store.Submitted, after aftermath, err error) {
+	c, err := s.look(ctx, t, sub, limitWait())
 	if err != nil {
-		return answer, err
+		return answer, after, err
 	}
-	return c.insert(ctx, t, t.finish)
+	answer, err = c.insert(ctx, t, t, t.finish)
+	return answer, c.after, err
+}
+
+// limitWait limits how long the rest of a transaction waits for others.
+func limitWait() query {
+	return tell(setLocal, "lock_timeout", fmt.Sprint(keyPatience.Milliseconds()))
 }
 
 // care is a submission of which it is known what stands already.
@@ -36,6 +42,8 @@ type care struct {
 	sub    *store.Submission
 	stands map[int64]standing
 	owners map[keyName]task.ID // of the keys
+	unique *uniques            // nil = no task wants a unique key
+	after  aftermath           // whom replacements concern
 }
 
 // standing is a batch as it was inserted.
@@ -43,12 +51,14 @@ type standing struct {
 	origin  string
 	span    int64
 	granted bool
+	// tasks that were not inserted because others had their unique keys
+	existing []store.Existing
 }
 
 type keyName struct{ queue, key string }
 
 const (
-	findBatches = `SELECT id, origin, span, granted FROM rota.batch WHERE id = ANY($1)`
+	findBatches = `SELECT id, origin, span, granted, existing FROM rota.batch WHERE id = ANY($1)`
 
 	// insertKeys leaves alone what a batch that stands already had to say. What it could not get,
 	// another task has; findKeys reads it in a later statement, because it may have been committed
@@ -78,29 +88,20 @@ func (s *Store) look(
 	queries := append(first, ask(findBatches, func(r row) error {
 		var id int64
 		var b standing
-		err := r.Scan(&id, &b.origin, &b.span, &b.granted)
+		var existing []byte
+		err := r.Scan(&id, &b.origin, &b.span, &b.granted, &existing)
+		if err == nil {
+			b.existing, err = store.DecodeExisting(id, existing)
+		}
 		c.stands[id] = b
 		return err
 	}, ids))
-	if wanted := wantedKeys(sub); len(wanted) > 0 {
-		var queues, keys []string
-		var batches, untils []int64
-		var ns []int32
-		for _, k := range wanted {
-			queues = append(queues, k.queue)
-			keys = append(keys, k.key)
-			batches = append(batches, k.id.Batch)
-			ns = append(ns, k.id.N)
-			untils = append(untils, k.until)
-		}
-		queries = append(queries, tell(insertKeys, queues, keys, batches, ns, untils, s.clock()),
-			ask(findKeys, func(r row) error {
-				var k keyName
-				var id task.ID
-				err := r.Scan(&k.queue, &k.key, &id.Batch, &id.N)
-				c.owners[k] = id
-				return err
-			}, queues, keys))
+	// A call that is refused claims no keys, which is known later.
+	unique := slices.ContainsFunc(sub.Batches, func(b store.Batch) bool {
+		return rules.WantsUnique(&b)
+	})
+	if !unique {
+		queries = append(queries, c.claimKeys()...)
 	}
 	if err := r.run(ctx, queries...); err != nil {
 		return nil, err
@@ -112,7 +113,46 @@ func (s *Store) look(
 				store.ErrConflict)
 		}
 	}
-	return c, nil
+	if !unique {
+		return c, nil
+	}
+	var err error
+	if c.unique, err = s.chooseUnique(ctx, r, sub, func(batch int64) bool {
+		_, stands := c.stands[batch]
+		return stands
+	}); err != nil {
+		return nil, err
+	}
+	if keys := c.claimKeys(); len(keys) > 0 {
+		err = r.run(ctx, keys...)
+	}
+	return c, err
+}
+
+// claimKeys claims the keys of what is not refused, and reads whose they are.
+func (c *care) claimKeys() []query {
+	wanted := c.wantedKeys()
+	if len(wanted) == 0 {
+		return nil
+	}
+	var queues, keys []string
+	var batches, untils []int64
+	var ns []int32
+	for _, k := range wanted {
+		queues = append(queues, k.queue)
+		keys = append(keys, k.key)
+		batches = append(batches, k.id.Batch)
+		ns = append(ns, k.id.N)
+		untils = append(untils, k.until)
+	}
+	return []query{tell(insertKeys, queues, keys, batches, ns, untils, c.clock()),
+		ask(findKeys, func(r row) error {
+			var k keyName
+			var id task.ID
+			err := r.Scan(&k.queue, &k.key, &id.Batch, &id.N)
+			c.owners[k] = id
+			return err
+		}, queues, keys)}
 }
 
 // wantedKey is a key that a task of a submission is the first to have.
@@ -122,11 +162,14 @@ type wantedKey struct {
 	until int64
 }
 
-// wantedKeys lists the keys of a submission, each once, sorted.
-func wantedKeys(sub *store.Submission) (list []wantedKey) {
+// wantedKeys lists the keys of what is not refused, each once, sorted.
+func (c *care) wantedKeys() (list []wantedKey) {
 	seen := map[keyName]bool{}
-	for i := range sub.Batches {
-		b := &sub.Batches[i]
+	for i := range c.sub.Batches {
+		b := &c.sub.Batches[i]
+		if c.unique.refuses(b) {
+			continue
+		}
 		for k := range b.Tasks {
 			t := &b.Tasks[k]
 			if name := (keyName{b.Queue, t.Key}); t.Key != "" && !seen[name] {
@@ -142,17 +185,30 @@ func wantedKeys(sub *store.Submission) (list []wantedKey) {
 }
 
 // insert inserts what does not stand, and answers for all. ids reserves what is missing of these,
-// and last makes the last trip.
+// and last makes the last trip of r.
 func (c *care) insert(
-	ctx context.Context, ids runner, last func(context.Context, ...query) error,
+	ctx context.Context, r, ids runner, last func(context.Context, ...query) error,
 ) (answer store.Submitted, err error) {
 	load := newLoading(nil)
 	for i := range c.sub.Batches {
 		b := &c.sub.Batches[i]
-		left := c.withoutExisting(b, &answer)
-		if _, ok := c.stands[b.ID]; !ok {
-			load.add(b, left)
+		if c.unique.refuses(b) {
+			continue
 		}
+		old, stands := c.stands[b.ID]
+		existing := old.existing
+		if !stands && c.unique != nil {
+			existing = c.unique.ExistingIn(b)
+		}
+		answer.Existing = append(answer.Existing, existing...)
+		left := c.withoutExisting(b, existing, &answer)
+		if !stands {
+			load.add(b, left)
+			load.made[len(load.made)-1].existing = existing
+		}
+	}
+	if c.unique != nil {
+		answer.Refused = c.unique.Refusals()
 	}
 	if err := load.name(ctx, c.Store, ids); err != nil {
 		return answer, err
@@ -161,8 +217,20 @@ func (c *care) insert(
 	queries := load.queries(c.Store, c.sub, func(r row) error {
 		return r.Scan(&answer.Now, &granted)
 	})
-	if len(c.stands) > 0 {
+	if len(c.stands) > 0 || c.unique != nil {
 		queries = append(queries, tell(confirm))
+	}
+	if c.unique != nil {
+		queries = append(queries, c.unique.queries()...)
+		if len(c.unique.Replace) > 0 {
+			if err = r.run(ctx, queries...); err == nil {
+				queries = nil
+				c.after, err = c.unique.replace(ctx, c.Store, r)
+			}
+			if err != nil {
+				return answer, err
+			}
+		}
 	}
 	if err := last(ctx, queries...); err != nil {
 		return answer, err
@@ -172,6 +240,9 @@ func (c *care) insert(
 	}
 	for i := range c.sub.Batches {
 		b := &c.sub.Batches[i]
+		if c.unique.refuses(b) {
+			continue
+		}
 		for k, n := range b.Spans {
 			answer.Spans = append(answer.Spans,
 				newSpan(c.stands[b.ID].span+int64(k), b, n, c.sub.Holder, c.stands[b.ID].granted))
@@ -180,16 +251,28 @@ func (c *care) insert(
 	return answer, nil
 }
 
-// withoutExisting leaves out the tasks whose key another one has, and says so.
-func (c *care) withoutExisting(b *store.Batch, answer *store.Submitted) (left []store.Task) {
+// withoutExisting leaves out the tasks whose key another one has, and says so; existing are those,
+// in order, of which it is known.
+func (c *care) withoutExisting(
+	b *store.Batch, existing []store.Existing, answer *store.Submitted,
+) (left []store.Task) {
 	out := false
 	for i := range b.Tasks {
 		t, id := &b.Tasks[i], task.ID{Batch: b.ID, N: b.Tasks[i].N}
+		if len(existing) > 0 && existing[0].ID == id {
+			if !out {
+				out, left = true, slices.Clone(b.Tasks[:i])
+			}
+			existing = existing[1:]
+			continue
+		}
 		if owner, ok := c.owners[keyName{b.Queue, t.Key}]; ok && t.Key != "" && owner != id {
 			if !out {
 				out, left = true, slices.Clone(b.Tasks[:i])
 			}
-			answer.Existing = append(answer.Existing, store.Existing{ID: id, First: owner})
+			answer.Existing = append(answer.Existing, store.Existing{
+				ID: id, First: owner, Action: task.SubmittedKept,
+			})
 			continue
 		}
 		if out {

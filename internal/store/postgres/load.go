@@ -121,6 +121,14 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 			to.Running, to.Expires = &u, 0
 		}
 		return nil
+	}, batches, los, his), ask(uniquesIn, func(r row) error {
+		var i int
+		var n int32
+		err := r.Scan(&i, &n)
+		if to := place(i, n); err == nil && to != nil {
+			to.Unique = true
+		}
+		return err
 	}, batches, los, his))
 	if err != nil {
 		return nil, err

@@ -26,16 +26,20 @@ func (t *tx) movesOut(ctx context.Context, moves []moved) ([]query, error) {
 	if len(moves) == 0 {
 		return nil, nil
 	}
-	first, err := t.spanIDs(ctx, t, len(moves))
+	var ids runner = t
+	if t.inside != nil {
+		ids = loose{t.Store}
+	}
+	first, err := t.spanIDs(ctx, ids, len(moves))
 	if err != nil {
 		return nil, err
 	}
-	var ids, batches, ranks, dues []int64
+	var spans, batches, ranks, dues []int64
 	var ns, seqs []int32
 	var queues []string
 	for i := range moves {
 		m := &moves[i]
-		ids = append(ids, first+int64(i))
+		spans = append(spans, first+int64(i))
 		batches = append(batches, m.id.Batch)
 		ns = append(ns, m.id.N)
 		seqs = append(seqs, m.seq+1)
@@ -43,5 +47,5 @@ func (t *tx) movesOut(ctx context.Context, moves []moved) ([]query, error) {
 		ranks = append(ranks, m.to.Rank)
 		dues = append(dues, m.to.Due)
 	}
-	return []query{tell(insertMoved, ids, batches, ns, seqs, queues, ranks, dues)}, nil
+	return []query{tell(insertMoved, spans, batches, ns, seqs, queues, ranks, dues)}, nil
 }

@@ -186,6 +186,9 @@ func (s *Store) pruneKeys(
 			ask(deleteKeys, func(row) error {
 				pruned++
 				return nil
+			}, s.clock(), min(limit, piece)), ask(deleteUniques, func(row) error {
+				pruned++
+				return nil
 			}, s.clock(), min(limit, piece)))...)
 	})
 	return pruned, err
@@ -529,8 +532,8 @@ func (t *tx) drop(
 	if keyed {
 		queries = append(queries, tell(dropKeyed, batches, ns))
 	}
-	for _, text := range [...]string{dropSteps, dropEdits, dropRuns, dropLogs, dropSizes, dropTasks,
-		markGaps} {
+	for _, text := range [...]string{dropSteps, dropEdits, dropRuns, dropLogs, dropSizes,
+		dropUniquesOf, dropTasks, markGaps} {
 		queries = append(queries, tell(text, batches, ns))
 	}
 	packs := packsOf(ids)

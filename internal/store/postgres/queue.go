@@ -123,6 +123,7 @@ coalesce(sum(dead), 0)::bigint,
 FROM rota.stat WHERE queue = $1`
 	deleteQueue     = `DELETE FROM rota.queue WHERE name = $1`
 	deleteQueueKeys = `DELETE FROM rota.task_key WHERE queue = $1`
+	deleteQueueUniq = `DELETE FROM rota.unique_key WHERE queue = $1`
 	deleteQueueStat = `WITH gone AS (DELETE FROM rota.stat WHERE queue = $1 RETURNING submitted)
 SELECT coalesce(sum(submitted), 0)::bigint FROM gone`
 	batchesOfQueue = `SELECT id FROM rota.batch WHERE queue = $1 AND id > $2 ORDER BY id LIMIT 100`
@@ -173,7 +174,8 @@ func (s *Store) deleteQueue(
 			return nil
 		}
 		late := int64(0) // tasks that somebody submitted since
-		err = t.run(ctx, tell(deleteQueueKeys, name), tell(deleteGate, name), tell(deleteBuckets, name),
+		err = t.run(ctx, tell(deleteQueueKeys, name), tell(deleteQueueUniq, name),
+			tell(deleteGate, name), tell(deleteBuckets, name),
 			tell(deleteQueue, name),
 			ask(deleteQueueStat, func(r row) error {
 				return r.Scan(&late)

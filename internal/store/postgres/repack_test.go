@@ -49,6 +49,7 @@ SELECT batch, n, stage, context, key, group_key, max_attempts, timeout FROM rota
   DROP key_burst, DROP fair`,
 		"ALTER TABLE rota.queue DROP max_running, DROP rate_count, DROP rate_per, DROP burst",
 		"DROP TABLE rota.pack, rota.keyed, rota.edit, rota.expiry, rota.gate, rota.bucket",
+		"DROP TABLE rota.unique_key", "ALTER TABLE rota.batch DROP existing",
 		"DELETE FROM rota.version WHERE version_id >= 20")
 }
 

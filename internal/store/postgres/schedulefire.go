@@ -128,7 +128,7 @@ func (s *Store) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 		if c.sub = &left; len(left.Batches) == 0 {
 			return t.finish(ctx, append(writes, tell(confirm))...)
 		}
-		submitted, err = c.insert(ctx, t, func(ctx context.Context, queries ...query) error {
+		submitted, err = c.insert(ctx, t, t, func(ctx context.Context, queries ...query) error {
 			return t.finish(ctx, append(queries, writes...)...)
 		})
 		return err

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,7 +19,7 @@ import (
 // when one stands already. Those with keys, and those that may be a repetition, look first.
 func (s *Store) Submit(ctx context.Context, sub store.Submission) (store.Submitted, error) {
 	s.note(sub.Holder)
-	answer, err := s.submit(ctx, &sub)
+	answer, after, err := s.submit(ctx, &sub)
 	if err != nil { // its large contexts stay: it may be tried again
 		return store.Submitted{}, fmt.Errorf("submit: %w", err)
 	}
@@ -26,6 +27,7 @@ func (s *Store) Submit(ctx context.Context, sub store.Submission) (store.Submitt
 		s.dropUnused(ctx, largeOf(sub))
 	}
 	s.hintReady(&answer, sub.Shares)
+	s.tellAbout(&after)
 	return answer, nil
 }
 
@@ -72,20 +74,20 @@ func (s *Store) TellEnded(queues []string) {
 
 func (s *Store) submit(
 	ctx context.Context, sub *store.Submission,
-) (answer store.Submitted, err error) {
+) (answer store.Submitted, after aftermath, err error) {
 	if err := ctx.Err(); err != nil {
-		return answer, err
+		return answer, after, err
 	}
 	look := keyed(sub)
 	err = s.writeBatches(ctx, sub, func(ctx context.Context, t *tx, again bool) (err error) {
 		if look || again {
-			answer, err = s.submitWithCare(ctx, t, sub)
+			answer, after, err = s.submitWithCare(ctx, t, sub)
 		} else {
 			answer, err = s.submitAtOnce(ctx, t, sub)
 		}
 		return err
 	})
-	return answer, err
+	return answer, after, err
 }
 
 // writeBatches lets do insert batches in a transaction: again, when one stands already, since just
@@ -97,10 +99,10 @@ func (s *Store) writeBatches(
 	again := false
 	for range tries {
 		err = s.write(ctx, func(ctx context.Context, t *tx) error { return do(ctx, t, again) })
-		switch codeOf(err) {
-		case codeUnique:
+		switch code := codeOf(err); {
+		case code == codeUnique, errors.Is(err, errUniqueRace):
 			again = true
-		case codeCheck:
+		case code == codeCheck:
 			if err := s.makeRoom(ctx, sub); err != nil {
 				return err
 			}
@@ -123,11 +125,11 @@ func largeOf(sub store.Submission) (large []store.Value) {
 	return large
 }
 
-// keyed tells whether any task of a submission has a key.
+// keyed tells whether any task of a submission has a key, of either sort.
 func keyed(sub *store.Submission) bool {
 	for i := range sub.Batches {
 		for k := range sub.Batches[i].Tasks {
-			if sub.Batches[i].Tasks[k].Key != "" {
+			if t := &sub.Batches[i].Tasks[k]; t.Key != "" || t.Unique != nil {
 				return true
 			}
 		}
@@ -181,8 +183,9 @@ type loading struct {
 
 // made is a batch that is to be inserted.
 type made struct {
-	batch *store.Batch
-	span  int64 // the id of its first span
+	batch    *store.Batch
+	span     int64            // the id of its first span
+	existing []store.Existing // tasks that others' unique keys keep out
 }
 
 type spanColumns struct {
@@ -283,10 +286,10 @@ me AS MATERIALIZED (
   SELECT 1 FROM rota.lease WHERE name = 'node/' || $17 AND token = $18 AND until > (SELECT now
   FROM clock) FOR KEY SHARE),
 batches AS (
-  INSERT INTO rota.batch (id, queue, rank, due, created, origin, span, granted)
+  INSERT INTO rota.batch (id, queue, rank, due, created, origin, span, existing, granted)
   SELECT b.*, EXISTS (SELECT FROM me)
   FROM unnest($19::bigint[], $20::text[], $21::bigint[], $22::bigint[], $23::bigint[], $24::text[],
-  $25::bigint[]) b),
+  $25::bigint[], $39::bytea[]) b),
 spans AS (
   INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths,
   size, gaps)
@@ -309,6 +312,7 @@ SELECT now, EXISTS (SELECT FROM me) FROM clock`
 func (l *loading) queries(s *Store, sub *store.Submission, into func(row) error) []query {
 	var ids, ranks, dues, created, spans []int64
 	var queues, origins []string
+	var existing [][]byte
 	for i := range l.made {
 		b := l.made[i].batch
 		ids = append(ids, b.ID)
@@ -318,6 +322,7 @@ func (l *loading) queries(s *Store, sub *store.Submission, into func(row) error)
 		created = append(created, b.Created)
 		origins = append(origins, b.Origin)
 		spans = append(spans, l.made[i].span)
+		existing = append(existing, store.EncodeExisting(l.made[i].existing))
 	}
 	names := slices.Sorted(maps.Keys(l.count))
 	var counts []int64
@@ -337,7 +342,7 @@ func (l *loading) queries(s *Store, sub *store.Submission, into func(row) error)
 		ask(insertSubmission, into, append(first.args(), s.clock(), holder.Node, holder.Token,
 			ids, queues, ranks, dues, created, origins, spans,
 			p.id, p.batch, p.lo, p.hi, p.queue, p.rank, p.due, p.size, p.gaps, p.hold, names,
-			counts, l.since.Encode())...))
+			counts, l.since.Encode(), existing)...))
 	return slices.Concat(list, l.packs.rest(), l.blobs.queries(), l.looks.queries())
 }
 

@@ -42,9 +42,10 @@ func (s *Store) submitInside(
 	}
 	c, err := s.look(ctx, in, &sub)
 	if err == nil {
-		answer, err = c.insert(ctx, loose{s}, func(ctx context.Context, queries ...query) error {
+		last := func(ctx context.Context, queries ...query) error {
 			return in.run(ctx, append(queries, s.notifying(&sub)...)...)
-		})
+		}
+		answer, err = c.insert(ctx, in, loose{s}, last)
 	}
 	if err != nil {
 		return store.Submitted{}, fmt.Errorf("submit: %w", err)

@@ -80,6 +80,9 @@ func (s *Store) batch(queries []query, heard *bool) *pgx.Batch {
 // tx is an open write transaction. It begins with its first trip.
 type tx struct {
 	*Store
+	// inside is a caller's transaction of which this one is a part; nil = there is none. Such a one
+	// is never finished here.
+	inside     runner
 	conn       *pgxpool.Conn
 	begun      bool
 	committing bool // the commit is on its way: from here on an error may come too late
@@ -88,6 +91,9 @@ type tx struct {
 
 // run makes one trip.
 func (t *tx) run(ctx context.Context, queries ...query) error {
+	if t.inside != nil {
+		return t.inside.run(ctx, queries...)
+	}
 	if !t.begun {
 		t.begun = true
 		queries = append([]query{tell("BEGIN")}, queries...)

@@ -33,7 +33,7 @@ type Fact struct {
 	// edits has happened to it; 0 = no limit
 	Expires int64
 	// Begun tells whether a step says that the task was handed out. It is read for an edit that
-	// sets a limit.
+	// sets a limit, and of tasks that have unique keys.
 	Begun bool
 
 	Owner   store.Span     // the span it belongs to; zero when final
@@ -131,8 +131,8 @@ type Begin struct {
 // After is where to begin when edits have replaced contexts; list is in the order of Seq.
 func (b Begin) After(list []store.Replacement) Begin {
 	for _, r := range list {
-		if r.Stage == b.Stage && r.Over == b.ContextSeq {
-			b.ContextSeq = r.Seq
+		if (r.Stage == b.Stage || r.Restaged) && r.Over == b.ContextSeq {
+			b.Stage, b.ContextSeq = r.Stage, r.Seq
 		}
 	}
 	return b
@@ -158,8 +158,8 @@ func Act(
 		return store.Acted{ID: a.ID}, nil
 	}
 	was := f.State(now, false)
-	if h := f.Owner.Holder; a.Kind == task.KindEdited && !repeated && h != (store.Holder{}) &&
-		h != a.Holder && a.Kind.Fits(was) {
+	if h := f.Owner.Holder; a.Kind == task.KindEdited && !a.Fenced && !repeated &&
+		h != (store.Holder{}) && h != a.Holder && a.Kind.Fits(was) {
 		return store.Acted{ID: a.ID, Queue: f.Queue, Found: true, Was: was, Held: h.Node}, nil
 	}
 	fits := a.Kind.Fits(was) && (a.When == "" || a.When == was)
@@ -230,6 +230,9 @@ func (f *Fact) edit(step *store.Step, e *store.Edit) {
 	}
 	if e.Meta != nil {
 		d.Meta = e.Meta
+	}
+	if e.Stage != nil {
+		step.Stage = *e.Stage
 	}
 	if e.Context != nil {
 		d.Over = f.ContextSeq

@@ -66,6 +66,7 @@ var leftovers = [...]string{
 	`DELETE FROM edit WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM running WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM log WHERE batch = ? AND n BETWEEN ? AND ?`,
+	`DELETE FROM unique_key WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM log_size WHERE batch = ? AND n BETWEEN ? AND ?`,
 }
 

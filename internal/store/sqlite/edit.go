@@ -15,7 +15,7 @@ VALUES (?, ?, ?, ?, nullif(?, -2), ?, nullif(?, ''), ?, nullif(?, 0), ?)`
 	newestEdit = `SELECT head_start, coalesce(group_key, ''), max_attempts, expires, seq, meta
 FROM edit WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT 1`
 	changedIn = `SELECT seq, changed FROM edit WHERE batch = ? AND n = ? AND seq >= ?`
-	replacing = `SELECT e.seq, s.stage, e.over FROM edit e
+	replacing = `SELECT e.seq, s.stage, e.over, e.changed FROM edit e
 JOIN step s ON s.batch = e.batch AND s.n = e.n AND s.seq = e.seq
 WHERE e.batch = ? AND e.n = ? AND e.over IS NOT NULL ORDER BY e.seq`
 )
@@ -74,6 +74,7 @@ func (c *conn) replaced(id task.ID, b rules.Begin) (rules.Begin, error) {
 	err := c.each(replacing, func(st *sqlite.Stmt) bool {
 		list = append(list, store.Replacement{
 			Seq: st.ColumnInt32(0), Stage: st.ColumnText(1), Over: st.ColumnInt32(2),
+			Restaged: store.EditedFields(st.ColumnInt32(3))&store.ChangedStage != 0,
 		})
 		return true
 	}, id.Batch, id.N)

@@ -163,5 +163,12 @@ func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 
 func (c *conn) stood(f *rules.Fact) (store.Stood, error) {
 	v, by, err := c.context(f)
-	return f.Stood(v, by), err
+	s := f.Stood(v, by)
+	if err == nil {
+		err = c.each(uniquesIn, func(*sqlite.Stmt) bool {
+			s.Unique = true
+			return true
+		}, f.ID.Batch, f.ID.N, f.ID.N)
+	}
+	return s, err
 }

@@ -123,6 +123,7 @@ const piece = 500
 const (
 	deleteQueue     = `DELETE FROM queue WHERE name = ?`
 	deleteQueueKeys = `DELETE FROM task_key WHERE queue = ?`
+	deleteQueueUniq = `DELETE FROM unique_key WHERE queue = ?`
 	deleteQueueStat = `DELETE FROM stat WHERE queue = ?`
 	batchOfQueue    = `SELECT id FROM batch WHERE queue = ? AND id > ? ORDER BY id LIMIT 1`
 	deleteSpansOf   = `DELETE FROM span WHERE batch = ?`
@@ -171,7 +172,7 @@ func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error
 		return false, nil
 	}
 	for _, query := range [...]string{
-		deleteQueueKeys, deleteQueueStat, deleteGate, deleteBuckets, deleteQueue,
+		deleteQueueKeys, deleteQueueUniq, deleteQueueStat, deleteGate, deleteBuckets, deleteQueue,
 	} {
 		if _, err := t.exec(query, name); err != nil {
 			return false, err

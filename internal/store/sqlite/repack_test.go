@@ -56,6 +56,7 @@ func unpack(t testing.TB, path string) {
 		"ALTER TABLE queue DROP COLUMN fair",
 		"ALTER TABLE queue DROP COLUMN max_running", "ALTER TABLE queue DROP COLUMN rate_count",
 		"ALTER TABLE queue DROP COLUMN rate_per", "ALTER TABLE queue DROP COLUMN burst",
+		"DROP TABLE unique_key", "ALTER TABLE batch DROP COLUMN existing",
 		"DELETE FROM goose_db_version WHERE version_id > 15", "COMMIT"} {
 		if err := c.run(query); err != nil {
 			t.Fatal(err)

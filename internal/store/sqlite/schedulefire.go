@@ -89,7 +89,7 @@ func (t *tx) fire(f *store.Firing) (store.Fired, error) {
 	}
 	for i := range sub.Batches {
 		if err := t.insertBatch(
-			&sub.Batches[i], store.Holder{}, false, &store.Submitted{},
+			&sub.Batches[i], store.Holder{}, false, nil, &store.Submitted{},
 		); err != nil {
 			return answer, fmt.Errorf("batch %d: %w", sub.Batches[i].ID, err)
 		}

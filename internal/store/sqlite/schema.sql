@@ -41,7 +41,7 @@ CREATE TABLE batch (
   origin  TEXT    NOT NULL,
   span    INTEGER NOT NULL,               -- id of its first span; those of one batch are consecutive
   granted INTEGER NOT NULL                -- whether its submitter's lease was good, so that it got the spans it wanted to hold
-);
+, existing BLOB);
 
 CREATE TABLE step (
   batch       INTEGER NOT NULL,
@@ -472,8 +472,22 @@ CREATE TABLE bucket (
 
 CREATE INDEX bucket_full ON bucket (queue, full_at);
 
+CREATE TABLE unique_key (
+  queue   TEXT    NOT NULL,
+  key     TEXT    NOT NULL,
+  batch   INTEGER NOT NULL,
+  n       INTEGER NOT NULL,
+  waiting INTEGER NOT NULL, -- until its first hand-out; 0 = until it is final
+  until   INTEGER,          -- at the latest, microseconds since 1970; NULL = whenever that is
+  PRIMARY KEY (queue, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX unique_key_task ON unique_key (batch, n);
+
+CREATE INDEX unique_key_until ON unique_key (until) WHERE until IS NOT NULL;
+
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES
-(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1);
+(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1), (24, 28, 1);
 INSERT INTO event_head (one, last, time) VALUES
 (1, 0, 0);
 INSERT INTO job_head (one, ids, past, seats) VALUES

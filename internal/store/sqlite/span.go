@@ -248,6 +248,9 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 			l.Context, l.ContextBy = bytesOf(st, 0), st.ColumnText(1)
 		}, sp.Batch, l.N, l.ContextSeq)
 	}
+	if err == nil {
+		err = c.noteUnique(sp.Batch, tasks)
+	}
 	if err != nil || len(tasks) == 0 {
 		return nil, err
 	}

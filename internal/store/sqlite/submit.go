@@ -54,20 +54,31 @@ func (t *tx) submit(sub *store.Submission) (store.Submitted, error) {
 			return answer, err
 		}
 	}
+	unique, err := t.chooseUnique(sub)
+	if err != nil {
+		return answer, err
+	}
 	for i := range sub.Batches {
 		b := &sub.Batches[i]
+		if unique.Refuses(b) {
+			continue
+		}
 		repeated, err := t.repeat(b, sub.Holder, &answer)
 		if err == nil && !repeated {
-			err = t.insertBatch(b, sub.Holder, granted, &answer)
+			err = t.insertBatch(b, sub.Holder, granted, unique, &answer)
 		}
 		if err != nil {
 			return answer, fmt.Errorf("batch %d: %w", b.ID, err)
 		}
 	}
-	return answer, nil
+	if unique == nil {
+		return answer, nil
+	}
+	answer.Refused = unique.Refusals()
+	return answer, t.replaceWaiting(unique)
 }
 
-const findBatch = `SELECT origin, span, granted FROM batch WHERE id = ?`
+const findBatch = `SELECT origin, span, granted, existing FROM batch WHERE id = ?`
 
 // repeat answers a batch that stands already as the first time.
 func (t *tx) repeat(
@@ -76,8 +87,10 @@ func (t *tx) repeat(
 	var origin string
 	var span int64
 	var granted bool
+	var existing []byte
 	repeated, err = t.one(findBatch, func(st *sqlite.Stmt) {
 		origin, span, granted = st.ColumnText(0), st.ColumnInt64(1), st.ColumnBool(2)
+		existing = bytesOf(st, 3)
 	}, b.ID)
 	if err != nil || !repeated {
 		return false, err
@@ -88,6 +101,11 @@ func (t *tx) repeat(
 	for i, n := range b.Spans {
 		answer.Spans = append(answer.Spans, newSpan(span+int64(i), b, n, h, granted))
 	}
+	list, err := store.DecodeExisting(b.ID, existing)
+	if err != nil {
+		return true, err
+	}
+	answer.Existing = append(answer.Existing, list...)
 	for i := range b.Tasks {
 		k := &b.Tasks[i]
 		if k.Key == "" {
@@ -98,7 +116,9 @@ func (t *tx) repeat(
 			return true, err
 		}
 		if id := (task.ID{Batch: b.ID, N: k.N}); found && first != id {
-			answer.Existing = append(answer.Existing, store.Existing{ID: id, First: first})
+			answer.Existing = append(answer.Existing, store.Existing{
+				ID: id, First: first, Action: task.SubmittedKept,
+			})
 		}
 	}
 	return true, nil
@@ -115,13 +135,16 @@ func newSpan(id int64, b *store.Batch, n store.NewSpan, h store.Holder, granted 
 	return sp
 }
 
-const insertBatch = `INSERT INTO batch (id, queue, rank, due, created, origin, span, granted)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+const insertBatch = `INSERT INTO batch (id, queue, rank, due, created, origin, span, granted,
+existing) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 func (t *tx) insertBatch(
-	b *store.Batch, h store.Holder, granted bool, answer *store.Submitted,
+	b *store.Batch, h store.Holder, granted bool, unique *rules.UniqueChoice,
+	answer *store.Submitted,
 ) error {
-	tasks, err := t.withoutExisting(b, answer)
+	existing := unique.ExistingIn(b)
+	answer.Existing = append(answer.Existing, existing...)
+	tasks, err := t.withoutExisting(b, existing, answer)
 	if err != nil {
 		return err
 	}
@@ -137,6 +160,7 @@ func (t *tx) insertBatch(
 	}
 	if _, err := t.exec(
 		insertBatch, b.ID, b.Queue, b.Rank, b.Due, b.Created, b.Origin, first, granted,
+		store.EncodeExisting(existing),
 	); err != nil {
 		return err
 	}
@@ -161,12 +185,22 @@ func (t *tx) insertBatch(
 const insertKey = `INSERT INTO task_key (queue, key, batch, n, until) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT DO UPDATE SET batch = ?3, n = ?4, until = ?5`
 
-// withoutExisting claims the tasks' keys and leaves out those whose key another task has.
-func (t *tx) withoutExisting(b *store.Batch, answer *store.Submitted) ([]store.Task, error) {
+// withoutExisting claims the tasks' keys and leaves out those whose key another task has; existing
+// are those, in order, of which it is known.
+func (t *tx) withoutExisting(
+	b *store.Batch, existing []store.Existing, answer *store.Submitted,
+) ([]store.Task, error) {
 	var left []store.Task // copied when the first one is left out
 	out := false
 	for i := range b.Tasks {
 		k := &b.Tasks[i]
+		if len(existing) > 0 && existing[0].ID.N == k.N {
+			if !out {
+				out, left = true, append(left, b.Tasks[:i]...)
+			}
+			existing = existing[1:]
+			continue
+		}
 		if k.Key != "" {
 			first, found, err := t.keyed(b.Queue, k.Key)
 			if err != nil {
@@ -177,7 +211,7 @@ func (t *tx) withoutExisting(b *store.Batch, answer *store.Submitted) ([]store.T
 					out, left = true, append(left, b.Tasks[:i]...)
 				}
 				answer.Existing = append(answer.Existing, store.Existing{
-					ID: task.ID{Batch: b.ID, N: k.N}, First: first,
+					ID: task.ID{Batch: b.ID, N: k.N}, First: first, Action: task.SubmittedKept,
 				})
 				continue
 			}

@@ -196,7 +196,7 @@ func (s *scene) asked(h store.Holder, outs ...handout) store.BeginRequest {
 	r := store.BeginRequest{Holder: h}
 	for _, o := range outs {
 		r.Rows = append(r.Rows, store.Begin{
-			Queue: o.span.Queue, Key: o.span.Key, Running: o.running(s.clock),
+			Queue: o.span.Queue, Key: o.span.Key, Running: o.running(s.clock), Unique: o.Unique,
 		})
 	}
 	return r

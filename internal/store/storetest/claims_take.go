@@ -86,14 +86,16 @@ func submitClaims() []claim {
 			first := task.ID{Batch: b.ID}
 			got := s.submit(store.Holder{}, b, next, elsewhere)
 			s.want("existing", got.Existing, []store.Existing{
-				{ID: task.ID{Batch: b.ID, N: 2}, First: first},
-				{ID: task.ID{Batch: next.ID}, First: first},
+				{ID: task.ID{Batch: b.ID, N: 2}, First: first, Action: task.SubmittedKept},
+				{ID: task.ID{Batch: next.ID}, First: first, Action: task.SubmittedKept},
 			})
 			later := s.batch("q", 1)
 			later.Tasks[0].Key, later.Tasks[0].KeyUntil = "k", b.Due+1e9
 			got = s.submit(store.Holder{}, later)
 			s.want("existing later", got.Existing,
-				[]store.Existing{{ID: task.ID{Batch: later.ID}, First: first}})
+				[]store.Existing{{
+					ID: task.ID{Batch: later.ID}, First: first, Action: task.SubmittedKept,
+				}})
 			s.want("counts", s.counts(), task.Counts{Ready: 3})
 			_, err := s.Task(s.ctx, task.ID{Batch: b.ID, N: 2})
 			s.wantErr("view of a task that was not inserted", err, store.ErrNotFound)

@@ -50,6 +50,12 @@ type Spans interface {
 	// origin means that the same submission had worked: it is answered as the first time. With
 	// another origin: store.ErrConflict. Keyed tasks whose key exists (in the store, or earlier in
 	// the same submission) are left out and answered in Existing; they leave a gap in their span.
+	//
+	// So are tasks whose unique key another one has (Task.Unique); they ask by Order. Of a call
+	// that is refused because of one (Batch.Call) nothing is inserted, as if it had not been part
+	// of the submission. What replaces a task that nobody was handed yet is an edit of that task,
+	// whoever holds it. A task has a unique key while it stands and is not final; or while,
+	// besides, no outcome tells of a hand-out and it has no running row; until Until.
 	Submit(context.Context, store.Submission) (store.Submitted, error)
 	// Take makes the holder hold ready spans of a queue, smallest rank first, then smallest span
 	// id, at most Limit tasks (a gap counts as one), splitting the last: the free rest keeps its

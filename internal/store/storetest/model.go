@@ -37,6 +37,7 @@ type Model struct {
 	spans   map[int64]*store.Span
 	running map[hand]store.Running
 	keys    map[key]keyed
+	uniques map[key]uniquely
 	leases  map[string]store.Lease
 	queues  map[string]task.Queue
 	buckets map[string]admission.Bucket // of the queues that have limits
@@ -98,7 +99,8 @@ func NewModel(now func() time.Time) *Model {
 	return &Model{
 		now: now, batches: map[int64]*batch{}, tasks: map[task.ID]*fact{},
 		spans: map[int64]*store.Span{}, running: map[hand]store.Running{},
-		keys: map[key]keyed{}, leases: map[string]store.Lease{}, queues: map[string]task.Queue{},
+		keys: map[key]keyed{}, uniques: map[key]uniquely{}, leases: map[string]store.Lease{},
+		queues:  map[string]task.Queue{},
 		buckets: map[string]admission.Bucket{}, since: map[string]int64{},
 		keyBuckets: map[key]admission.Bucket{}, runKeys: map[hand]string{},
 		blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
@@ -161,26 +163,42 @@ func (m *Model) Submit(ctx context.Context, s store.Submission) (store.Submitted
 	}
 	answer := store.Submitted{Now: now}
 	holds := m.lives(s.Holder, now)
+	u := m.askUnique(s, now)
 	for _, b := range s.Batches {
-		m.addBatch(b, s.Holder, holds, &answer)
+		if _, refused := u.refused[b.Call]; !refused {
+			m.addBatch(b, s.Holder, holds, u.existing, &answer)
+		}
+	}
+	for _, call := range slices.Sorted(maps.Keys(u.refused)) {
+		answer.Refused = append(answer.Refused, u.refused[call])
+	}
+	for _, a := range u.edits {
+		m.act(a, now)
 	}
 	for _, b := range s.Batches {
-		m.batches[b.ID].answer = cloneSubmitted(answer)
+		if stands := m.batches[b.ID]; stands != nil {
+			stands.answer = cloneSubmitted(answer)
+		}
 	}
 	return answer, nil
 }
 
 // addBatch inserts a batch with its tasks and spans.
-func (m *Model) addBatch(b store.Batch, h store.Holder, holds bool, answer *store.Submitted) {
+func (m *Model) addBatch(
+	b store.Batch, h store.Holder, holds bool, existing map[task.ID]store.Existing,
+	answer *store.Submitted,
+) {
 	shared := b
 	shared.Tasks, shared.Spans = nil, nil
 	m.batches[b.ID] = &batch{Batch: shared}
 	for _, t := range b.Tasks {
-		if first, ok := m.addTask(m.batches[b.ID], t, answer.Now); !ok {
+		id := task.ID{Batch: b.ID, N: t.N}
+		if e, ok := existing[id]; ok {
+			answer.Existing = append(answer.Existing, e)
+		} else if first, ok := m.addTask(m.batches[b.ID], t, answer.Now); !ok {
 			answer.Existing = append(answer.Existing, store.Existing{
-				ID: task.ID{Batch: b.ID, N: t.N}, First: first,
+				ID: id, First: first, Action: task.SubmittedKept,
 			})
-		} else {
 		}
 	}
 	for _, n := range b.Spans {
@@ -194,6 +212,7 @@ func (m *Model) addBatch(b store.Batch, h store.Holder, holds bool, answer *stor
 
 func cloneSubmitted(s store.Submitted) store.Submitted {
 	s.Spans, s.Existing = slices.Clone(s.Spans), slices.Clone(s.Existing)
+	s.Refused = slices.Clone(s.Refused)
 	return s
 }
 
@@ -253,7 +272,7 @@ func (m *Model) loaded(f *fact) store.Loaded {
 		},
 		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq,
 		MaxAttempts: f.override().MaxAttempts, Timeout: f.Timeout, Meta: f.meta(), Due: s.Due,
-		HeadStart: f.override().HeadStart, Expires: m.limit(f),
+		HeadStart: f.override().HeadStart, Expires: m.limit(f), Unique: m.hasUnique(f.id()),
 	}
 	if s.ContextSeq >= 0 && f.steps[s.ContextSeq].Override == nil {
 		l.ContextBy = f.steps[s.ContextSeq].Worker

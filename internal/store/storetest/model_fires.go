@@ -173,7 +173,7 @@ func (m *Model) submitWanted(f *store.Firing, wanted map[task.ID]bool, now int64
 			m.queues[b.Queue] = limits.DefaultQueue(b.Queue)
 		}
 		answer := store.Submitted{Now: now}
-		m.addBatch(b, store.Holder{}, false, &answer)
+		m.addBatch(b, store.Holder{}, false, nil, &answer)
 		m.batches[b.ID].answer = answer
 	}
 }

@@ -252,6 +252,7 @@ func (m *Model) DeleteQueue(ctx context.Context, name string, force bool) error 
 	maps.DeleteFunc(m.spans, func(_ int64, sp *store.Span) bool { return sp.Queue == name })
 	maps.DeleteFunc(m.batches, func(_ int64, b *batch) bool { return b.Queue == name })
 	maps.DeleteFunc(m.keys, func(k key, _ keyed) bool { return k.queue == name })
+	maps.DeleteFunc(m.uniques, func(k key, _ uniquely) bool { return k.queue == name })
 	delete(m.queues, name)
 	delete(m.buckets, name)
 	return nil

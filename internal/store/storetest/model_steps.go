@@ -60,7 +60,7 @@ func (m *Model) record(r store.Report, now int64) task.Status {
 		if _, ok := m.queues[b.Queue]; !ok {
 			m.queues[b.Queue] = limits.DefaultQueue(b.Queue)
 		}
-		m.addBatch(*b, store.Holder{}, false, &store.Submitted{Now: now})
+		m.addBatch(*b, store.Holder{}, false, nil, &store.Submitted{Now: now})
 	}
 	if r.Move != nil {
 		m.moveOut(f, r.Token.Seq, r.Queue, *r.Move)
@@ -193,7 +193,7 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 		if acted.Was != task.Waiting && acted.Was != task.Ready {
 			break
 		}
-		if h := old.Holder; h != (store.Holder{}) && h != a.Holder {
+		if h := old.Holder; h != (store.Holder{}) && h != a.Holder && !a.Fenced {
 			acted.Held = h.Node
 			return acted
 		}
@@ -261,6 +261,9 @@ func (m *Model) editTask(f *fact, step *store.Step, seq int32, e store.Edit) sto
 	if e.Meta != nil {
 		o.Meta = e.Meta
 	}
+	if e.Stage != nil {
+		step.Stage = *e.Stage
+	}
 	if e.Context != nil {
 		o.Over = step.ContextSeq
 		step.Context, step.ContextSeq = *e.Context, seq
@@ -315,8 +318,11 @@ func (f *fact) begin(step *store.Step, was task.State, r store.Replay) bool {
 func (f *fact) corrected(step *store.Step) {
 	for _, seq := range slices.Sorted(maps.Keys(f.steps)) {
 		s := f.steps[seq]
-		if s.Override != nil && s.Stage == step.Stage && s.Override.Over == step.ContextSeq {
-			step.ContextSeq = seq
+		if s.Override == nil || s.Override.Over != step.ContextSeq {
+			continue
+		}
+		if s.Stage == step.Stage || s.Override.Changed&store.ChangedStage != 0 {
+			step.Stage, step.ContextSeq = s.Stage, seq
 		}
 	}
 }

@@ -66,6 +66,7 @@ func (m *Model) freeEnded(now int64) (freed int) {
 func (m *Model) drop(f *fact) {
 	id := f.id()
 	delete(m.tasks, id)
+	m.dropUnique(id)
 	delete(m.logs, id)
 	maps.DeleteFunc(m.running, func(h hand, _ store.Running) bool { return h.id == id })
 	values := []store.Value{f.Context}
@@ -95,6 +96,12 @@ func (m *Model) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	for k, v := range m.keys {
 		if pruned < limit && v.until <= now {
 			delete(m.keys, k)
+			pruned++
+		}
+	}
+	for k, u := range m.uniques {
+		if pruned < limit && u.until != 0 && u.until <= now {
+			delete(m.uniques, k)
 			pruned++
 		}
 	}

@@ -62,7 +62,8 @@ func claims() []claim {
 	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), togetherClaims(),
 		holderClaims(), actClaims(), editClaims(), leaseClaims(), nameClaims(), confClaims(),
 		queueClaims(), viewClaims(), metaClaims(), historyClaims(), textClaims(), eventClaims(),
-		notifierClaims(), expiryClaims(), beginClaims(), keyClaims(), editedLimitClaims(),
+		notifierClaims(), expiryClaims(), beginClaims(), keyClaims(), uniqueClaims(),
+		editedLimitClaims(),
 		editedMetaClaims(), groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
 		watchClaims(), joinClaims(), upkeepClaims(), minuteClaims(), faultClaims())
@@ -73,8 +74,9 @@ func claims() []claim {
 func statementClaims() []claim {
 	return slices.Concat(takeClaims(), settleClaims(), togetherClaims(), holderClaims(),
 		actClaims(), editClaims(), leaseClaims(), queueClaims(), metaClaims(), historyClaims(),
-		changeClaims(), expiryClaims(), beginClaims(), keyClaims(), editedLimitClaims(),
-		editedMetaClaims(), assignClaims(), seatClaims(), fireClaims(), watchClaims(), joinClaims(), upkeepClaims())
+		changeClaims(), expiryClaims(), beginClaims(), keyClaims(), uniqueClaims(),
+		editedLimitClaims(), editedMetaClaims(), assignClaims(), seatClaims(), fireClaims(),
+		watchClaims(), joinClaims(), upkeepClaims())
 }
 
 // check plays the claim on a fresh store and says how the store broke it. An error instead of a
@@ -101,7 +103,8 @@ type scene struct {
 	Store
 	clock *Clock
 	ctx   context.Context
-	ids   int64 // batches made so far
+	ids   int64   // batches made so far
+	last  task.ID // that was created with a unique key
 }
 
 // fail ends the scene. It names the line of the scene that it failed at.

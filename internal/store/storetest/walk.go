@@ -26,6 +26,7 @@ func (w *walk) submit(n *walkNode) {
 	for range 1 + w.rng.IntN(3) {
 		s.Batches = append(s.Batches, w.batch())
 	}
+	w.orderUnique(&s)
 	got, err := w.Submit(w.ctx, s)
 	w.note("submit by %s %s -> %s %s", n.name, w.submission(s), w.submitted(got), w.told(err))
 	if err != nil {
@@ -38,7 +39,7 @@ func (w *walk) submit(n *walkNode) {
 			w.breach("repeated submission: got %+v (%v), the first time %+v", again, err, got)
 		}
 	}
-	if w.chance(8) {
+	if w.chance(8) && !refuses(got, s.Batches[0].Call) {
 		fresh, stands := w.batch(), s.Batches[0]
 		fresh.Origin, stands.Origin = "elsewhere", "elsewhere"
 		_, err := w.Submit(w.ctx, store.Submission{
@@ -78,6 +79,7 @@ func (w *walk) batch() store.Batch {
 			t.Key = fmt.Sprintf("k%d", w.rng.IntN(5))
 			t.KeyUntil = now + int64(1+w.rng.IntN(50))*60e6 + 1
 		}
+		w.wantUnique(&b, &t, int64(i))
 		b.Tasks = append(b.Tasks, t)
 	}
 	last := 2 * (size - 1)
@@ -137,6 +139,10 @@ func (w *walk) submission(s store.Submission) string {
 			if t.Key != "" {
 				text += "=" + t.Key
 			}
+			if u := t.Unique; u != nil {
+				text += fmt.Sprintf("!%s %s waiting %v call %d", u.Key, u.OnExisting, u.Waiting,
+					b.Call)
+			}
 		}
 		parts = append(parts, text)
 	}
@@ -152,7 +158,10 @@ func (w *walk) submitted(s store.Submitted) string {
 		return a.ID.Compare(b.ID)
 	})
 	for _, e := range existing {
-		parts = append(parts, fmt.Sprintf("%s=%s", w.id(e.ID), w.id(e.First)))
+		parts = append(parts, fmt.Sprintf("%s=%s %s", w.id(e.ID), w.id(e.First), e.Action))
+	}
+	for _, r := range s.Refused {
+		parts = append(parts, fmt.Sprintf("refused %d %s=%s", r.Call, w.id(r.ID), w.id(r.First)))
 	}
 	return strings.Join(parts, " ")
 }
@@ -164,7 +173,11 @@ func (w *walk) acknowledge(n *walkNode, s store.Submission, got store.Submitted)
 		existing[e.ID] = true
 	}
 	k := 0
+	defer w.replaced(s, got)
 	for _, b := range s.Batches {
+		if refuses(got, b.Call) {
+			continue
+		}
 		spans := got.Spans[k : k+len(b.Spans)]
 		k += len(b.Spans)
 		for _, t := range b.Tasks {
@@ -184,7 +197,8 @@ func (w *walk) acknowledge(n *walkNode, s store.Submission, got store.Submitted)
 					l := store.Loaded{N: t.N, Standing: progress.Standing{Stage: t.Stage},
 						Context: t.Context, ContextSeq: -1,
 						MaxAttempts: t.MaxAttempts, Timeout: t.Timeout, Meta: t.Meta,
-						HeadStart: sp.Due - sp.Rank, Expires: t.Expires(b.Due)}
+						HeadStart: sp.Due - sp.Rank, Expires: t.Expires(b.Due),
+						Unique: t.Unique != nil}
 					w.outs = append(w.outs, walkOut{handout{sp, l}, n})
 				}
 			}
