@@ -65,6 +65,7 @@ type item struct {
 	// asked: the store is yet to say whether it may begin. Until then it is nobody's: nothing ends
 	// it, and nothing is written down of it. See letBegin.
 	asked    bool
+	turn     int64   // of its key, that it took; see lanes
 	progress float64 // as its worker's last beat said
 	note     string
 }

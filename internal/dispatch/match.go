@@ -97,7 +97,7 @@ func (it *item) hand(wt *waiter, now time.Time) {
 	token := task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}
 	it.token = m.seals.Seal(token, it.id, w.name)
 	it.started, it.written, it.missed, it.row = now, false, 0, false
-	it.asked = it.queue.gate.limited
+	it.asked, it.turn = it.queue.gate.limited, it.queue.ready.turn()
 	it.span.idle--
 	limit := it.queue.conf.Timeout
 	if it.timeout > 0 {
