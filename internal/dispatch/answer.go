@@ -95,13 +95,13 @@ func (wt *waiter) collect(left bool, now time.Time) (list []handed, tasks []task
 
 // unhand takes hand-outs back whose tokens nobody has seen, for others.
 func unhand(list []handed, now time.Time) {
-	for _, q := range touchedBy(takeBack(list)) {
+	for _, q := range touchedBy(makeReady(list)) {
 		q.match(now)
 	}
 }
 
-// takeBack makes hand-outs ready again whose tokens nobody has seen, and answers which those are.
-func takeBack(list []handed) (back []*item) {
+// makeReady makes hand-outs ready again whose tokens nobody has seen, and answers which those are.
+func makeReady(list []handed) (back []*item) {
 	for i := range list {
 		if !list[i].current() {
 			continue

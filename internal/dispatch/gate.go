@@ -213,7 +213,7 @@ func (m *memory) begun(
 			it.begins(now)
 		}
 	}
-	takeBack(held)
+	makeReady(held)
 	for i := range got.Keys { // what was held back has its lane again
 		m.queue(got.Keys[i].Queue).seeKey(&got.Keys[i], got.Now, now)
 	}

@@ -53,9 +53,9 @@ func (q *queue) limitsKeys() bool { return q.ready.lanes != nil && q.ready.lanes
 // asking notes that the store is being asked about so many more hand-outs like it.
 func (it *item) asking(n int) {
 	it.queue.gate.asking += n
-	if ls := it.queue.ready.lanes; ls != nil && ls.limits(it.span.key()) {
-		if ls.asked[it.span.Key] += n; ls.asked[it.span.Key] <= 0 {
-			delete(ls.asked, it.span.Key)
+	if ls, key := it.queue.ready.lanes, it.span.key(); ls != nil && key != "" {
+		if ls.asked[key] += n; ls.asked[key] <= 0 { // less if it went by no keys at first
+			delete(ls.asked, key)
 		}
 	}
 }

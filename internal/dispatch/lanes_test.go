@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -127,8 +128,8 @@ func (t *lanesTest) went(key string, n int) {
 	}
 }
 
-// Whatever comes, leaves and is shut: what goes out is of an open lane, and the first by rank in it;
-// by rank of all, or in turns. Each key that has ready work has a lane, and what is counted is so.
+// Whatever comes, leaves and is shut: what goes out is of an open lane, and the first by rank in
+// it; by rank of all, or in turns. Each key that has ready work has a lane, and what is counted is so.
 func TestLanesGiveEachKeyItsTurn(t *testing.T) {
 	for seed := range uint64(300) {
 		for _, conf := range []task.Queue{
@@ -167,14 +168,7 @@ func (t *lanesTest) step(name string) {
 	open := t.open(all)
 	t.watch(open)
 	any := func() spot {
-		keys := slices.Collect(func(yield func(string) bool) {
-			for key := range all {
-				if !yield(key) {
-					return
-				}
-			}
-		})
-		slices.Sort(keys)
+		keys := slices.Sorted(maps.Keys(all))
 		list := all[keys[t.rand.IntN(len(keys))]]
 		return list[t.rand.IntN(len(list))]
 	}
@@ -189,9 +183,9 @@ func (t *lanesTest) step(name string) {
 	case what == 4:
 		any().span.drop()
 	case what == 5:
-		for _, l := range ls.by {
-			if key := l.key; ls.limits(key) && t.rand.IntN(2) == 0 {
-				ls.setRoom(l, t.rand.IntN(4), 0)
+		for _, key := range slices.Sorted(maps.Keys(ls.by)) {
+			if ls.limits(key) && t.rand.IntN(2) == 0 {
+				ls.setRoom(ls.by[key], t.rand.IntN(4), 0)
 			}
 		}
 	case what == 6:
@@ -213,9 +207,14 @@ func (t *lanesTest) popOne(name string, all map[string][]spot, open []string) {
 		}
 		return
 	}
-	first := e.id
+	first, key := e.id, e.span.Key
+	l := t.q.ready.lanes.by[key]
+	room := l.room
 	s := t.q.ready.pop()
-	key := s.span.Key
+	if limited := t.q.ready.lanes.limits(key); limited && l.room != room-1 ||
+		!limited && l.room != room {
+		t.Fatalf("%s: %q had room for %d, and has for %d", name, key, room, l.room)
+	}
 	if s.id() != first || !slices.Contains(open, key) || all[key][0] != s {
 		t.Fatalf("%s: %v of %q went out, %v was first, of %q open", name, s.id(), key, first, open)
 	}
@@ -248,6 +247,9 @@ func (t *lanesTest) popOne(name string, all map[string][]spot, open []string) {
 	it.enqueue()
 	t.q.ready.giveBack(it)
 	t.went(key, -1)
+	if e := t.q.ready.first(); e == nil || e.span.Key != key {
+		t.Fatalf("%s: %q had its turn, which came to nothing, and is not next", name, key)
+	}
 }
 
 func TestAKeyThatIsNewWaitsForOneTurn(t *testing.T) {
