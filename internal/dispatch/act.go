@@ -232,7 +232,7 @@ func (m *memory) learn(
 			}
 			if it.place == out {
 				it.sweep()
-				m.placeFree(g.Queue, 1)
+				m.placeFree(g.Queue, it.span, now)
 			}
 			it.forget()
 			it.queue.match(now) // a neighbour, or its worker's room

@@ -93,8 +93,15 @@ func (wt *waiter) collect(left bool, now time.Time) (list []handed, tasks []task
 	return list, tasks
 }
 
-// unhand takes hand-outs back whose tokens nobody has seen.
+// unhand takes hand-outs back whose tokens nobody has seen, for others.
 func unhand(list []handed, now time.Time) {
+	for _, q := range touchedBy(makeReady(list)) {
+		q.match(now)
+	}
+}
+
+// makeReady makes hand-outs ready again whose tokens nobody has seen, and answers which those are.
+func makeReady(list []handed) (back []*item) {
 	for i := range list {
 		if !list[i].current() {
 			continue
@@ -105,8 +112,10 @@ func unhand(list []handed, now time.Time) {
 		it.span.idle++
 		it.span.under--
 		it.enqueue()
-		it.queue.match(now)
+		it.queue.ready.giveBack(it)
+		back = append(back, it)
 	}
+	return back
 }
 
 // answer completes hand-outs: those of guarded spans are written down first, large contexts are

@@ -95,7 +95,7 @@ func (s spot) unqueued() *item {
 	it.place = c.place
 	switch p := c.parcel; c.place {
 	case ready:
-		sp.queue.ready.leave(c)
+		sp.queue.ready.leave(s)
 	case out, settling:
 		it.worker, it.incarnation, it.token = p.worker, p.incarnation, s.token()
 		it.started, it.until, it.written = p.started, p.until, p.written

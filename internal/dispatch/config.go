@@ -203,7 +203,7 @@ func (m *memory) forgetQueue(name string) {
 			m.watchers.tell(it.id, &m.do)
 		}
 	}
-	q.conf = limits.DefaultQueue(name)
+	q.setConf(limits.DefaultQueue(name))
 	q.stored = false
 	q.backlog = false
 	q.look = false

@@ -37,6 +37,14 @@
 // quick one of plain tasks (admit, hand out, done) and the other, of items, which knows all cases.
 // Whoever asks memory for an item gets one, and need not know what the task was.
 //
+// # Group keys
+//
+// A queue may have limits for each group key, or let keys take turns (task.Queue.PerKey, Fair).
+// What is ready of it stands in lanes, one for each key that has something ready (lanes.go); its
+// takes go by keys, too (takekeys.go), and spans whose tasks are not sorted by key are given back,
+// to be sorted by the next take. The store decides what begins; what is known here of how a key
+// stands beside its limits is advice (keygate.go).
+//
 // # What holds
 //
 //   - Memory is a cache of facts: everything here can be lost at any moment and is read again from

@@ -16,8 +16,9 @@ type effects struct {
 	found   []*settlement // outcomes that no worker reported
 	takes   []taking
 	reloads []reloading
-	give    bool            // what nobody here has room for is to go where workers wait
-	room    map[string]int  // what room there is here, for the other nodes; nil = as they know it
+	give    bool           // what nobody here has room for is to go where workers wait
+	room    map[string]int // what room there is here, for the other nodes; nil = as they know it
+	looks   []keyLook
 	places  []string        // queues with limits of which tasks have ended
 	away    []string        // workers that serve groups and fell silent
 	ended   []chan struct{} // of those who wait for news of a worker, or for a task's end
@@ -39,12 +40,15 @@ type alarm struct {
 type what uint8
 
 const (
-	deadline what = iota // a hand-out's hard limit
-	nap                  // the end of an item's sleep
-	waking               // the earliest sleeping span of a queue is due
-	leftOver             // free tasks that were left to other nodes are anybody's now
-	expiry               // a task expires that is ready here
-	opening              // the rate of a queue allows more
+	deadline    what = iota // a hand-out's hard limit
+	nap                     // the end of an item's sleep
+	waking                  // the earliest sleeping span of a queue is due
+	leftOver                // free tasks that were left to other nodes are anybody's now
+	expiry                  // a task expires that is ready here
+	opening                 // the rate of a queue allows more
+	keysOpening             // the rates of some of its group keys do
+	keysFreed               // tasks of a queue have ended at other nodes
+	goingOn                 // a take by keys left something to the next one
 )
 
 // taking is a question to the store for ready tasks. signs is how many signs of some there had been
@@ -85,6 +89,9 @@ func (d *Dispatcher) release() {
 			d.verify(r.given)
 			d.reload(r.others)
 		})
+	}
+	for _, l := range do.looks {
+		d.work.Go(func() { d.note(d.lookAt(d.ctx, l)) })
 	}
 	if do.give {
 		d.work.Go(func() { d.giveNow(d.ctx) })
@@ -196,6 +203,14 @@ func (m *memory) ring(a alarm, now time.Time) {
 		a.queue.takeLeftOver(now)
 	case opening:
 		a.queue.opens(now)
+	case keysOpening:
+		a.queue.opensKeys(a.at, now)
+	case goingOn:
+		a.queue.goOn(now)
+	case keysFreed:
+		a.queue.keys.waiting = false
+		a.queue.keysFreed(now)
+		a.queue.match(now)
 	case expiry:
 		m.expiring.at = 0
 		m.expireDue(now)

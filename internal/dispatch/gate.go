@@ -19,7 +19,8 @@ import (
 
 // gate is what this node knows of how a queue stands beside its limits.
 type gate struct {
-	limited bool
+	limited bool // it has limits, or each of its group keys has: the store is asked
+	own     bool // it has limits as a whole
 	// room is how many more hand-outs the store may let begin. It is advice: where it is too much,
 	// the store holds back the rest; where it is too little, the next round looks.
 	room   int
@@ -52,7 +53,7 @@ func (g *gate) within(n int) int {
 
 // handed notes a hand-out.
 func (g *gate) handed() {
-	if g.limited {
+	if g.own {
 		g.room--
 	}
 }
@@ -63,16 +64,23 @@ func (g *gate) probe() { g.room = max(g.room, 1) }
 // setConf gives the queue a configuration.
 func (q *queue) setConf(conf task.Queue) {
 	before, after := admission.LimitsOf(&q.conf), admission.LimitsOf(&conf)
+	byKeys := q.conf.PerKey != conf.PerKey || q.conf.Fair != conf.Fair
 	q.conf = conf
-	if q.gate.limited = !after.None(); before != after {
+	q.gate.limited, q.gate.own = admission.Limited(&conf), !after.None()
+	if before != after || byKeys {
 		q.gate.room = unknownRoom
+	}
+	if byKeys {
+		q.ready.arrange(q.memory, &conf)
+		q.lap = lap{waiting: q.lap.waiting}
 	}
 }
 
 // slotsOf is how many tasks of a queue the waiter may still be given. What would only wait for its
 // worker counts against the limits all the same.
 func (wt *waiter) slotsOf(q *queue) int {
-	if q.gate.near() && wt.worker.room() < 1 {
+	few := q.conf.PerKey.MaxRunning
+	if (q.gate.near() || 0 < few && few < limits.MaxHold) && wt.worker.room() < 1 {
 		return 0
 	}
 	return wt.slots()
@@ -82,7 +90,10 @@ func (wt *waiter) slotsOf(q *queue) int {
 func (h *handed) isNotAsked() {
 	if h.limited && h.current() {
 		h.was.asked = false
-		h.was.queue.gate.room++
+		if h.was.queue.gate.own {
+			h.was.queue.gate.room++
+		}
+		h.was.addRoom(1)
 	}
 }
 
@@ -100,7 +111,7 @@ func (d *Dispatcher) letBegin(
 	if len(asked) == 0 {
 		return list, tasks, false
 	}
-	begun := d.begin(asked)
+	begun := d.begin(asked, false)
 	kept := make([]handed, 0, len(list))
 	told := make([]task.Handout, 0, len(list))
 	for i := range list {
@@ -114,12 +125,15 @@ func (d *Dispatcher) letBegin(
 	return kept, told, len(kept) < len(list)
 }
 
-// begin asks the store which hand-outs may begin, and says so of each. Of what it does not answer
-// the next rounds ask again.
-func (d *Dispatcher) begin(asked []*item) (begun map[*item]bool) {
+// begin asks the store which hand-outs may begin, and says so of each; again = not for the first
+// time. Of what it does not answer the next rounds ask again.
+func (d *Dispatcher) begin(asked []*item, again bool) (begun map[*item]bool) {
 	d.mu.Lock()
-	req := d.mem.beginRows(asked)
+	req, asked := d.mem.beginRows(asked, again, time.Now())
 	d.release()
+	if len(asked) == 0 {
+		return nil
+	}
 	var got store.Begun
 	err := d.again(func() (err error) {
 		got, err = d.store.Begin(d.ctx, req)
@@ -138,16 +152,30 @@ func (d *Dispatcher) begin(asked []*item) (begun map[*item]bool) {
 	return begun
 }
 
-// beginRows are the rows of hand-outs of which the store is to be asked.
-func (m *memory) beginRows(asked []*item) (req store.BeginRequest) {
+// beginRows are the rows of hand-outs of which the store is to be asked, and their items. Those of
+// a queue that goes by keys whose keys are not known, as it does so only since they were chosen,
+// are taken back: asked again they are not, as their rows may stand.
+func (m *memory) beginRows(
+	list []*item, again bool, now time.Time,
+) (req store.BeginRequest, asked []*item) {
 	req.Holder = m.conf.Holder
-	for _, it := range asked {
-		it.queue.gate.asking++
+	var apart []handed
+	for _, it := range list {
+		if it.queue.ready.lanes != nil && !it.span.Sorted && !again {
+			h := it.handed()
+			h.isNotAsked()
+			apart = append(apart, h)
+			continue
+		}
+		it.asking(1)
+		asked = append(asked, it)
 		req.Rows = append(req.Rows, store.Begin{
-			Queue: it.queue.conf.Name, Running: it.running(), Unique: it.unique,
+			Queue: it.queue.conf.Name, Key: it.span.key(), Running: it.running(),
+			Unique: it.unique,
 		})
 	}
-	return req
+	unhand(apart, now)
+	return req, asked
 }
 
 // begun takes in which hand-outs begin. What is held back is ready again; where no row could be
@@ -157,8 +185,9 @@ func (m *memory) begun(
 	asked []*item, req store.BeginRequest, got store.Begun, answered bool, now time.Time,
 ) (begun map[*item]bool, outdated []*item) {
 	for _, it := range asked {
-		if it.queue.gate.asking--; !answered {
+		if it.asking(-1); !answered {
 			it.queue.gate.room = 0
+			it.shutLane()
 		}
 	}
 	for i := range got.Gates {
@@ -185,9 +214,12 @@ func (m *memory) begun(
 			it.begins(now)
 		}
 	}
-	unhand(held, now)
-	for i := range got.Gates {
-		m.queue(got.Gates[i].Queue).match(now)
+	makeReady(held)
+	for i := range got.Keys { // what was held back has its lane again
+		m.queue(got.Keys[i].Queue).seeKey(&got.Keys[i], got.Now, now)
+	}
+	for _, q := range touchedBy(asked) {
+		q.match(now)
 	}
 	return begun, outdated
 }
@@ -205,7 +237,7 @@ func (d *Dispatcher) askAgain(now time.Time) {
 	if len(asked) == 0 {
 		return
 	}
-	begun := d.begin(asked)
+	begun := d.begin(asked, true)
 	d.mu.Lock()
 	defer d.release()
 	for _, it := range asked {
@@ -287,13 +319,28 @@ func (d *Dispatcher) lookAtGates(ctx context.Context, now time.Time) error {
 	}
 	d.mu.Lock()
 	defer d.release()
-	for i := range gates {
-		if q := d.mem.queues[gates[i].Queue]; q != nil && q.gate.shut() {
-			q.see(&gates[i].Gate, at, now)
-			q.match(now)
-		}
-	}
+	d.mem.sawGates(names, gates, at, now)
 	return nil
+}
+
+// sawGates takes in how queues stand beside their limits. One of which nothing is said has none.
+func (m *memory) sawGates(names []string, gates []store.Gate, storeNow int64, now time.Time) {
+	said := make(map[string]*store.Gate, len(gates))
+	for i := range gates {
+		said[gates[i].Queue] = &gates[i]
+	}
+	for _, name := range names {
+		q := m.queues[name]
+		if q == nil || !q.gate.shut() {
+			continue
+		}
+		if g := said[name]; g != nil {
+			q.see(&g.Gate, storeNow, now)
+		} else {
+			q.gate.room = unknownRoom
+		}
+		q.match(now)
+	}
 }
 
 // shutGates names queues that their limits hold back and that workers wait for, or asked for in the
@@ -314,14 +361,18 @@ func (m *memory) shutGates(now time.Time) []string {
 	return names
 }
 
-// placeFree notes that tasks of a queue have ended that counted against its limit: this node may
-// hand out others, and so may the other nodes.
-func (m *memory) placeFree(name string, n int) *queue {
+// placeFree notes that a task of a queue has ended that counted against its limit, or its key's:
+// this node may hand out others, and so may the other nodes. sp is the span that it is in, nil = it
+// is not held here.
+func (m *memory) placeFree(name string, sp *span, now time.Time) *queue {
 	q := m.queues[name]
-	if q == nil || q.conf.MaxRunning == 0 {
+	if q == nil || q.conf.MaxRunning == 0 && q.conf.PerKey.MaxRunning == 0 {
 		return nil
 	}
-	q.gate.room = max(q.gate.room, 0) + n
+	if q.conf.MaxRunning > 0 {
+		q.gate.room = max(q.gate.room, 0) + 1
+	}
+	q.keyFree(sp, now)
 	if !slices.Contains(m.do.places, name) {
 		m.do.places = append(m.do.places, name)
 	}
@@ -333,8 +384,10 @@ func (d *Dispatcher) HearEnded(queue string) {
 	d.mu.Lock()
 	defer d.release()
 	if q := d.mem.queues[queue]; q != nil {
+		now := time.Now()
 		q.gate.probe()
-		q.match(time.Now())
+		q.keysFreed(now)
+		q.match(now)
 	}
 }
 

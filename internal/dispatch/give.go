@@ -38,7 +38,7 @@ func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span
 	for _, sp := range m.sortedSpans() {
 		q := m.queue(sp.Queue)
 		wanted := !q.conf.Paused && !m.draining && now.Sub(q.wanted) <= m.conf.GiveAfter &&
-			!stale[sp]
+			!stale[sp] && (sp.Sorted || q.ready.lanes == nil)
 		if sp.idle == 0 || wanted || sp.anySettling() {
 			continue
 		}
@@ -69,31 +69,67 @@ func (m *memory) endGive(giving []*span, given bool, now time.Time) {
 // though others are served.
 const givenAtOnce = 256
 
-// staleSpans are spans with tasks that nobody here had room for since GiveAfter, though they are
-// next by their rank: other nodes may be handing out later ones meanwhile. Where workers wait
-// elsewhere it is those that nobody here has room for now.
+// staleSpans are spans that are to be given back though their queues' tasks are wanted here.
 func (m *memory) staleSpans(now time.Time) map[*span]bool {
 	var stale map[*span]bool
-	limit := uint32(m.conf.GiveAfter / m.conf.Beat)
 	for _, q := range m.queues {
-		old := func(e *entry) bool { return !e.void() && m.turns-e.round > limit }
-		if q.idleElsewhere(now) {
-			old = func(e *entry) bool { return !e.void() }
-		}
-		if e := q.ready.first(); e == nil || !old(e) || q.mustTake() {
-			continue
-		}
-		for i := range q.ready.entries {
-			if e := &q.ready.entries[i]; old(e) && len(stale) < givenAtOnce {
-				if stale == nil {
-					stale = map[*span]bool{}
+		first := q.ready.first() // from here on heaps stay as they are
+		for h, l := range q.ready.heaps() {
+			is := q.staleness(first, l, now)
+			for i := range h.entries {
+				if e := &h.entries[i]; len(stale) < givenAtOnce && is(e, i) && !e.void() {
+					if stale == nil {
+						stale = map[*span]bool{}
+					}
+					stale[e.span] = true
 				}
-				stale[e.span] = true
 			}
 		}
 	}
 	return stale
 }
+
+// staleness tells which entries of a heap are of spans to be given back: those with tasks that
+// nobody here had room for since GiveAfter, though they are next: other nodes may be handing out
+// later ones meanwhile. Where workers wait elsewhere it is those that nobody here has room for now.
+// In a queue that goes by keys it is besides, as soon as memory is full of it, what has been shut
+// for a whole round.
+func (q *queue) staleness(
+	first *entry, l *lane, now time.Time,
+) func(e *entry, i int) bool {
+	m := q.memory
+	limit := uint32(m.conf.GiveAfter / m.conf.Beat)
+	old := func(e *entry, l *lane) bool {
+		since := e.round
+		if l != nil {
+			since = max(since, l.since)
+		}
+		return m.turns-since > limit
+	}
+	var next *lane // that first is of
+	if ls := q.ready.lanes; ls != nil {
+		switch {
+		case l == nil: // apart, see beginGive
+			return isNever
+		case l.in == &ls.shut && q.full() && m.turns > l.since:
+			return func(*entry, int) bool { return true }
+		case l.in == &ls.shut:
+			return isNever
+		}
+		next = ls.open.list[0]
+	}
+	switch {
+	case first == nil || q.mustTake():
+		return isNever
+	case q.idleElsewhere(now):
+		return func(*entry, int) bool { return true }
+	case old(first, next):
+		return func(e *entry, _ int) bool { return old(e, l) }
+	}
+	return isNever
+}
+
+func isNever(*entry, int) bool { return false }
 
 // idleElsewhere tells whether tasks of q that nobody here has room for had better go to other nodes
 // now.
@@ -102,13 +138,20 @@ func (q *queue) idleElsewhere(now time.Time) bool {
 }
 
 // giveSoon gives back, beside the rounds, what nobody here has room for while workers wait
-// elsewhere.
+// elsewhere; and, once in a round, what is to be sorted by keys.
 func (q *queue) giveSoon(now time.Time) {
-	if q.memory.handing || q.memory.closed || q.memory.stopping || !q.idleElsewhere(now) ||
-		q.mustTake() {
+	m := q.memory
+	if m.handing || m.closed || m.stopping {
 		return
 	}
-	q.memory.handing, q.memory.do.give = true, true
+	apart := q.ready.lanes != nil && q.ready.lanes.apart.count > 0 && q.gaveApart <= m.turns
+	if !apart && (!q.idleElsewhere(now) || q.mustTake()) {
+		return
+	}
+	if apart {
+		q.gaveApart = m.turns + 1
+	}
+	m.handing, m.do.give = true, true
 }
 
 // giveNow gives back beside the rounds.

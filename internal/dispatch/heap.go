@@ -67,13 +67,29 @@ func (h *heap) pushRun(sp *span) {
 		return
 	}
 	e.id = task.ID{Batch: sp.Batch, N: sp.cells[e.from].n}
+	h.countRun(&e)
+	h.add(e)
+}
+
+// take takes over an entry of another heap that is not void.
+func (h *heap) take(e entry) {
+	if e.item != nil {
+		h.count++
+		h.bytes += int64(e.bytes)
+	} else {
+		h.countRun(&e)
+	}
+	h.add(e)
+}
+
+// countRun counts a run that comes in.
+func (h *heap) countRun(e *entry) {
 	for i := e.from; i <= e.to; i++ {
-		if c := &sp.cells[i]; c.place == ready {
+		if c := &e.span.cells[i]; c.place == ready {
 			h.count++
 			h.bytes += int64(len(c.context))
 		}
 	}
-	h.add(e)
 }
 
 // leave notes that a plain task is no longer ready.

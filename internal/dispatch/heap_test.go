@@ -85,13 +85,13 @@ func TestHeapGivesTasksByRankHoweverTheyLie(t *testing.T) {
 		}
 		for {
 			list, bytes := c.ready()
-			if got := &c.q.ready; got.count < len(list) || got.bytes < bytes {
+			if got := &c.q.ready.heap; got.count < len(list) || got.bytes < bytes {
 				t.Fatalf("seed %d: %d of %d bytes are ready, and %d of %d are counted", seed,
 					len(list), bytes, got.count, got.bytes)
 			}
 			if len(list) == 0 {
 				e := c.q.ready.first()
-				if e != nil || c.q.ready.count != 0 || c.q.ready.bytes != 0 {
+				if e != nil || c.q.ready.count() != 0 || c.q.ready.bytes() != 0 {
 					t.Fatalf("seed %d: the heap of nothing has %+v", seed, c.q.ready)
 				}
 				break

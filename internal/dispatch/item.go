@@ -68,6 +68,7 @@ type item struct {
 	// unique: the task has a unique key, so the store is asked before each hand-out whether it may
 	// begin: a submission may have replaced it. See store.Loaded.
 	unique   bool
+	turn     int64   // of its key, that it took; see lanes
 	progress float64 // as its worker's last beat said
 	note     string
 }

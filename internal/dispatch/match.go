@@ -98,6 +98,7 @@ func (it *item) hand(wt *waiter, now time.Time) {
 	it.token = m.seals.Seal(token, it.id, w.name)
 	it.started, it.written, it.missed, it.row = now, false, 0, false
 	it.asked = it.queue.gate.limited || it.unique
+	it.turn = it.queue.ready.turn()
 	it.span.idle--
 	limit := it.queue.conf.Timeout
 	if it.timeout > 0 {

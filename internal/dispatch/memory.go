@@ -107,13 +107,14 @@ type queue struct {
 	memory  *memory // that it is in
 	conf    task.Queue
 	stored  bool // the store has its configuration
-	ready   heap
+	ready   readyTasks
 	waiting balance.Ranking[*waiter]
 
 	// look: the store may have ready spans that are not held. Set by every sign of one; cleared by
 	// a take that got less than it asked for and saw no new sign meanwhile.
 	look  bool
 	signs int // counts signs of ready spans
+	news  int // of those, the ones of tasks that may be of any key
 	// backlog: more is ready in the store than is wanted here, so new submissions go behind it. Set
 	// by a sign, cleared by a take that got less than it asked for.
 	backlog bool
@@ -138,6 +139,10 @@ type queue struct {
 	pace   int       // hand-outs in the last beat
 
 	gate gate // its limits
+	keys keyWatch
+	lap  lap // of takes by group keys
+	// behind the round in which what is apart was given back beside the rounds
+	gaveApart uint32
 }
 
 // Ranks of what may be ready in the store.

@@ -48,7 +48,7 @@ func TestHeadStartOvertakesWhatIsHeldAhead(t *testing.T) {
 		}
 		synctest.Wait() // a take that is on its way hands out what it was asked for before
 		h.d.mu.Lock()
-		ahead := h.d.mem.queues["q"].ready.count
+		ahead := h.d.mem.queues["q"].ready.count()
 		h.d.mu.Unlock()
 		if ahead == 0 {
 			t.Fatal("nothing is held ahead: this shows nothing")
@@ -145,7 +145,7 @@ func TestMemoryThatIsFullGoesBeforeTheStore(t *testing.T) {
 				h.report("w", x, task.Next("again", nil), task.Recorded)
 			}
 			h.d.mu.Lock()
-			most = max(most, h.d.mem.queues["q"].ready.count)
+			most = max(most, h.d.mem.queues["q"].ready.count())
 			h.d.mu.Unlock()
 		}
 		if most > 2*4 {

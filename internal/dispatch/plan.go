@@ -34,9 +34,13 @@ func (m *memory) planSubmission(
 				sub.NewQueues = append(sub.NewQueues, b.Queue)
 			}
 		}
+		if q.ready.lanes != nil { // a take is to sort them by key first
+			b.Spans = []store.NewSpan{{Lo: 0, Hi: int32(len(b.Tasks)) - 1}}
+			continue
+		}
 		want := q.demand(now) - held[q]
 		if share && b.Due <= at && !q.backlog && !q.conf.Paused && !m.shut() {
-			mine, shares := q.shareOut(len(b.Tasks), q.roomFor()-q.ready.count-held[q],
+			mine, shares := q.shareOut(len(b.Tasks), q.roomFor()-q.ready.count()-held[q],
 				now)
 			if len(shares) > 0 {
 				want = mine

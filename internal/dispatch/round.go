@@ -42,7 +42,7 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 	d.release()
 	d.reload(unresolved)
 	d.askAgain(now)
-	errs = append(errs, d.lookAtGates(ctx, now))
+	errs = append(errs, d.lookAtGates(ctx, now), d.lookAtKeys(ctx, now))
 	errs = append(errs, d.reportAlive(ctx), d.deleteSpent(ctx), d.sync(ctx, now),
 		d.recover(ctx, now),
 		d.giveBack(ctx, now))
@@ -107,11 +107,12 @@ func (m *memory) matchAll(now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(m.queues)) {
 		q := m.queues[name]
 		q.pace, q.handed = q.handed, 0
+		q.ready.tidy()
 		if q.wants() {
 			q.wanted = now
 		}
 		q.match(now)
-		if !q.stored && q.waiting.Len() == 0 && q.ready.count == 0 && !q.taking &&
+		if !q.stored && q.waiting.Len() == 0 && q.ready.count() == 0 && !q.taking &&
 			now.Sub(q.looked) > forget {
 			delete(m.queues, name)
 		}
@@ -159,7 +160,7 @@ func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
 func (m *memory) beginLook(now time.Time) (names []string, signs []int) {
 	for name, q := range m.queues {
 		if !q.taking && !q.conf.Paused && !m.shut() && now.Sub(q.looked) >= m.conf.Look &&
-			(q.ready.count > 0 || q.demand(now) > 0) {
+			(q.ready.count() > 0 || q.demand(now) > 0) {
 			names = append(names, name)
 		}
 	}

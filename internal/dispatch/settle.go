@@ -198,7 +198,7 @@ func (m *memory) apply(
 			r := &s.reports[i]
 			switch {
 			case r.status == task.Recorded:
-				touch(m.placeFree(r.row.Queue, 1))
+				touch(m.placeFree(r.row.Queue, r.spot.span, now))
 				touch(r.apply(m, got.Now, now))
 			case r.current():
 				again = append(again, r.item())

@@ -75,7 +75,7 @@ func (m *memory) announce(now time.Time) {
 		if q.waiting.Len() == 0 {
 			continue
 		}
-		if n := q.roomFor() - q.ready.count; n > 0 {
+		if n := q.roomFor() - q.ready.usable(); n > 0 {
 			room[name] = n
 		}
 	}

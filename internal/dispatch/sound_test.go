@@ -73,31 +73,34 @@ func sound(t *testing.T, m *memory) {
 	}
 	for name, q := range m.queues {
 		runs, items, void, bytes := 0, 0, 0, int64(0)
-		for i := range q.ready.entries {
-			e := &q.ready.entries[i]
-			switch it := e.item; {
-			case it == nil:
-				for k := e.from; k <= e.to; k++ {
-					if c := &e.span.cells[k]; c.place == ready {
-						runs++
-						bytes += int64(len(c.context))
+		for h, l := range q.ready.heaps() {
+			soundLane(t, q, h, l)
+			for i := range h.entries {
+				e := &h.entries[i]
+				switch it := e.item; {
+				case it == nil:
+					for k := e.from; k <= e.to; k++ {
+						if c := &e.span.cells[k]; c.place == ready {
+							runs++
+							bytes += int64(len(c.context))
+						}
+					}
+					continue
+				case e.void():
+					void++
+				default:
+					items++
+					if m.item(it.id) != it {
+						t.Errorf("the heap of %s has %v, which is not here", name, it.id)
 					}
 				}
-				continue
-			case e.void():
-				void++
-			default:
-				items++
-				if m.item(it.id) != it {
-					t.Errorf("the heap of %s has %v, which is not here", name, it.id)
-				}
+				bytes += int64(e.bytes)
 			}
-			bytes += int64(e.bytes)
 		}
-		if runs != plain[q] || items != odd[q] || q.ready.count != runs+items+void ||
-			q.ready.bytes != bytes {
+		if runs != plain[q] || items != odd[q] || q.ready.count() != runs+items+void ||
+			q.ready.bytes() != bytes {
 			t.Errorf("the heap of %s counts %d of %d bytes; it has %d of %d plain tasks that are ready, "+
-				"%d of %d items, %d that left, %d bytes", name, q.ready.count, q.ready.bytes, runs,
+				"%d of %d items, %d that left, %d bytes", name, q.ready.count(), q.ready.bytes(), runs,
 				plain[q], items, odd[q], void, bytes)
 		}
 	}
@@ -135,5 +138,39 @@ func soundExpiries(t *testing.T, m *memory) {
 	}
 	if len(x.items) > 0 && (x.at == 0 || x.at > max(x.items[0].expires, x.pause)) {
 		t.Errorf("the alarm is set for %d, the first expires at %d", x.at, x.items[0].expires)
+	}
+}
+
+// soundLane wants each lane to stand where it belongs, and to be counted.
+func soundLane(t *testing.T, q *queue, h *heap, l *lane) {
+	t.Helper()
+	ls := q.ready.lanes
+	if ls == nil {
+		return
+	}
+	for i := range h.entries {
+		if e := &h.entries[i]; l != nil && (!e.span.Sorted || e.span.Key != l.key) ||
+			l == nil && e.span.Sorted {
+			t.Errorf("a lane of %s has a task of span %d", q.conf.Name, e.span.ID)
+		}
+	}
+	if l == nil { // of the last, what is apart
+		var sum laneSum
+		for _, l := range ls.by {
+			sum.add(laneSum{l.heap.count, l.bytes, min(l.heap.count, max(l.room, 0))}, 1)
+		}
+		if len(ls.by) != len(ls.open.list)+len(ls.shut.list) || sum != ls.sum {
+			t.Errorf("%d lanes, %d open and %d shut, count %+v, and have %+v", len(ls.by),
+				len(ls.open.list), len(ls.shut.list), ls.sum, sum)
+		}
+		return
+	}
+	in := &ls.open
+	if l.room <= 0 {
+		in = &ls.shut
+	}
+	if l.in != in || in.list[l.at] != l || ls.by[l.key] != l || len(l.entries) == 0 {
+		t.Errorf("lane %q, with room for %d and %d entries, stands in the wrong place", l.key,
+			l.room, len(l.entries))
 	}
 }

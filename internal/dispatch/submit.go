@@ -346,6 +346,7 @@ func (q *queue) signAt(rank, due, storeNow int64, now time.Time) {
 // sign notes that the store may have a ready span of a rank, or of a later one.
 func (q *queue) sign(rank int64) {
 	q.signs++
+	q.news++
 	q.look = true
 	q.behind, q.sooner = min(q.behind, rank), min(q.sooner, rank)
 }

@@ -49,12 +49,12 @@ func (q *queue) demand(now time.Time) int {
 	if q.wants() {
 		q.wanted = now
 	}
-	if now.Sub(q.wanted) > q.memory.conf.GiveAfter || q.ready.bytes > q.memory.conf.AheadBytes {
+	if now.Sub(q.wanted) > q.memory.conf.GiveAfter || q.full() {
 		return 0
 	}
 	have := 0
 	if !q.mustTake() { // else none of them is next
-		have = q.ready.count
+		have = q.ready.usable()
 	}
 	if q.gate.near() { // what may begin is next to nothing, so none is held ahead
 		return min(q.memory.conf.Ahead, q.gate.within(slots)) - have
@@ -70,20 +70,28 @@ func (q *queue) demand(now time.Time) int {
 // ready in the store: rank decides over memory and store. It does so as long as memory has room for
 // what is ready later; then memory goes first.
 func (q *queue) mustTake() bool {
+	if q.ready.lanes != nil { // what the store may have is of other keys, perhaps
+		return false
+	}
 	e := q.ready.first()
-	return e != nil && e.rank > q.behind && q.ready.count < q.memory.conf.Ahead &&
-		q.ready.bytes <= q.memory.conf.AheadBytes
+	return e != nil && e.rank > q.behind && !q.full()
 }
 
 // takeSoon starts a take when q has demand and the store may have something. A take for a trickle
 // waits until the demand is worth a transaction, unless nothing is ready at all.
 func (q *queue) takeSoon(now time.Time) {
+	q.signLow()
 	if q.taking || !q.look || q.conf.Paused || q.memory.shut() {
 		return
 	}
 	n := q.demand(now)
-	if n <= 0 || q.ready.count > 0 && n < q.ready.count && !q.mustTake() {
-		return
+	have := q.ready.usable()
+	want := n + have
+	if n <= 0 || have > 0 && n < have && !q.mustTake() {
+		if !q.wantsOthers(now) {
+			return
+		}
+		n = others
 	}
 	if now.Before(q.reserve) {
 		if n = min(n, q.share); n == 0 {
@@ -97,7 +105,7 @@ func (q *queue) takeSoon(now time.Time) {
 	q.memory.do.takes = append(q.memory.do.takes, taking{
 		queue: q, signs: q.signs,
 		TakeRequest: store.TakeRequest{
-			Holder: q.memory.conf.Holder, Queue: q.conf.Name, Limit: n,
+			Holder: q.memory.conf.Holder, Queue: q.conf.Name, Limit: n, Keys: q.byKeys(want),
 		},
 	})
 }
@@ -147,12 +155,14 @@ func (m *memory) took(t taking, got store.Taken, now time.Time) {
 			m.loadSpan(q, sp, got.Now, now)
 		}
 	}
-	if count < t.Limit || !got.More {
+	q.behind = noRank
+	switch {
+	case t.Keys != nil:
+		q.wentOn(&t, &got, now)
+	case count < t.Limit || !got.More:
 		q.backlog = false
 		q.look = q.signs != t.signs
-	}
-	q.behind = noRank
-	if got.More && count >= t.Limit {
+	default:
 		q.behind = got.NextRank
 	}
 	// by what this answer says, whatever came since: signs without end must not keep everything
@@ -163,7 +173,7 @@ func (m *memory) took(t taking, got store.Taken, now time.Time) {
 		q.lookAgain(got.NextDue, fromNow(now, got.Now, got.NextDue), now)
 	}
 	q.match(now)
-	if len(got.Spans) > 0 {
+	if q.goesOn(&t, &got) {
 		q.takeSoon(now)
 	}
 }

@@ -1,0 +1,307 @@
+package dispatch
+
+import (
+	"math"
+	"slices"
+
+	"github.com/rotahq/rota/internal/admission"
+)
+
+// lanes keeps what is ready of a queue that goes by group keys: a lane for each key that has
+// something ready here, and for no other, so that keys cost nothing while they have no work.
+//
+// Next is the first task of the first lane that is open. Rank decides which lane that is; where the
+// queue is fair, turns do: a lane from which a task went out goes behind all others, and so does
+// one that is new. So between two hand-outs of a key every other one that has work has one, and
+// nobody waits for more than a turn of all. A task that was held back gives its turn back.
+//
+// A lane is shut while the limits of its key leave no room, as far as is known: see keygate.go.
+type lanes struct {
+	memory  *memory
+	fair    bool
+	limited bool // each key has limits, but for "", which is none
+	rated   bool // and they say how fast tasks begin
+	room    int  // of a lane of whose key nothing is known
+	// Each lane has entries, perhaps of what left since, and is in by and in exactly one of open
+	// and shut: in shut if it has no room.
+	by   map[string]*lane
+	open laneHeap // by turn, then rank
+	shut laneHeap // by when it opens by itself
+	sum  laneSum  // of all lanes
+	// apart is what is ready of spans that are not sorted: it does not go out, and is given back
+	apart heap
+	low   bool           // a lane that takes were told to pass over has little left
+	turns int64          // given so far
+	last  int64          // the turn of what went out last
+	asked map[string]int // hand-outs of which the store is being asked, by key
+}
+
+// lane is what is ready of one group key.
+type lane struct {
+	heap
+	key string
+	// room is how many more hand-outs of the key the store may let begin: advice, as gate.room is.
+	room  int
+	turn  int64          // the least goes first; 0 = rank decides
+	known admission.Gate // how the key stood when its room was heard
+	opens int64          // when it has room by itself, by the store's clock; 0 = it does not
+	since uint32         // the round in which it was opened or shut
+	// passed: takes were told to pass over the key, as there is enough of it here. That ends when
+	// no more than least are left.
+	passed bool
+	least  int
+	in     *laneHeap // open or shut
+	at     int       // where it stands there
+	sum    laneSum   // as it is counted
+}
+
+// laneSum is what lanes hold.
+type laneSum struct {
+	count  int
+	bytes  int64
+	usable int // as many of each lane as it has room for
+}
+
+func (s *laneSum) add(a laneSum, sign int) {
+	s.count += sign * a.count
+	s.bytes += int64(sign) * a.bytes
+	s.usable += sign * a.usable
+}
+
+func newLanes(m *memory, limits admission.Limits, fair bool) *lanes {
+	ls := &lanes{
+		memory: m, fair: fair, limited: !limits.None(), rated: limits.Rate.Count > 0,
+		room: unknownRoom, by: map[string]*lane{}, asked: map[string]int{},
+	}
+	if limits.Running > 0 {
+		ls.room = limits.Running
+	}
+	ls.open.before = func(a, b *lane) bool {
+		if a.turn != b.turn {
+			return a.turn < b.turn
+		}
+		return a.entries[0].before(&b.entries[0])
+	}
+	ls.shut.before = func(a, b *lane) bool { return a.opensBy() < b.opensBy() }
+	return ls
+}
+
+// opensBy is opens, where never comes last.
+func (l *lane) opensBy() int64 {
+	if l.opens == 0 {
+		return math.MaxInt64
+	}
+	return l.opens
+}
+
+// limits tells whether a key has limits.
+func (ls *lanes) limits(key string) bool { return ls.limited && key != "" }
+
+// lane is that of a span's tasks, made if there is none; nil = they are apart.
+func (ls *lanes) lane(sp *span) *lane {
+	if !sp.Sorted {
+		return nil
+	}
+	l := ls.by[sp.Key]
+	if l == nil {
+		l = &lane{key: sp.Key, room: unknownRoom, turn: ls.turn(), since: ls.memory.turns}
+		if ls.limits(sp.Key) {
+			l.room = ls.room
+		}
+		ls.by[sp.Key] = l
+	}
+	return l
+}
+
+// turn is the one behind all others.
+func (ls *lanes) turn() int64 {
+	if !ls.fair {
+		return 0
+	}
+	ls.turns++
+	return ls.turns
+}
+
+func (ls *lanes) push(it *item) {
+	if l := ls.lane(it.span); l != nil {
+		l.push(it)
+		ls.update(l)
+		return
+	}
+	ls.apart.push(it)
+}
+
+func (ls *lanes) pushRun(sp *span) {
+	if l := ls.lane(sp); l != nil {
+		l.pushRun(sp)
+		ls.update(l)
+		return
+	}
+	ls.apart.pushRun(sp)
+}
+
+// take takes an entry over.
+func (ls *lanes) take(e entry) {
+	if l := ls.lane(e.span); l != nil {
+		l.take(e)
+		ls.update(l)
+		return
+	}
+	ls.apart.take(e)
+}
+
+// leave notes that a plain task is no longer ready. Its lane stands until somebody looks for its
+// first task: what left may come back at once.
+func (ls *lanes) leave(s spot) {
+	if !s.span.Sorted {
+		ls.apart.leave(s.cell)
+		return
+	}
+	l := ls.by[s.span.Key]
+	l.leave(s.cell)
+	ls.count(l)
+}
+
+// first is the entry whose first task is next, nil when no lane is open. What left since makes a
+// lane stand too far in front, never too far behind.
+func (ls *lanes) first() *entry {
+	for len(ls.open.list) > 0 {
+		l := ls.open.list[0]
+		e := l.first()
+		ls.update(l)
+		if e != nil && ls.open.list[0] == l {
+			return e
+		}
+	}
+	return nil
+}
+
+func (ls *lanes) pop() spot {
+	ls.first()
+	l := ls.open.list[0]
+	s := l.pop()
+	ls.last, l.turn = l.turn, ls.turn()
+	if ls.limits(l.key) {
+		l.room--
+	}
+	l.first() // so that a lane of nothing ends
+	ls.update(l)
+	return s
+}
+
+// giveBack gives a lane a turn back that came to nothing.
+func (ls *lanes) giveBack(sp *span, turn int64) {
+	if l := ls.by[sp.Key]; ls.fair && sp.Sorted && l != nil && 0 < turn && turn < l.turn {
+		l.turn = turn
+		ls.update(l)
+	}
+}
+
+// setRoom says how much room a lane has, and when it has some by itself.
+func (ls *lanes) setRoom(l *lane, room int, opens int64) {
+	l.room, l.opens = room, opens
+	ls.update(l)
+}
+
+// tidy ends lanes of which nothing is left.
+func (ls *lanes) tidy() {
+	for _, l := range ls.by {
+		l.first()
+		ls.update(l)
+	}
+}
+
+// skip names the keys of which there is enough here, when so many tasks are wanted: as many of each
+// as may begin, or as are wanted of it.
+func (ls *lanes) skip(want int) (keys []string) {
+	part := want
+	if ls.fair {
+		part = (want + len(ls.by) - 1) / max(len(ls.by), 1)
+	}
+	for key, l := range ls.by {
+		if enough := max(min(l.room, part), 1); l.heap.count >= enough {
+			l.passed, l.least = true, enough/2
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// update puts a lane where it belongs.
+func (ls *lanes) update(l *lane) {
+	ls.count(l)
+	if l.passed && l.heap.count <= l.least {
+		l.passed = false
+		ls.low = ls.low || l.room > 0 || ls.rated // else nothing may begin until a task ends
+	}
+	in := &ls.open
+	switch {
+	case len(l.entries) == 0:
+		in = nil
+		delete(ls.by, l.key)
+	case l.room <= 0:
+		in = &ls.shut
+	}
+	if in == l.in && in != nil {
+		in.fix(l.at)
+		return
+	}
+	if l.in != nil {
+		l.in.remove(l)
+	}
+	if l.in = in; in != nil {
+		l.since = ls.memory.turns
+		in.add(l)
+	}
+}
+
+// count counts what a lane holds.
+func (ls *lanes) count(l *lane) {
+	ls.sum.add(l.sum, -1)
+	l.sum = laneSum{l.heap.count, l.bytes, min(l.heap.count, max(l.room, 0))}
+	ls.sum.add(l.sum, 1)
+}
+
+// laneHeap is a binary heap of lanes that know where they stand in it.
+type laneHeap struct {
+	list   []*lane
+	before func(a, b *lane) bool
+}
+
+func (h *laneHeap) add(l *lane) {
+	l.at = len(h.list)
+	h.list = append(h.list, l)
+	h.fix(l.at)
+}
+
+func (h *laneHeap) remove(l *lane) {
+	i, last := l.at, len(h.list)-1
+	h.swap(i, last)
+	h.list[last] = nil
+	if h.list = h.list[:last]; i < last {
+		h.fix(i)
+	}
+}
+
+// fix puts the lane at i where it belongs.
+func (h *laneHeap) fix(i int) {
+	for ; i > 0 && h.before(h.list[i], h.list[(i-1)/2]); i = (i - 1) / 2 {
+		h.swap(i, (i-1)/2)
+	}
+	for child := 2*i + 1; child < len(h.list); child = 2*i + 1 {
+		if child+1 < len(h.list) && h.before(h.list[child+1], h.list[child]) {
+			child++
+		}
+		if !h.before(h.list[child], h.list[i]) {
+			return
+		}
+		h.swap(i, child)
+		i = child
+	}
+}
+
+func (h *laneHeap) swap(i, k int) {
+	h.list[i], h.list[k] = h.list[k], h.list[i]
+	h.list[i].at, h.list[k].at = i, k
+}
