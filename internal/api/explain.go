@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/explain"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -122,7 +123,10 @@ func (a *API) queueFacts(ctx context.Context, name string) (q explain.Queue, err
 	if err != nil {
 		return q, err
 	}
-	q = explain.Queue{Name: name, Paused: conf.Paused, Silence: conf.Silence}
+	q = explain.Queue{
+		Name: name, Paused: conf.Paused, Silence: conf.Silence,
+		PerKey: admission.KeyLimitsOf(conf), Fair: conf.Fair,
+	}
 	counts, err := a.conf.Engine.Counts(ctx, name)
 	if err != nil {
 		return q, err
@@ -135,7 +139,7 @@ func (a *API) queueFacts(ctx context.Context, name string) (q explain.Queue, err
 		return q, err
 	}
 	if g := gates[name]; g != nil {
-		q.Gate, q.At = g.Gate, now
+		q.Gate, q.At, q.FullKeys = g.Gate.Gate, now, g.FullKeys
 	}
 	q.Workers, q.Missing, err = a.conf.Cluster.Workers(ctx, false)
 	return q, err
