@@ -55,6 +55,13 @@ func (g *Gate) Admit(n int, now int64) int {
 	return n
 }
 
+// Ended counts one less of what runs.
+func (g *Gate) Ended() {
+	if g.Limits.Running > 0 {
+		g.Running--
+	}
+}
+
 // Left is how many more tasks may begin, at most most.
 func (g *Gate) Left(most int, now int64) int {
 	if g.Limits.Running > 0 {

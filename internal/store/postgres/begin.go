@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/store"
@@ -22,8 +24,13 @@ const (
 	gatesOf = `SELECT ` + queueColumns + `, coalesce(g.level, 0), coalesce(g.at, 0), (SELECT count(*)
   FROM (SELECT FROM rota.running u WHERE u.queue = q.name LIMIT q.max_running) u)
 FROM rota.queue q LEFT JOIN rota.gate g ON g.queue = q.name
-WHERE (q.max_running > 0 OR q.rate_count > 0) AND ($1::text[] IS NULL OR q.name = ANY($1::text[]))
+WHERE (q.max_running > 0 OR q.rate_count > 0 OR q.key_running > 0 OR q.key_rate_count > 0)
+AND ($1::text[] IS NULL OR q.name = ANY($1::text[]))
 ORDER BY q.name`
+	fullKeys = `SELECT q.name, (SELECT count(*) FROM (SELECT FROM rota.running u
+  WHERE u.queue = q.name AND u.key > '' GROUP BY u.key HAVING count(*) >= q.key_running
+  LIMIT 1000) k)
+FROM rota.queue q WHERE q.key_running > 0 AND ($1::text[] IS NULL OR q.name = ANY($1::text[]))`
 	clockNow = `SELECT rota.micros($1)`
 
 	// writtenAt says of each hand-out that has a row whether the row is its own.
@@ -45,9 +52,11 @@ ORDER BY s.id LIMIT $1`
 	keepBucket = `UPDATE rota.gate SET level = $2, at = $3 WHERE queue = $1`
 	// touchGate makes the row of a queue's gate, or waits for whoever has it: who has it next sees
 	// the limits that are changed along with it.
-	touchGate = `INSERT INTO rota.gate AS g (queue, level, at) VALUES ($1, 0, rota.micros($2))
+	touchGate = `INSERT INTO rota.gate AS g (queue, level, at, since)
+SELECT $1, 0, now, now FROM (SELECT rota.micros($2) AS now) clock
 ON CONFLICT (queue) DO UPDATE SET level = CASE WHEN $3 THEN 0 ELSE g.level END,
-  at = CASE WHEN $3 THEN excluded.at ELSE g.at END`
+  at = CASE WHEN $3 THEN excluded.at ELSE g.at END,
+  since = CASE WHEN $4 THEN excluded.since ELSE g.since END`
 	deleteGate = `DELETE FROM rota.gate WHERE queue = $1`
 )
 
@@ -64,7 +73,7 @@ func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.B
 	queues, rows := r.ByQueue()
 	queues = append([]string{}, queues...) // none is not all
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
-		b := beginning{BeginRequest: &r, written: make([]rules.Written, len(r.Rows))}
+		b := beginning{BeginRequest: &r, written: make([]rules.Asked, len(r.Rows))}
 		if err := b.look(ctx, t, s, queues); err != nil {
 			return err
 		}
@@ -84,7 +93,7 @@ func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.B
 type beginning struct {
 	*store.BeginRequest
 	answer  store.Begun
-	written []rules.Written // where the rows are to be
+	written []rules.Asked // what stands where the rows are to be
 }
 
 // look has the queues' gates for itself from here on, and reads how they stand.
@@ -92,10 +101,18 @@ func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) 
 	lives := false
 	var keys keyColumns
 	spans, tokens := make([]int64, len(b.Rows)), make([]int64, len(b.Rows))
+	at := map[store.KeyGate][]int{} // rows, by queue and key
 	for i := range b.Rows {
-		u := &b.Rows[i].Running
+		u := &b.Rows[i]
 		keys.add(u.ID, u.Seq)
 		spans[i], tokens[i] = u.Span, u.Token
+		if of := (store.KeyGate{Queue: u.Queue, Key: u.Key}); u.Key != "" {
+			at[of] = append(at[of], i)
+		}
+	}
+	of, groups := make([]string, 0, len(at)), make([]string, 0, len(at))
+	for k := range at {
+		of, groups = append(of, k.Queue), append(groups, k.Key)
 	}
 	err := t.run(ctx,
 		tell(lockGates, queues),
@@ -107,11 +124,22 @@ func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) 
 			var i int
 			var own bool
 			err := r.Scan(&i, &own)
-			if b.written[i-1] = rules.Another; own {
-				b.written[i-1] = rules.Itself
+			if b.written[i-1].Written = rules.Another; own {
+				b.written[i-1].Written = rules.Itself
 			}
 			return err
-		}, keys.batch, keys.n, keys.seq, spans, tokens))
+		}, keys.batch, keys.n, keys.seq, spans, tokens),
+		ask(keyGatesOf, func(r row) error {
+			g, err := scanKeyGate(r)
+			b.answer.Keys = append(b.answer.Keys, g)
+			return err
+		}, of, groups))
+	for i := range b.answer.Keys {
+		g := &b.answer.Keys[i]
+		for _, i := range at[store.KeyGate{Queue: g.Queue, Key: g.Key}] {
+			b.written[i].Key = &g.Gate
+		}
+	}
 	b.answer.LeaseGone = !lives
 	return err
 }
@@ -136,6 +164,7 @@ func (b *beginning) apply(
 		gates[answer.Gates[i].Queue] = &answer.Gates[i].Gate
 	}
 	var insert []store.Running
+	var groups []string // their keys
 	var keep []query
 	for _, queue := range queues {
 		gate := gates[queue]
@@ -147,15 +176,17 @@ func (b *beginning) apply(
 			i := rows[queue][k]
 			if answer.Rows[i] = is; is == store.Begins {
 				insert = append(insert, b.Rows[i].Running)
+				groups = append(groups, b.Rows[i].Key)
 			}
 		}
 		if gate.Limits.Rate.Count > 0 {
 			keep = append(keep, tell(keepBucket, queue, gate.Bucket.Level, gate.Bucket.At))
 		}
 	}
+	keep = append(keep, bucketsKept(answer)...)
 	stands := map[store.Watch]bool{}
 	if len(insert) > 0 {
-		keep = append(keep, s.written(letBegin, b.Holder, insert, func(r row) error {
+		keep = append(keep, s.written(letBegin, b.Holder, insert, groups, func(r row) error {
 			var at store.Watch
 			err := r.Scan(&at.ID.Batch, &at.ID.N, &at.Seq)
 			stands[at] = true
@@ -182,9 +213,37 @@ func (b *beginning) apply(
 	return nil
 }
 
+// bucketsKept makes the queries that keep what keys have left of their rates, and drop some rows of
+// others that have all of it again.
+func bucketsKept(answer *store.Begun) (list []query) {
+	var queues, keys []string
+	var levels, ats, full []int64
+	count := map[string]int{}
+	for i := range answer.Keys {
+		k := &answer.Keys[i]
+		if k.Limits.Rate.Count == 0 {
+			continue
+		}
+		count[k.Queue]++
+		queues = append(queues, k.Queue)
+		keys = append(keys, k.Key)
+		levels = append(levels, k.Bucket.Level)
+		ats = append(ats, k.Bucket.At)
+		full = append(full, k.Bucket.FullAt(&k.Limits.Rate))
+	}
+	if len(queues) == 0 {
+		return nil
+	}
+	list = append(list, tell(keepBuckets, queues, keys, levels, ats, full))
+	for _, queue := range slices.Sorted(maps.Keys(count)) {
+		list = append(list, tell(dropBuckets, queue, answer.Now, 2*count[queue]))
+	}
+	return list
+}
+
 // of is what stands where the rows at some places are to be.
-func (b *beginning) of(at []int) []rules.Written {
-	list := make([]rules.Written, len(at))
+func (b *beginning) of(at []int) []rules.Asked {
+	list := make([]rules.Asked, len(at))
 	for k, i := range at {
 		list[k] = b.written[i]
 	}
@@ -202,7 +261,18 @@ func (s *Store) Gates(
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {
 		gates = nil
 		return r.run(ctx, ask(clockNow, func(r row) error { return r.Scan(&now) }, s.clock()),
-			ask(gatesOf, scanGates(&gates), asked))
+			ask(gatesOf, scanGates(&gates), asked),
+			ask(fullKeys, func(r row) error {
+				var name string
+				var n int
+				err := r.Scan(&name, &n)
+				for i := range gates {
+					if gates[i].Queue == name {
+						gates[i].FullKeys = n
+					}
+				}
+				return err
+			}, asked))
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("read limits of queues: %w", err)
@@ -214,13 +284,15 @@ func (s *Store) Gates(
 // begins with an empty bucket.
 func (s *Store) gateChanged(before, after *task.Queue) []query {
 	was, is := admission.LimitsOf(before), admission.LimitsOf(after)
+	wasOfKey, ofKey := admission.KeyLimitsOf(before), admission.KeyLimitsOf(after)
 	switch {
-	case was == is:
+	case was == is && wasOfKey == ofKey:
 		return nil
-	case is.None():
+	case !admission.Limited(after):
 		return []query{tell(deleteGate, after.Name)}
 	}
-	return []query{tell(touchGate, after.Name, s.clock(), was.Rate != is.Rate)}
+	return []query{tell(touchGate, after.Name, s.clock(), was.Rate != is.Rate,
+		wasOfKey.Rate != ofKey.Rate)}
 }
 
 // TakeRunning takes free spans of queues with limits that have tasks which run. See the contract,

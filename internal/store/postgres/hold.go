@@ -77,13 +77,15 @@ var insertRunning = `WITH me AS MATERIALIZED (
   SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
   AND until > (SELECT rota.micros($1)) FOR KEY SHARE),
 mine AS MATERIALIZED (
-  SELECT id, token, batch, lo, hi, gaps, queue FROM rota.span WHERE id = ANY($13::bigint[])
+  SELECT id, token, batch, lo, hi, gaps, queue, key FROM rota.span WHERE id = ANY($13::bigint[])
   AND holder = $2 AND htok = $3 AND EXISTS (SELECT FROM me) ORDER BY id FOR SHARE SKIP LOCKED)
 INSERT INTO rota.running AS u (batch, n, seq, span, token, worker, incarnation, started, until,
-queue)
-SELECT r.*, s.queue FROM unnest($4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::bigint[],
-$9::text[], $10::text[], $11::bigint[], $12::bigint[])
-  r (batch, n, seq, span, token, worker, incarnation, started, until)
+queue, key)
+SELECT r.batch, r.n, r.seq, r.span, r.token, r.worker, r.incarnation, r.started, r.until, s.queue,
+  coalesce(r.key, s.key, '')
+FROM unnest($4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::bigint[],
+$9::text[], $10::text[], $11::bigint[], $12::bigint[], $16::text[])
+  r (batch, n, seq, span, token, worker, incarnation, started, until, key)
 JOIN mine s ON s.id = r.span AND s.token = r.token AND s.batch = r.batch
 AND r.n BETWEEN s.lo AND s.hi
 WHERE (NOT s.gaps OR EXISTS (SELECT FROM rota.task(r.batch, r.n)))
@@ -98,19 +100,28 @@ ORDER BY r.batch, r.n, r.seq
 var writeDown = insertRunning + `ON CONFLICT DO NOTHING`
 
 // written makes the query that writes hand-outs down, by writeDown or letBegin; each is called with
-// what that answers.
+// what that answers. Without keys their spans say them.
 func (s *Store) written(
-	text string, h store.Holder, list []store.Running, each func(row) error,
+	text string, h store.Holder, list []store.Running, keys []string, each func(row) error,
 ) query {
-	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b store.Running) int {
-		return cmp.Or(a.ID.Compare(b.ID), cmp.Compare(a.Seq, b.Seq))
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(list[a].ID.Compare(list[b].ID), cmp.Compare(list[a].Seq, list[b].Seq))
 	})
+	var groups []*string
 	var batches, spans, tokens, started, until []int64
 	var ns, seqs []int32
 	var workers, incarnations []string
-	for i := range list {
+	for _, i := range order {
 		r := &list[i]
+		var key *string
+		if keys != nil {
+			key = &keys[i]
+		}
+		groups = append(groups, key)
 		batches = append(batches, r.ID.Batch)
 		ns = append(ns, r.ID.N)
 		seqs = append(seqs, r.Seq)
@@ -123,7 +134,7 @@ func (s *Store) written(
 	}
 	first, last := batches[0], batches[len(batches)-1]
 	return ask(text, each, s.clock(), h.Node, h.Token, batches, ns, seqs, spans, tokens, workers,
-		incarnations, started, until, distinct(slices.Clone(spans)), first, last)
+		incarnations, started, until, distinct(slices.Clone(spans)), first, last, groups)
 }
 
 // Sync writes down what runs, and says what others settled. See the contract, storetest.Steps.
@@ -138,7 +149,7 @@ func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 			return r.Scan(&answer.Now, &lives)
 		}, s.clock(), r.Holder.Node, r.Holder.Token)}
 		if len(r.Insert) > 0 {
-			queries = append(queries, s.written(writeDown, r.Holder, r.Insert, nil))
+			queries = append(queries, s.written(writeDown, r.Holder, r.Insert, nil, nil))
 		}
 		if len(r.Watch) > 0 {
 			var watch keyColumns
@@ -286,7 +297,7 @@ func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
 			queries = []query{tell(freeMineFor, mine, ranks, dues)}
 		}
 		if len(running) > 0 {
-			queries = append([]query{s.written(writeDown, g.Holder, running, nil)}, queries...)
+			queries = append([]query{s.written(writeDown, g.Holder, running, nil, nil)}, queries...)
 		}
 		return t.finish(ctx, queries...)
 	})

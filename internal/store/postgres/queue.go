@@ -173,7 +173,7 @@ func (s *Store) deleteQueue(
 			return nil
 		}
 		late := int64(0) // tasks that somebody submitted since
-		err = t.run(ctx, tell(deleteQueueKeys, name), tell(deleteGate, name),
+		err = t.run(ctx, tell(deleteQueueKeys, name), tell(deleteGate, name), tell(deleteBuckets, name),
 			tell(deleteQueue, name),
 			ask(deleteQueueStat, func(r row) error {
 				return r.Scan(&late)

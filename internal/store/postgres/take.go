@@ -19,7 +19,11 @@ import (
 // the second trip fails, the spans are held all the same and the holder finds them (Held).
 func (s *Store) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 	s.note(r.Holder)
-	answer, err := s.take(ctx, r)
+	take := s.take
+	if r.Keys != nil {
+		take = s.takeByKey
+	}
+	answer, err := take(ctx, r)
 	if err != nil {
 		return store.Taken{}, fmt.Errorf("take from queue %q: %w", r.Queue, err)
 	}
@@ -116,20 +120,27 @@ const (
 
 	// takeSpans takes whole spans by rank as long as they fit, and of the next one as many as fit
 	// then: the free rest keeps its row, so that another taker that waits for the row finds
-	// something. Those that have keys are left from a time in which the queue went by keys, and are
-	// unsorted first. Who has no lease ("me"), or asks for a paused queue, gets nothing. Due follows
+	// something. Those that have keys are left from a time in which the queue went by keys. Who has no lease ("me"), or asks for a paused queue, gets nothing. Due follows
 	// from rank only where priorities differ, so both are asked; rank ends the search before the
 	// sleepers.
 	takeSpans = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now),
 me AS MATERIALIZED (
   SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT now
   FROM clock) FOR KEY SHARE),
-free AS MATERIALIZED (
+plain AS MATERIALIZED (
   SELECT id, rank, hi - lo + 1 AS width FROM rota.span
-  WHERE holder IS NULL AND key IS NULL AND queue = $4 AND rank <= (SELECT now FROM clock) AND due <= (SELECT now
-  FROM clock)
+  WHERE holder IS NULL AND key IS NULL AND queue = $4 AND rank <= (SELECT now FROM clock)
+  AND due <= (SELECT now FROM clock)
     AND NOT EXISTS (SELECT FROM rota.queue WHERE name = $4 AND paused)
   ORDER BY rank, id LIMIT $6 FOR UPDATE SKIP LOCKED),
+sorted AS MATERIALIZED (
+  SELECT id, rank, hi - lo + 1 AS width FROM rota.span
+  WHERE holder IS NULL AND key IS NOT NULL AND queue = $4 AND rank <= (SELECT now FROM clock)
+  AND due <= (SELECT now FROM clock)
+    AND NOT EXISTS (SELECT FROM rota.queue WHERE name = $4 AND paused)
+  ORDER BY rank, id LIMIT $6 FOR UPDATE SKIP LOCKED),
+free AS MATERIALIZED (
+  SELECT * FROM plain UNION ALL SELECT * FROM sorted ORDER BY rank, id LIMIT $6),
 fit AS MATERIALIZED (
   SELECT id, width, sum(width) OVER (ORDER BY rank, id) AS upto FROM free f WHERE EXISTS (SELECT
   FROM me WHERE f.id > 0)),
@@ -161,7 +172,6 @@ SELECT ` + spanColumnList + ` FROM whole UNION ALL SELECT ` + spanColumnList + `
 SELECT now, EXISTS (SELECT FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
 AND until > now),
   EXISTS (SELECT FROM rota.queue WHERE name = $4 AND paused),
-  EXISTS (SELECT FROM rota.span WHERE holder IS NULL AND key IS NOT NULL AND queue = $4),
   least(
     (SELECT rank FROM rota.span WHERE holder IS NULL AND key IS NULL AND queue = $4
     AND rank <= (SELECT now FROM clock) AND due <= (SELECT now FROM clock)
@@ -177,19 +187,16 @@ AND until > now),
     (SELECT due FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank <> due
     AND due > (SELECT now FROM clock) ORDER BY due LIMIT 1)), 0)
 FROM clock`
-
-	unsort = `UPDATE rota.span SET key = NULL WHERE id IN (SELECT id FROM rota.span
-WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 ORDER BY rank, id LIMIT 500
-FOR UPDATE SKIP LOCKED)`
 )
 
 // takeSpansWaiting is takeSpans for who waits.
 var takeSpansWaiting = strings.ReplaceAll(takeSpans, " SKIP LOCKED", "")
 
-func scanSpan(r row) (sp store.Span, err error) {
+// scanSpan reads a span, and what comes before it.
+func scanSpan(r row, first ...any) (sp store.Span, err error) {
 	var key *string
-	err = r.Scan(&sp.ID, &sp.Batch, &sp.Lo, &sp.Hi, &sp.Seq0, &sp.Queue, &sp.Rank, &sp.Due,
-		&sp.Holder.Node, &sp.Holder.Token, &sp.Token, &sp.Deaths, &key)
+	err = r.Scan(append(first, &sp.ID, &sp.Batch, &sp.Lo, &sp.Hi, &sp.Seq0, &sp.Queue, &sp.Rank,
+		&sp.Due, &sp.Holder.Node, &sp.Holder.Token, &sp.Token, &sp.Deaths, &key)...)
 	if sp.Sorted = key != nil; sp.Sorted {
 		sp.Key = *key
 	}
@@ -206,7 +213,6 @@ func (s *Store) takeSpans(
 	if err != nil {
 		return nil, false, err
 	}
-	sorted := false
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		got = nil
 		lives, paused := false, false
@@ -217,7 +223,7 @@ func (s *Store) takeSpans(
 			return err
 		}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue, n, asked, id),
 			ask(whatIsLeft, func(r row) error {
-				return r.Scan(&answer.Now, &lives, &paused, &sorted, &next, &answer.NextDue)
+				return r.Scan(&answer.Now, &lives, &paused, &next, &answer.NextDue)
 			}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue))
 		err := t.finish(ctx, queries...)
 		answer.LeaseGone = err == nil && !lives && len(got) == 0
@@ -230,11 +236,6 @@ func (s *Store) takeSpans(
 		}
 		return err
 	})
-	if err == nil && sorted && !answer.LeaseGone && len(got) < asked { // then there is More
-		err = s.write(ctx, func(ctx context.Context, t *tx) error {
-			return t.finish(ctx, tell(unsort, r.Queue))
-		})
-	}
 	return got, ready, err
 }
 

@@ -15,24 +15,28 @@ const (
 	Another         // one under another token
 )
 
+// Asked is a hand-out that is to begin.
+type Asked struct {
+	Written Written
+	Key     *admission.Gate // how its key stands; nil = that has no limits
+}
+
 // LetBegin says which hand-outs of a queue begin, in their order, and counts those that have no row
-// yet at its gate.
-func LetBegin(gate *admission.Gate, rows []Written, now int64) []store.Beginning {
-	list, fresh := make([]store.Beginning, len(rows)), 0
-	for _, w := range rows {
-		if w == Nothing {
-			fresh++
-		}
-	}
-	admitted := gate.Admit(fresh, now)
-	for i, w := range rows {
+// yet at its gate and at those of their keys.
+func LetBegin(gate *admission.Gate, rows []Asked, now int64) []store.Beginning {
+	list := make([]store.Beginning, len(rows))
+	for i, r := range rows {
 		switch {
-		case w == Another:
+		case r.Written == Another:
 			list[i] = store.Void
-		case w == Nothing && admitted == 0:
+		case r.Written == Itself: // it counts already
+		case gate.Left(1, now) == 0 || r.Key != nil && r.Key.Left(1, now) == 0:
 			list[i] = store.HeldBack
-		case w == Nothing:
-			admitted--
+		default:
+			gate.Admit(1, now)
+			if r.Key != nil {
+				r.Key.Admit(1, now)
+			}
 		}
 	}
 	return list
@@ -40,12 +44,16 @@ func LetBegin(gate *admission.Gate, rows []Written, now int64) []store.Beginning
 
 // Began takes in which rows were written of the hand-outs that were to begin. Of the others, which
 // count no more, something else has become meanwhile.
-func Began(gate *admission.Gate, rows []Written, list []store.Beginning, written func(i int) bool) {
+func Began(gate *admission.Gate, rows []Asked, list []store.Beginning, written func(i int) bool) {
 	for i := range list {
-		if list[i] == store.Begins && !written(i) {
-			list[i] = store.Void
-			if rows[i] == Nothing && gate.Limits.Running > 0 {
-				gate.Running--
+		if list[i] != store.Begins || written(i) {
+			continue
+		}
+		list[i] = store.Void
+		if rows[i].Written == Nothing {
+			gate.Ended()
+			if rows[i].Key != nil {
+				rows[i].Key.Ended()
 			}
 		}
 	}

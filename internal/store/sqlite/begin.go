@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"zombiezen.com/go/sqlite"
@@ -19,14 +20,16 @@ import (
 // them. What a rate has left stands in table gate.
 
 const (
-	limitsOf = `SELECT ` + queueColumns + `, coalesce(level, 0), coalesce(at, 0) FROM queue
-LEFT JOIN gate ON queue = name WHERE name = ? AND (max_running > 0 OR rate_count > 0)`
-	limited = `SELECT name FROM queue WHERE max_running > 0 OR rate_count > 0 ORDER BY name`
+	limitsOf = `SELECT ` + queueColumns + `, coalesce(level, 0), coalesce(at, 0), coalesce(since, 0)
+FROM queue LEFT JOIN gate ON queue = name WHERE name = ? AND ` + hasLimits
+	limited   = `SELECT name FROM queue WHERE ` + hasLimits + ` ORDER BY name`
+	hasLimits = `(max_running > 0 OR rate_count > 0 OR key_running > 0 OR key_rate_count > 0)`
 	// countRunning goes no further than it has to; of a queue with a rate only, none is counted.
 	countRunning = `SELECT count(*) FROM (SELECT 1 FROM running INDEXED BY running_queue
 WHERE queue = ? LIMIT ?)`
 	keepBucket = `UPDATE gate SET level = ?, at = ? WHERE queue = ?`
-	newGate    = `REPLACE INTO gate (queue, level, at) VALUES (?, 0, ?)`
+	newGate    = `REPLACE INTO gate (queue, level, at, since) VALUES (?1, 0, ?2, ?2)`
+	newSince   = `UPDATE gate SET since = ? WHERE queue = ?`
 	deleteGate = `DELETE FROM gate WHERE queue = ?`
 
 	// freeRunning are free spans of queues with limits that have tasks which run. A task that moved
@@ -48,7 +51,7 @@ WHERE batch = ? AND n = ? AND seq = ?`
 
 // beginRows inserts running rows.
 var beginRows = newInserter("running", []string{"queue"}, []string{
-	"batch", "n", "seq", "span", "token", "worker", "incarnation", "started", "until",
+	"batch", "n", "seq", "span", "token", "worker", "incarnation", "started", "until", "key",
 })
 
 // Begin writes hand-outs down, as many as the limits of their queues allow. See the contract,
@@ -77,7 +80,7 @@ func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.B
 
 // beginOf lets hand-outs of one queue begin; at is where they stand in the request.
 func (t *tx) beginOf(r *store.BeginRequest, queue string, at []int, answer *store.Begun) error {
-	gate, limited, err := t.gate(queue)
+	gates, limited, err := t.gates(queue)
 	if err != nil {
 		return err
 	}
@@ -88,15 +91,20 @@ func (t *tx) beginOf(r *store.BeginRequest, queue string, at []int, answer *stor
 	if err != nil {
 		return err
 	}
-	list := rules.LetBegin(&gate, written, t.now)
+	keys, err := t.keyGates(&gates, r, at, written)
+	if err != nil {
+		return err
+	}
+	list := rules.LetBegin(&gates.Gate.Gate, written, t.now)
 	stands := make([]bool, len(at))
-	var fresh []*store.Running
+	var fresh []*store.Begin
 	for k, i := range at {
-		u := &r.Rows[i].Running
+		u := &r.Rows[i]
 		if list[k] != store.Begins {
 			continue
 		}
-		if stands[k], err = b.may(u); err == nil && stands[k] && written[k] == rules.Itself {
+		if stands[k], err = b.may(&u.Running); err == nil && stands[k] &&
+			written[k].Written == rules.Itself {
 			_, err = t.exec(beginAgain, u.Worker, u.Incarnation, u.Started, u.Until, u.ID.Batch,
 				u.ID.N, u.Seq)
 		} else if stands[k] {
@@ -109,20 +117,47 @@ func (t *tx) beginOf(r *store.BeginRequest, queue string, at []int, answer *stor
 	if err := t.insertRunning(queue, fresh); err != nil {
 		return err
 	}
-	rules.Began(&gate, written, list, func(k int) bool { return stands[k] })
+	rules.Began(&gates.Gate.Gate, written, list, func(k int) bool { return stands[k] })
 	for k, i := range at {
 		answer.Rows[i] = list[k]
 	}
 	if !limited {
 		return nil
 	}
-	answer.Gates = append(answer.Gates, store.Gate{Queue: queue, Gate: gate})
-	_, err = t.exec(keepBucket, gate.Bucket.Level, gate.Bucket.At, queue)
-	return err
+	answer.Gates = append(answer.Gates, gates.Gate)
+	if _, err := t.exec(keepBucket, gates.Bucket.Level, gates.Bucket.At, queue); err != nil {
+		return err
+	}
+	from := len(answer.Keys)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		answer.Keys = append(answer.Keys, store.KeyGate{Queue: queue, Key: key, Gate: *keys[key]})
+	}
+	return t.keepBuckets(&gates, answer.Keys[from:])
+}
+
+// keyGates reads how the keys stand of hand-outs that are to begin.
+func (t *tx) keyGates(
+	of *gates, r *store.BeginRequest, at []int, rows []rules.Asked,
+) (keys map[string]*admission.Gate, err error) {
+	keys = map[string]*admission.Gate{}
+	for k, i := range at {
+		key := r.Rows[i].Key
+		gate, known := keys[key]
+		if !known {
+			if gate, err = t.keyGate(of, key); err != nil {
+				return nil, err
+			}
+			if gate != nil {
+				keys[key] = gate
+			}
+		}
+		rows[k].Key = gate
+	}
+	return keys, nil
 }
 
 // insertRunning writes down hand-outs of one queue that have no rows.
-func (t *tx) insertRunning(queue string, list []*store.Running) error {
+func (t *tx) insertRunning(queue string, list []*store.Begin) error {
 	return beginRows.insert(t.conn, len(list), func(st *sqlite.Stmt) {
 		st.BindText(1, queue)
 	}, func(st *sqlite.Stmt, p, i int) {
@@ -136,6 +171,7 @@ func (t *tx) insertRunning(queue string, list []*store.Running) error {
 		st.BindText(p+6, u.Incarnation)
 		st.BindInt64(p+7, u.Started)
 		st.BindInt64(p+8, u.Until)
+		st.BindText(p+9, u.Key)
 	}, nil)
 }
 
@@ -162,7 +198,7 @@ type spanHeld struct {
 }
 
 // written says what stands where the rows of hand-outs are to be.
-func (b *beginner) written(r *store.BeginRequest, at []int) ([]rules.Written, error) {
+func (b *beginner) written(r *store.BeginRequest, at []int) ([]rules.Asked, error) {
 	type run struct{ lo, hi int32 }
 	batches := map[int64]run{}
 	for _, i := range at {
@@ -183,15 +219,15 @@ func (b *beginner) written(r *store.BeginRequest, at []int) ([]rules.Written, er
 			return nil, err
 		}
 	}
-	list := make([]rules.Written, len(at))
+	list := make([]rules.Asked, len(at))
 	for k, i := range at {
 		u := &r.Rows[i].Running
 		switch old, ok := stand[store.Watch{ID: u.ID, Seq: u.Seq}]; {
 		case !ok:
 		case old.Span == u.Span && old.Token == u.Token:
-			list[k] = rules.Itself
+			list[k].Written = rules.Itself
 		default:
-			list[k] = rules.Another
+			list[k].Written = rules.Another
 		}
 	}
 	return list, nil
@@ -238,13 +274,22 @@ func (b *beginner) may(u *store.Running) (bool, error) {
 	return !bits.Has(u.ID.N), nil
 }
 
-// gate reads how a queue stands beside its limits, if it has any.
-func (c *conn) gate(queue string) (g admission.Gate, limited bool, err error) {
+// gates is how a queue stands beside its limits, and what the limits of each of its keys are.
+type gates struct {
+	store.Gate
+	perKey admission.Limits
+	since  int64 // when the rate of each key was set
+}
+
+// gates reads how a queue stands beside its limits, if it has any.
+func (c *conn) gates(queue string) (g gates, limited bool, err error) {
+	g.Queue = queue
 	limited, err = c.one(limitsOf, func(st *sqlite.Stmt) {
 		q := scanQueue(st)
-		g.Limits = admission.LimitsOf(&q)
+		g.Limits, g.perKey = admission.LimitsOf(&q), admission.KeyLimitsOf(&q)
 		k := st.ColumnCount()
-		g.Bucket = admission.Bucket{Level: st.ColumnInt64(k - 2), At: st.ColumnInt64(k - 1)}
+		g.Bucket = admission.Bucket{Level: st.ColumnInt64(k - 3), At: st.ColumnInt64(k - 2)}
+		g.since = st.ColumnInt64(k - 1)
 	}, queue)
 	if err != nil || !limited {
 		return g, limited, err
@@ -272,12 +317,17 @@ func (s *Store) Gates(
 			}
 		}
 		for _, name := range names {
-			g, limited, err := c.gate(name)
+			g, limited, err := c.gates(name)
+			if err == nil && limited && g.perKey.Running > 0 {
+				_, err = c.one(fullKeys, func(st *sqlite.Stmt) {
+					g.FullKeys = st.ColumnInt(0)
+				}, name, g.perKey.Running)
+			}
 			if err != nil {
 				return err
 			}
 			if limited {
-				gates = append(gates, store.Gate{Queue: name, Gate: g})
+				gates = append(gates, g.Gate)
 			}
 		}
 		return nil
@@ -291,13 +341,22 @@ func (s *Store) Gates(
 // changeGate keeps what a queue has left of its rate, if its limits change: a rate that changes
 // begins with an empty bucket.
 func (t *tx) changeGate(before, after *task.Queue) error {
-	was, is := admission.LimitsOf(before), admission.LimitsOf(after)
 	switch {
-	case is.None():
+	case !admission.Limited(after):
 		_, err := t.exec(deleteGate, after.Name)
 		return err
-	case was.None() || was.Rate != is.Rate:
+	case !admission.Limited(before):
 		_, err := t.exec(newGate, after.Name, t.now)
+		return err
+	}
+	was, is := admission.LimitsOf(before), admission.LimitsOf(after)
+	if was.Rate != is.Rate {
+		if _, err := t.exec(keepBucket, 0, t.now, after.Name); err != nil {
+			return err
+		}
+	}
+	if was, is = admission.KeyLimitsOf(before), admission.KeyLimitsOf(after); was.Rate != is.Rate {
+		_, err := t.exec(newSince, t.now, after.Name)
 		return err
 	}
 	return nil

@@ -53,8 +53,8 @@ func (c *conn) settled(watch []store.Watch, answer *store.Synced) error {
 // stands at the seq. Otherwise the hand-out is over already, and a row would make its token good
 // again.
 var keepRunning = `INSERT INTO running (batch, n, seq, span, token, worker, incarnation,
-started, until, queue)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, s.queue FROM span s
+started, until, queue, key)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, s.queue, coalesce(s.key, '') FROM span s
 WHERE s.id = ?4 AND s.token = ?5 AND s.holder = ?10 AND s.htok = ?11
   AND s.batch = ?1 AND ?2 BETWEEN s.lo AND s.hi
   AND ` + isTask("?1", "?2") + `

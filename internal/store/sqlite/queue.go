@@ -171,7 +171,7 @@ func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error
 		return false, nil
 	}
 	for _, query := range [...]string{
-		deleteQueueKeys, deleteQueueStat, deleteGate, deleteQueue,
+		deleteQueueKeys, deleteQueueStat, deleteGate, deleteBuckets, deleteQueue,
 	} {
 		if _, err := t.exec(query, name); err != nil {
 			return false, err

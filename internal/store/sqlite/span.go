@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
@@ -42,15 +44,15 @@ func (s *Store) Take(ctx context.Context, r store.TakeRequest) (store.Taken, err
 }
 
 // readySpans: due follows from rank only where priorities differ, so both are asked; rank ends the
-// search before the sleepers.
+// search before the sleepers. Those with keys are left from a time in which their queue went by
+// keys.
 const (
 	readySpans = `SELECT ` + spanColumns + `, size, gaps FROM span INDEXED BY span_ready
 WHERE holder IS NULL AND key IS NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2
 ORDER BY rank, id LIMIT ?3`
-	// unsort makes spans go by rank again that are left from a time in which their queue went by
-	// keys.
-	unsort = `UPDATE span SET key = NULL WHERE id IN (SELECT id FROM span INDEXED BY span_sorted
-WHERE holder IS NULL AND key IS NOT NULL AND queue = ? ORDER BY rank, id LIMIT 500)`
+	sortedSpans = `SELECT ` + spanColumns + `, size, gaps FROM span INDEXED BY span_sorted
+WHERE holder IS NULL AND key IS NOT NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2
+ORDER BY rank, id LIMIT ?3`
 	nextRank = `SELECT min(rank) FROM (
 SELECT * FROM (SELECT rank FROM span INDEXED BY span_ready WHERE holder IS NULL AND key IS NULL
   AND queue = ?1 AND rank <= ?2 AND due <= ?2 ORDER BY rank, id LIMIT 1)
@@ -73,28 +75,29 @@ func (t *tx) take(r store.TakeRequest) (store.Taken, error) {
 	if paused, err := t.has(queuePause, r.Queue); err != nil || paused {
 		return answer, err
 	}
-	type free struct {
-		store.Span
-		size int
-		gaps bool
+	if r.Keys != nil {
+		return t.takeByKey(r)
 	}
-	var list []free
-	left := r.Limit
-	if _, err := t.exec(unsort, r.Queue); err != nil {
-		return answer, err
-	}
-	err = t.each(readySpans, func(st *sqlite.Stmt) bool {
-		f := free{scanSpan(st), st.ColumnInt(13), st.ColumnBool(14)}
-		list = append(list, f)
-		left -= width(&f.Span)
-		return left > 0
-	}, r.Queue, t.now, max(r.Limit, 0))
+	list, err := t.ready(readySpans, r)
 	if err != nil {
 		return answer, err
 	}
-	left = r.Limit
+	sorted, err := t.ready(sortedSpans, r)
+	if err != nil {
+		return answer, err
+	}
+	if len(sorted) > 0 {
+		list = append(list, sorted...)
+		slices.SortFunc(list, func(a, b free) int {
+			return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
+		})
+	}
+	left := r.Limit
 	for i := range list {
 		sp := &list[i].Span
+		if left <= 0 {
+			break
+		}
 		if width(sp) > left {
 			err = t.split(sp, list[i].size, list[i].gaps, left, r.Holder)
 		} else {
@@ -124,6 +127,25 @@ func (t *tx) take(r store.TakeRequest) (store.Taken, error) {
 		answer.NextDue = st.ColumnInt64(0)
 	}, r.Queue, t.now)
 	return answer, err
+}
+
+// free is a free span, with what splitting it needs to know.
+type free struct {
+	store.Span
+	size int
+	gaps bool
+}
+
+// ready lists ready spans by rank, as many as have the tasks that a take asks for.
+func (t *tx) ready(query string, r store.TakeRequest) (list []free, err error) {
+	left := r.Limit
+	err = t.each(query, func(st *sqlite.Stmt) bool {
+		f := free{scanSpan(st), st.ColumnInt(13), st.ColumnBool(14)}
+		list = append(list, f)
+		left -= width(&f.Span)
+		return left > 0
+	}, r.Queue, t.now, max(r.Limit, 0))
+	return list, err
 }
 
 // Ready says which queues have ready spans that nobody holds. See the contract, storetest.Spans.

@@ -61,7 +61,7 @@ type Spans interface {
 	// spans with the tasks of one key each, which are (in one take as many as have about 1,000
 	// tasks, or one). Then it takes sorted spans that are due, whole, until Limit of their tasks
 	// might begin: of each key, by rank, no more than need be for as many tasks as may begin beside
-	// Queue.PerKey. Without Fair it looks at the first 4 × Limit spans by rank; then, and with Fair
+	// Queue.PerKey, and none of those to Skip. Without Fair it looks at the first 4 × Limit spans by rank; then, and with Fair
 	// at once, it goes through the keys behind Keys.After, at most 1,000 of them, and takes of each
 	// in turn. After says how far it came. More tells that there may be more to take: Limit was
 	// reached, there are keys behind After, or spans to sort. NextDue is not after the time at which
@@ -224,6 +224,11 @@ type Views interface {
 	// Gates says how queues stand beside their limits, by name, and what time it is: of those named
 	// the ones that have limits, without names of all that have some.
 	Gates(ctx context.Context, queues ...string) (now int64, gates []store.Gate, err error)
+	// KeyGates says how keys of a queue stand beside the limits of each key, by key: those that
+	// have limits, whether they have tasks or not.
+	KeyGates(
+		ctx context.Context, queue string, keys []string,
+	) (now int64, list []store.KeyGate, err error)
 	// Minutes says what happened in the queues, also in those that were deleted, minute by minute,
 	// from a minute on, in no order; a minute of a queue in which nothing happened may be left out.
 	// It reaches back as far as History does by the minute. Of minutes before whole it tells only

@@ -40,6 +40,7 @@ type Model struct {
 	leases  map[string]store.Lease
 	queues  map[string]task.Queue
 	buckets map[string]admission.Bucket // of the queues that have limits
+	since   map[string]int64            // when the rate of each of their keys was set
 	blobs   map[string][]byte
 	logs    map[task.ID]*taskLog
 	events  eventLog
@@ -47,7 +48,11 @@ type Model struct {
 	jobs    jobTables
 	sched   scheduleTables
 	history []happening
-	kept    int64 // when Prune last deleted history that is kept no longer
+	// what keys have left of their rates, and the keys of running rows; those of rows that are gone
+	// may stay
+	keyBuckets map[key]admission.Bucket
+	runKeys    map[hand]string
+	kept       int64 // when Prune last deleted history that is kept no longer
 }
 
 var _ Store = (*Model)(nil)
@@ -94,8 +99,9 @@ func NewModel(now func() time.Time) *Model {
 		now: now, batches: map[int64]*batch{}, tasks: map[task.ID]*fact{},
 		spans: map[int64]*store.Span{}, running: map[hand]store.Running{},
 		keys: map[key]keyed{}, leases: map[string]store.Lease{}, queues: map[string]task.Queue{},
-		buckets: map[string]admission.Bucket{},
-		blobs:   map[string][]byte{}, logs: map[task.ID]*taskLog{},
+		buckets: map[string]admission.Bucket{}, since: map[string]int64{},
+		keyBuckets: map[key]admission.Bucket{}, runKeys: map[hand]string{},
+		blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
 		told: map[string]store.Notifier{}, jobs: jobTables{
 			groups: map[string]*jobGroup{}, seats: map[string]*store.Seat{},
 		},
@@ -318,6 +324,9 @@ func (m *Model) Take(ctx context.Context, r store.TakeRequest) (store.Taken, err
 	if t.LeaseGone || m.queues[r.Queue].Paused {
 		return t, nil
 	}
+	if r.Keys != nil {
+		return m.takeByKey(r, now), nil
+	}
 	left := r.Limit
 	for _, sp := range m.sortedSpans() {
 		switch {
@@ -418,6 +427,7 @@ func (m *Model) writeDown(h store.Holder, list []store.Running) {
 		_, settled := f.steps[r.Seq]
 		if _, written := m.running[at]; !settled && !written {
 			m.running[at] = r
+			m.runKeys[at] = sp.Key
 		}
 	}
 }

@@ -24,49 +24,82 @@ func (m *Model) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, e
 	queues, rows := r.ByQueue()
 	answer.Rows = make([]store.Beginning, len(r.Rows))
 	for _, queue := range queues {
-		gate := m.gate(queue)
-		void := 0 // places that a row would have had
-		for _, i := range rows[queue] {
-			u := r.Rows[i].Running
-			at := hand{u.ID, u.Seq}
-			old, stands := m.running[at]
-			switch {
-			case stands && (old.Span != u.Span || old.Token != u.Token):
-				answer.Rows[i] = store.Void
-				continue
-			case !stands && gate.Left(void+1, now) <= void:
-				answer.Rows[i] = store.HeldBack
-				continue
-			}
-			delete(m.running, at)
-			m.writeDown(r.Holder, []store.Running{u})
-			if _, written := m.running[at]; !written {
-				if answer.Rows[i] = store.Void; stands {
-					m.running[at] = old
-				} else {
-					void++
-				}
-				continue
-			}
-			if !stands {
-				gate.Admit(1, now)
-			}
-		}
-		if q, ok := m.limited(queue); ok {
-			gate.Admit(void, now) // what they took of a rate is lost
-			gate.Running = m.gate(q.Name).Running
-			m.buckets[queue] = gate.Bucket
-			answer.Gates = append(answer.Gates, store.Gate{Queue: queue, Gate: gate})
-		}
+		m.beginOf(&r, queue, rows[queue], &answer)
 	}
 	return answer, nil
+}
+
+// beginOf lets hand-outs of one queue begin.
+func (m *Model) beginOf(r *store.BeginRequest, queue string, rows []int, answer *store.Begun) {
+	now := answer.Now
+	gate := m.gate(queue)
+	keys := map[string]*admission.Gate{}
+	for _, i := range rows { // who is let begin takes his place, row or none
+		u := &r.Rows[i]
+		if keys[u.Key] == nil {
+			keys[u.Key] = m.keyGate(queue, u.Key)
+		}
+		own := keys[u.Key]
+		old, stands := m.running[hand{u.ID, u.Seq}]
+		switch {
+		case stands && (old.Span != u.Span || old.Token != u.Token):
+			answer.Rows[i] = store.Void
+		case stands:
+		case gate.Left(1, now) == 0 || own != nil && own.Left(1, now) == 0:
+			answer.Rows[i] = store.HeldBack
+		default:
+			gate.Admit(1, now)
+			if own != nil {
+				own.Admit(1, now)
+			}
+		}
+	}
+	for _, i := range rows {
+		if answer.Rows[i] == store.Begins {
+			m.beginRow(r.Holder, &r.Rows[i], &answer.Rows[i])
+		}
+	}
+	q, ok := m.limited(queue)
+	if !ok {
+		return
+	}
+	gate.Running = m.gate(queue).Running
+	m.buckets[queue] = gate.Bucket
+	answer.Gates = append(answer.Gates, store.Gate{Queue: queue, Gate: gate})
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		if g := keys[name]; g != nil {
+			g.Running = m.runningOf(queue, name, q.PerKey.MaxRunning)
+			m.keyBuckets[key{queue, name}] = g.Bucket
+			answer.Keys = append(answer.Keys, store.KeyGate{Queue: queue, Key: name, Gate: *g})
+		}
+	}
+}
+
+// beginRow writes a hand-out down that was let begin, if it is one.
+func (m *Model) beginRow(h store.Holder, u *store.Begin, is *store.Beginning) {
+	at := hand{u.ID, u.Seq}
+	old, stands := m.running[at]
+	known := m.runKeys[at]
+	delete(m.running, at)
+	m.writeDown(h, []store.Running{u.Running})
+	_, written := m.running[at]
+	switch {
+	case !written:
+		*is = store.Void
+		if stands {
+			m.running[at] = old
+		}
+	case stands:
+		m.runKeys[at] = known
+	default:
+		m.runKeys[at] = u.Key
+	}
 }
 
 // limited is the configuration of a queue that has limits.
 func (m *Model) limited(name string) (task.Queue, bool) {
 	q, ok := m.queues[name]
-	limits := admission.LimitsOf(&q)
-	return q, ok && !limits.None()
+	return q, ok && admission.Limited(&q)
 }
 
 // gate is how a queue stands beside its limits.
@@ -98,7 +131,9 @@ func (m *Model) Gates(
 			continue
 		}
 		if _, ok := m.limited(name); ok {
-			gates = append(gates, store.Gate{Queue: name, Gate: m.gate(name)})
+			gates = append(gates, store.Gate{
+				Queue: name, Gate: m.gate(name), FullKeys: m.fullKeys(name),
+			})
 		}
 	}
 	return now, gates, nil
@@ -108,10 +143,17 @@ func (m *Model) Gates(
 func (m *Model) changeBucket(q *task.Queue, now int64) {
 	before := m.queues[q.Name]
 	was, is := admission.LimitsOf(&before), admission.LimitsOf(q)
-	if _, kept := m.buckets[q.Name]; is.None() {
+	wasOfKey, ofKey := admission.KeyLimitsOf(&before), admission.KeyLimitsOf(q)
+	_, kept := m.buckets[q.Name]
+	if !admission.Limited(q) {
 		delete(m.buckets, q.Name)
-	} else if !kept || was.Rate != is.Rate {
+		return
+	}
+	if !kept || was.Rate != is.Rate {
 		m.buckets[q.Name] = admission.Bucket{At: now}
+	}
+	if !kept || wasOfKey.Rate != ofKey.Rate {
+		m.since[q.Name] = now
 	}
 }
 

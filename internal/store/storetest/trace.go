@@ -417,9 +417,9 @@ func (w *walk) span(sp store.Span) string {
 		w.breach("I3: span s%d has token %d after %d", seen.name, sp.Token, seen.token)
 	}
 	seen.token = max(seen.token, sp.Token)
-	return fmt.Sprintf("s%d[%d %d..%d seq0 %d %s rank %d due %d holder %q token %d deaths %d]",
+	return fmt.Sprintf("s%d[%d %d..%d seq0 %d %s rank %d due %d holder %q token %d deaths %d %s]",
 		seen.name, w.batchName(sp.Batch), sp.Lo, sp.Hi, sp.Seq0, sp.Queue, sp.Rank-w.start,
-		sp.Due-w.start, sp.Holder.Node, sp.Token, sp.Deaths)
+		sp.Due-w.start, sp.Holder.Node, sp.Token, sp.Deaths, keyOf(sp))
 }
 
 // batchName makes batch ids short.

@@ -70,6 +70,7 @@ func (w *walk) batch() store.Batch {
 		if k := (w.ranks + int64(i)) % 7; k < int64(len(walkMetas)) {
 			t.Meta = walkMetas[k] // without a draw: seeds stay what they are
 		}
+		t.GroupKey = walkKeys[(w.ranks+int64(i/2))%int64(len(walkKeys))]
 		if k := (w.ranks + int64(i)) % 11; k < int64(len(walkLimits)) {
 			t.StartWithin = walkLimits[k]
 		}
@@ -93,6 +94,9 @@ func (w *walk) batch() store.Batch {
 var walkMetas = []store.Meta{
 	`{"m":"1"}`, `{"m":"2"}`, `{"l":"\"m\":\"1\"","m":"1\\\\"}`, `{"a":"","m":"1"}`,
 }
+
+// walkKeys are the group keys of tasks.
+var walkKeys = []string{"", "b", "a b", "é"}
 
 // walkLimits are the times within which tasks are to be begun. Odd times only: see step.
 var walkLimits = []int64{1, 3e6 + 1, 20e6 + 1, 3600e6 + 1}
@@ -190,13 +194,29 @@ func (w *walk) acknowledge(n *walkNode, s store.Submission, got store.Submitted)
 
 func (w *walk) take(n *walkNode) {
 	r := store.TakeRequest{Holder: n.Holder, Queue: pick(w, walkQueues), Limit: 1 + w.rng.IntN(6)}
-	got, err := w.Take(w.ctx, r)
 	next := ""
+	if w.luck.IntN(3) == 0 {
+		r.Keys = &store.ByKey{Fair: w.luck.IntN(2) == 0}
+		if w.luck.IntN(2) == 0 {
+			r.Keys.After = &walkKeys[w.luck.IntN(len(walkKeys))]
+		}
+		if w.luck.IntN(4) == 0 {
+			r.Keys.Skip = walkKeys[:w.luck.IntN(len(walkKeys))]
+		}
+		next = fmt.Sprintf("by keys fair %v skip %q ", r.Keys.Fair, r.Keys.Skip)
+	}
+	got, err := w.Take(w.ctx, r)
+	if got.After != nil {
+		next += fmt.Sprintf("as far as %q ", *got.After)
+	}
 	if !w.paused[r.Queue] && !got.LeaseGone && got.NextDue != 0 {
-		next = fmt.Sprintf("next due %d ", got.NextDue-w.start)
+		next += fmt.Sprintf("next due %d ", got.NextDue-w.start)
 	}
 	if got.More {
-		next += fmt.Sprintf("next rank %d ", got.NextRank-w.start)
+		next += "more "
+		if r.Keys == nil {
+			next += fmt.Sprintf("next rank %d ", got.NextRank-w.start)
+		}
 	}
 	if got.Now != w.clock.Micros() && err == nil {
 		w.breach("take answered at %d, it is %d", got.Now, w.clock.Micros())

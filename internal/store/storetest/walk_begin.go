@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
@@ -15,12 +16,19 @@ func (w *walk) limit(name string) {
 		rate = task.Rate{Count: 1 + w.luck.Int64N(3), Per: time.Second}
 		burst = w.luck.IntN(4)
 	}
+	perKey := task.KeyLimits{}
+	if w.luck.IntN(2) == 0 {
+		perKey.MaxRunning = w.luck.IntN(3)
+	}
+	if w.luck.IntN(4) == 0 {
+		perKey.Rate, perKey.Burst = task.Rate{Count: 1, Per: time.Second}, w.luck.IntN(3)
+	}
 	changed, err := w.ChangeQueue(w.ctx, name, func(q *task.Queue, _ bool) error {
-		q.MaxRunning, q.Rate, q.Burst = running, rate, burst
+		q.MaxRunning, q.Rate, q.Burst, q.PerKey = running, rate, burst, perKey
 		return nil
 	})
-	w.note("limit queue %s -> %d %q %d %s", name, changed.Is.MaxRunning, changed.Is.Rate,
-		changed.Is.Burst, w.told(err))
+	w.note("limit queue %s -> %d %q %d, keys %v, %s", name, changed.Is.MaxRunning, changed.Is.Rate,
+		changed.Is.Burst, changed.Is.PerKey, w.told(err))
 }
 
 // letBegin lets some hand-outs of a node begin, of whatever queue.
@@ -37,12 +45,14 @@ func (w *walk) letBegin(n *walkNode) {
 		if o.node != n && w.luck.IntN(10) > 0 || w.luck.IntN(3) == 0 {
 			continue
 		}
-		r.Rows = append(r.Rows, store.Begin{Queue: o.span.Queue, Running: w.running(o)})
+		r.Rows = append(r.Rows, store.Begin{
+			Queue: o.span.Queue, Key: o.span.Key, Running: w.running(o),
+		})
 		asked = append(asked, fmt.Sprintf("%s seq %d token %d", w.id(o.id()), o.Seq, o.span.Token))
 	}
 	got, err := w.Begin(w.ctx, r)
-	w.note("begin by %s %v -> %v gone %v %v %s", n.name, asked, got.Rows, got.LeaseGone,
-		w.gates(got.Now, got.Gates), w.told(err))
+	w.note("begin by %s %v -> %v gone %v %v %v %s", n.name, asked, got.Rows, got.LeaseGone,
+		w.gates(got.Now, got.Gates), w.keyGates(got.Now, got.Keys), w.told(err))
 	if w.luck.IntN(3) == 0 {
 		taken, err := w.TakeRunning(w.ctx, n.Holder, 10_000)
 		w.note("take running by %s -> %s gone %v more %v %s", n.name, w.held(n, taken.Spans),
@@ -51,14 +61,35 @@ func (w *walk) letBegin(n *walkNode) {
 	names := walkQueues[:w.luck.IntN(len(walkQueues))] // none = all
 	now, gates, err := w.Gates(w.ctx, names...)
 	w.note("gates of %v %v %s", names, w.gates(now, gates), w.told(err))
+	queue := walkQueues[w.luck.IntN(len(walkQueues))]
+	now, keys, err := w.KeyGates(w.ctx, queue, walkKeys)
+	w.note("gates of keys of %s %v %s", queue, w.keyGates(now, keys), w.told(err))
+}
+
+// keyGates are gates of keys as traces tell them.
+func (w *walk) keyGates(now int64, list []store.KeyGate) (told []string) {
+	for _, g := range list {
+		told = append(told, g.Key+" of "+strings.Join(w.gates(now, []store.Gate{{
+			Queue: g.Queue, Gate: g.Gate,
+		}}), ""))
+	}
+	return told
 }
 
 // gates are gates as traces tell them.
 func (w *walk) gates(now int64, list []store.Gate) (told []string) {
 	for _, g := range list {
 		held := g.Held(now)
-		told = append(told, fmt.Sprintf("%s %+v %d run, %s until %d, %d left", g.Queue, g.Limits,
-			g.Running, held.Why, max(held.Until-w.start, 0), g.Left(1000, now)))
+		told = append(told, fmt.Sprintf("%s %+v %d run, %d full, %s until %d, %d left", g.Queue,
+			g.Limits, g.Running, g.FullKeys, held.Why, max(held.Until-w.start, 0), g.Left(1000, now)))
 	}
 	return told
+}
+
+// keyOf is a span's key as traces tell it.
+func keyOf(sp store.Span) string {
+	if !sp.Sorted {
+		return "unsorted"
+	}
+	return fmt.Sprintf("key %q", sp.Key)
 }

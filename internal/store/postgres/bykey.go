@@ -1,0 +1,378 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rotahq/rota/internal/admission"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
+	"github.com/rotahq/rota/task"
+)
+
+// A queue that goes by keys has spans with the tasks of one key each, so that a take finds the next
+// key however much is queued of another one. What is submitted, moved or was there before is sorted
+// by the first take that comes upon it.
+
+const (
+	unsortedSpans = `SELECT ` + spanColumnList + ` FROM rota.span
+WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $2 AND due <= $2
+ORDER BY rank, id LIMIT $3 FOR UPDATE SKIP LOCKED`
+	// keysOf are those of the tasks that are still their spans' own. Who is edited moves into a
+	// span of its own.
+	keysOf = `SELECT w.i::int, t.n, CASE WHEN e.seq IS NULL THEN coalesce(t.group_key, '')
+ELSE coalesce(e.group_key, '') END
+FROM unnest($1::bigint[], $2::int[], $3::int[], $4::int[]) WITH ORDINALITY
+  w (batch, lo, hi, seq0, i)
+CROSS JOIN LATERAL rota.tasks(w.batch, w.lo, w.hi) t
+LEFT JOIN LATERAL (SELECT seq, group_key FROM rota.edit WHERE batch = w.batch AND n = t.n
+  AND w.seq0 > 0 ORDER BY seq DESC LIMIT 1) e ON true
+WHERE coalesce((SELECT base FROM rota.step WHERE batch = w.batch AND n = t.n
+  ORDER BY seq DESC LIMIT 1), 0) = w.seq0
+AND NOT (w.seq0 = 0 AND EXISTS (SELECT FROM rota.mark m WHERE m.batch = w.batch
+  AND m.lo = (t.n & -64) AND (m.bits >> (t.n & 63)) & 1 = 1))
+ORDER BY w.i, t.n`
+	setKeys = `UPDATE rota.span s SET hi = w.hi, size = w.size, key = w.key
+FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[]) w (id, hi, size, key)
+WHERE s.id = w.id`
+	insertSorted = `INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token,
+deaths, size, gaps, key)
+SELECT w.id, s.batch, w.lo, w.hi, s.seq0, s.queue, s.rank, s.due, 0, s.token, s.deaths, w.size,
+  s.gaps OR w.size <> w.hi - w.lo + 1, w.key
+FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::text[])
+  w (id, of, lo, hi, size, key) JOIN rota.span s ON s.id = w.of`
+
+	sortedSpans = `SELECT ` + spanColumnList + ` FROM rota.span
+WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 AND rank <= $2 AND due <= $2
+ORDER BY rank, id LIMIT $3`
+	keysAfter = `WITH RECURSIVE k (key, i) AS (
+  (SELECT key, 1 FROM rota.span WHERE holder IS NULL AND key IS NOT NULL AND queue = $1
+  AND key >= $2 AND ($3 OR key <> $2) ORDER BY key LIMIT 1)
+  UNION ALL
+  SELECT n.key, k.i + 1 FROM k CROSS JOIN LATERAL (
+    SELECT key FROM rota.span WHERE holder IS NULL AND key IS NOT NULL AND queue = $1
+    AND key > k.key ORDER BY key LIMIT 1) n
+  WHERE k.i < $4)
+SELECT key FROM k ORDER BY i`
+	spansOfKeys = `SELECT w.i::int, s.* FROM unnest($2::text[]) WITH ORDINALITY w (key, i)
+CROSS JOIN LATERAL (SELECT ` + spanColumnList + ` FROM rota.span
+  WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 AND key = w.key AND rank <= $3
+  AND due <= $3 ORDER BY rank, id LIMIT $4) s
+ORDER BY w.i, s.rank, s.id`
+
+	// keyGatesOf reads how keys stand, of those queues that limit each key. A bucket from before
+	// the rate was set is none.
+	keyGatesOf = `SELECT k.queue, k.key, q.key_running, q.key_rate_count, q.key_rate_per, q.key_burst,
+  coalesce(b.level, 0), coalesce(b.at, g.since), (SELECT count(*) FROM (SELECT FROM rota.running u
+    WHERE u.queue = k.queue AND u.key = k.key LIMIT q.key_running) u)
+FROM unnest($1::text[], $2::text[]) k (queue, key)
+JOIN rota.queue q ON q.name = k.queue AND (q.key_running > 0 OR q.key_rate_count > 0)
+JOIN rota.gate g ON g.queue = k.queue
+LEFT JOIN rota.bucket b ON b.queue = k.queue AND b.key = k.key AND b.at >= g.since
+ORDER BY k.queue COLLATE "C", k.key COLLATE "C"`
+	keepBuckets = `INSERT INTO rota.bucket (queue, key, level, at, full_at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])
+ON CONFLICT (queue, key) DO UPDATE SET level = excluded.level, at = excluded.at,
+  full_at = excluded.full_at`
+	dropBuckets = `DELETE FROM rota.bucket WHERE (queue, key) IN (SELECT queue, key FROM rota.bucket
+WHERE queue = $1 AND full_at <= $2 ORDER BY full_at LIMIT $3)`
+	deleteBuckets = `DELETE FROM rota.bucket WHERE queue = $1`
+)
+
+// keyTake is a take by keys under way.
+type keyTake struct {
+	*tx
+	store.TakeRequest
+	now    int64
+	choice *rules.ByKey
+}
+
+// takeByKey takes by keys: what it chooses it takes unless somebody was quicker.
+func (s *Store) takeByKey(
+	ctx context.Context, r store.TakeRequest,
+) (answer store.Taken, err error) {
+	var spans []store.Span
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		answer, spans = store.Taken{}, nil
+		lives, paused := false, false
+		var next *int64
+		err := t.run(ctx, ask(whatIsLeft, func(r row) error {
+			return r.Scan(&answer.Now, &lives, &paused, &next, &answer.NextDue)
+		}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue))
+		if answer.LeaseGone = !lives; err != nil {
+			return err
+		}
+		if !lives || paused || r.Limit <= 0 {
+			answer.NextDue = 0
+			return t.finish(ctx)
+		}
+		b := keyTake{t, r, answer.Now, rules.ChooseByKey(&r, answer.Now)}
+		chosen, err := b.choose(ctx, &answer)
+		if err != nil {
+			return err
+		}
+		return t.finish(ctx, ask(takeThose, func(r row) error {
+			sp, err := scanSpan(r)
+			spans = append(spans, sp)
+			return err
+		}, chosen, r.Holder.Node, r.Holder.Token, s.clock()))
+	})
+	if err != nil {
+		return answer, err
+	}
+	answer.Spans, err = s.loadTaken(ctx, spans)
+	return answer, err
+}
+
+// choose sorts, and chooses spans.
+func (b *keyTake) choose(ctx context.Context, answer *store.Taken) ([]int64, error) {
+	more, err := b.sort(ctx)
+	if err == nil && !b.Keys.Fair {
+		var list []store.Span
+		err = b.run(ctx, ask(sortedSpans, spansInto(&list), b.Queue, b.now,
+			rules.SpansByRank*b.Limit))
+		if err == nil {
+			err = b.offer(ctx, list)
+		}
+	}
+	cut := false
+	if answer.After = b.Keys.After; err == nil && !b.choice.Enough() {
+		answer.After, cut, err = b.byTurn(ctx)
+	}
+	answer.More = more || cut || b.choice.Enough() || answer.After != nil || b.Keys.After != nil
+	if soon := b.choice.Soon(); soon > 0 && (answer.NextDue == 0 || soon < answer.NextDue) {
+		answer.NextDue = soon
+	}
+	return append([]int64{}, b.choice.Chosen...), err
+}
+
+func spansInto(list *[]store.Span) func(row) error {
+	return func(r row) error {
+		sp, err := scanSpan(r)
+		*list = append(*list, sp)
+		return err
+	}
+}
+
+// sort gives ready spans keys; more tells that there are others.
+func (b *keyTake) sort(ctx context.Context) (more bool, err error) {
+	var list []store.Span
+	total := 0
+	if err := b.run(ctx, ask(unsortedSpans, func(r row) error {
+		sp, err := scanSpan(r)
+		if total >= rules.SortedAtOnce {
+			more = true
+			return err
+		}
+		total += width(&sp)
+		list = append(list, sp)
+		return err
+	}, b.Queue, b.now, rules.SortedAtOnce+1)); err != nil || len(list) == 0 {
+		return more, err
+	}
+	runs := make([]rules.Runs, len(list))
+	var batches []int64
+	var los, his, seqs []int32
+	for i := range list {
+		sp := &list[i]
+		runs[i] = rules.RunsOf(sp)
+		batches = append(batches, sp.Batch)
+		los = append(los, sp.Lo)
+		his = append(his, sp.Hi)
+		seqs = append(seqs, sp.Seq0)
+	}
+	if err := b.run(ctx, ask(keysOf, func(r row) error {
+		var i int
+		var n int32
+		var key string
+		err := r.Scan(&i, &n, &key)
+		runs[i-1].Add(n, key)
+		return err
+	}, batches, los, his, seqs)); err != nil {
+		return more, err
+	}
+	return more, b.writeRuns(ctx, list, runs)
+}
+
+// writeRuns makes spans of runs. The first of a span keeps its row, and with it what was handed out
+// under its token.
+func (b *keyTake) writeRuns(ctx context.Context, list []store.Span, runs []rules.Runs) error {
+	var kept, made runColumns
+	for i := range list {
+		for k, run := range runs[i].List() {
+			if k == 0 {
+				kept.add(list[i].ID, run)
+			} else {
+				made.add(list[i].ID, run)
+			}
+		}
+	}
+	var queries []query
+	if n := len(made.of); n > 0 { // before the others: they are copies
+		first, err := b.spanIDs(ctx, b.tx, n)
+		if err != nil {
+			return err
+		}
+		ids := make([]int64, n)
+		for i := range ids {
+			ids[i] = first + int64(i)
+		}
+		queries = append(queries, tell(insertSorted, ids, made.of, made.lo, made.hi, made.size,
+			made.key))
+	}
+	return b.run(ctx, append(queries, tell(setKeys, kept.of, kept.hi, kept.size, kept.key))...)
+}
+
+// runColumns are runs as statements take them.
+type runColumns struct {
+	of           []int64 // the spans that they are runs of
+	lo, hi, size []int32
+	key          []string
+}
+
+func (c *runColumns) add(of int64, run rules.Run) {
+	c.of = append(c.of, of)
+	c.lo = append(c.lo, run.Lo)
+	c.hi = append(c.hi, run.Hi)
+	c.size = append(c.size, int32(run.Size))
+	c.key = append(c.key, run.Key)
+}
+
+// byTurn chooses among the spans of the next keys. It says behind which key to go on, and whether
+// keys that it looked at may have more.
+func (b *keyTake) byTurn(ctx context.Context) (after *string, cut bool, err error) {
+	var open []string
+	after = b.Keys.After
+	for looked := 0; looked < rules.KeysAtOnce && len(open) < b.Limit; {
+		asked := min(b.Limit+16, rules.KeysAtOnce-looked)
+		from := ""
+		if after != nil {
+			from = *after
+		}
+		var page []string
+		if err := b.run(ctx, ask(keysAfter, func(r row) error {
+			var key string
+			err := r.Scan(&key)
+			page = append(page, key)
+			return err
+		}, b.Queue, from, after == nil, asked)); err != nil {
+			return nil, false, err
+		}
+		if err := b.stand(ctx, page); err != nil {
+			return nil, false, err
+		}
+		looked += len(page)
+		for i, key := range page {
+			if len(open) == b.Limit {
+				break
+			}
+			after = &page[i]
+			if b.choice.Open(key) {
+				open = append(open, key)
+			}
+		}
+		if len(page) < asked && len(open) < b.Limit {
+			after = nil
+			break
+		}
+	}
+	if len(open) == 0 {
+		return after, false, nil
+	}
+	per := b.choice.PerKey(len(open))
+	lists := make([][]store.Span, len(open))
+	if err := b.run(ctx, ask(spansOfKeys, func(r row) error {
+		var i int
+		sp, err := scanSpan(r, &i)
+		lists[i-1] = append(lists[i-1], sp)
+		return err
+	}, b.Queue, open, b.now, per)); err != nil {
+		return nil, false, err
+	}
+	for round := range per {
+		for _, list := range lists {
+			if round < len(list) {
+				b.choice.Offer(list[round].ID, list[round].Key, width(&list[round]))
+			}
+		}
+	}
+	for i, key := range open {
+		cut = cut || len(lists[i]) == per && b.choice.Open(key)
+	}
+	return after, cut, nil
+}
+
+// offer has the choice between spans.
+func (b *keyTake) offer(ctx context.Context, list []store.Span) error {
+	var keys []string
+	for i := range list {
+		keys = append(keys, list[i].Key)
+	}
+	slices.Sort(keys)
+	if err := b.stand(ctx, slices.Compact(keys)); err != nil {
+		return err
+	}
+	for i := range list {
+		b.choice.Offer(list[i].ID, list[i].Key, width(&list[i]))
+	}
+	return nil
+}
+
+// stand tells the choice how keys stand.
+func (b *keyTake) stand(ctx context.Context, keys []string) error {
+	var unknown, queues []string
+	for _, key := range keys {
+		if !b.choice.Knows(key) {
+			unknown = append(unknown, key)
+			queues = append(queues, b.Queue)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	gates := map[string]*admission.Gate{}
+	err := b.run(ctx, ask(keyGatesOf, func(r row) error {
+		g, err := scanKeyGate(r)
+		gates[g.Key] = &g.Gate
+		return err
+	}, queues, unknown))
+	for _, key := range unknown {
+		if key == "" {
+			delete(gates, key)
+		}
+		b.choice.Stands(key, gates[key])
+	}
+	return err
+}
+
+func scanKeyGate(r row) (g store.KeyGate, err error) {
+	var q task.Queue
+	err = r.Scan(&g.Queue, &g.Key, &q.PerKey.MaxRunning, &q.PerKey.Rate.Count,
+		(*int64)(&q.PerKey.Rate.Per), &q.PerKey.Burst, &g.Bucket.Level, &g.Bucket.At, &g.Running)
+	g.Limits = admission.KeyLimitsOf(&q)
+	return g, err
+}
+
+// KeyGates says how keys of a queue stand beside the limits of each key. See the contract,
+// storetest.Views.
+func (s *Store) KeyGates(
+	ctx context.Context, queue string, keys []string,
+) (now int64, list []store.KeyGate, err error) {
+	names := slices.Compact(slices.Sorted(slices.Values(keys)))
+	names = slices.DeleteFunc(names, func(key string) bool { return key == "" })
+	queues := slices.Repeat([]string{queue}, len(names))
+	err = s.reading(ctx, func(ctx context.Context, r runner) error {
+		list = nil
+		return r.run(ctx, ask(clockNow, func(r row) error { return r.Scan(&now) }, s.clock()),
+			ask(keyGatesOf, func(r row) error {
+				g, err := scanKeyGate(r)
+				list = append(list, g)
+				return err
+			}, queues, names))
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("read limits of %d keys of queue %q: %w", len(keys), queue, err)
+	}
+	return now, list, nil
+}

@@ -1,0 +1,304 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/rotahq/rota/internal/admission"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
+	"github.com/rotahq/rota/task"
+)
+
+// A queue that goes by keys has spans with the tasks of one key each, so that a take finds the next
+// key however much is queued of another one. What is submitted, moved or was there before is sorted
+// by the first take that comes upon it.
+
+const (
+	setKey = `UPDATE span SET hi = ?, size = ?, key = ? WHERE id = ?`
+
+	firstKey = `SELECT key FROM span INDEXED BY span_key WHERE holder IS NULL AND key IS NOT NULL
+AND queue = ? ORDER BY key LIMIT 1`
+	nextKey = `SELECT key FROM span INDEXED BY span_key WHERE holder IS NULL AND key IS NOT NULL
+AND queue = ? AND key > ? ORDER BY key LIMIT 1`
+	spansOfKey = `SELECT ` + spanColumns + ` FROM span INDEXED BY span_key WHERE holder IS NULL
+AND key IS NOT NULL AND queue = ?1 AND key = ?2 AND rank <= ?3 AND due <= ?3
+ORDER BY rank, id LIMIT ?4`
+
+	countOfKey = `SELECT count(*) FROM (SELECT 1 FROM running INDEXED BY running_queue
+WHERE queue = ? AND key = ? LIMIT ?)`
+	fullKeys = `SELECT count(*) FROM (SELECT 1 FROM running INDEXED BY running_queue
+WHERE queue = ? AND key > '' GROUP BY key HAVING count(*) >= ? LIMIT 1000)`
+	bucketOf    = `SELECT level, at FROM bucket WHERE queue = ? AND key = ? AND at >= ?`
+	keepKey     = `REPLACE INTO bucket (queue, key, level, at, full_at) VALUES (?, ?, ?, ?, ?)`
+	dropBuckets = `DELETE FROM bucket WHERE (queue, key) IN (SELECT queue, key FROM bucket
+WHERE queue = ? AND full_at <= ? ORDER BY full_at LIMIT ?)`
+	deleteBuckets = `DELETE FROM bucket WHERE queue = ?`
+)
+
+// keyTake is a take by keys under way.
+type keyTake struct {
+	*tx
+	store.TakeRequest
+	choice *rules.ByKey
+	gates  gates
+	spans  map[int64]store.Span // that were looked at
+}
+
+func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
+	answer := store.Taken{Now: t.now}
+	if r.Limit <= 0 {
+		return answer, nil
+	}
+	b := keyTake{
+		tx: t, TakeRequest: r, choice: rules.ChooseByKey(&r, t.now),
+		spans: map[int64]store.Span{},
+	}
+	var err error
+	if b.gates, _, err = t.gates(r.Queue); err != nil {
+		return answer, err
+	}
+	more, err := b.sort()
+	if err == nil && !r.Keys.Fair {
+		err = b.byRank()
+	}
+	cut := false
+	if err == nil && !b.choice.Enough() {
+		answer.After, cut, err = b.byTurn()
+	} else {
+		answer.After = r.Keys.After
+	}
+	if err != nil {
+		return answer, err
+	}
+	answer.More = more || cut || b.choice.Enough() || answer.After != nil || r.Keys.After != nil
+	for _, id := range b.choice.Chosen {
+		sp := b.spans[id]
+		if err := t.takeWhole(&sp, r.Holder, &answer); err != nil {
+			return answer, err
+		}
+	}
+	_, err = t.one(nextDue, func(st *sqlite.Stmt) { answer.NextDue = st.ColumnInt64(0) }, r.Queue,
+		t.now)
+	if soon := b.choice.Soon(); soon > 0 && (answer.NextDue == 0 || soon < answer.NextDue) {
+		answer.NextDue = soon
+	}
+	return answer, err
+}
+
+// sort gives ready spans keys; more tells that there are others.
+func (b *keyTake) sort() (more bool, err error) {
+	list, err := b.ready(readySpans, store.TakeRequest{
+		Queue: b.Queue, Limit: rules.SortedAtOnce,
+	})
+	if err != nil {
+		return false, err
+	}
+	for i := range list {
+		if err := b.sortSpan(&list[i]); err != nil {
+			return false, fmt.Errorf("find out keys of span %d: %w", list[i].ID, err)
+		}
+	}
+	rest, err := b.ready(readySpans, store.TakeRequest{Queue: b.Queue, Limit: 1})
+	return len(rest) > 0, err
+}
+
+func (b *keyTake) sortSpan(f *free) error {
+	runs := rules.RunsOf(&f.Span)
+	var bad error
+	err := b.members(f.Batch, f.Lo, f.Hi, brief, func(s *member) bool {
+		if s.Base != f.Seq0 {
+			return true
+		}
+		key := s.GroupKey
+		if f.Seq0 > 0 { // who is edited moves into a span of its own
+			o, found, err := b.override(task.ID{Batch: f.Batch, N: s.N})
+			if bad = err; found {
+				key = o.GroupKey
+			}
+		}
+		runs.Add(s.N, key)
+		return bad == nil
+	})
+	if err = cmp.Or(err, bad); err != nil {
+		return err
+	}
+	for i, run := range runs.List() {
+		if i == 0 { // it keeps its row, and with it what was handed out under its token
+			if _, err := b.exec(setKey, run.Hi, run.Size, run.Key, f.ID); err != nil {
+				return err
+			}
+			continue
+		}
+		sp := f.Span
+		sp.Lo, sp.Hi, sp.Key, sp.Sorted = run.Lo, run.Hi, run.Key, true
+		if _, err := b.insertSpan(sp, run.Size, f.gaps || run.Size != width(&sp)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byRank chooses among the first sorted spans.
+func (b *keyTake) byRank() error {
+	var list []store.Span
+	if err := b.each(sortedSpans, func(st *sqlite.Stmt) bool {
+		list = append(list, scanSpan(st))
+		return true
+	}, b.Queue, b.now, rules.SpansByRank*b.Limit); err != nil {
+		return err
+	}
+	return b.offer(list)
+}
+
+// byTurn chooses among the spans of the next keys. It says behind which key to go on, and whether
+// keys that it looked at may have more.
+func (b *keyTake) byTurn() (after *string, cut bool, err error) {
+	var open []string
+	at, after := firstKey, b.Keys.After
+	for looked := 0; looked < rules.KeysAtOnce && len(open) < b.Limit; looked++ {
+		args := []any{b.Queue}
+		if after != nil {
+			at, args = nextKey, append(args, *after)
+		}
+		key := ""
+		found, err := b.one(at, func(st *sqlite.Stmt) { key = st.ColumnText(0) }, args...)
+		if err != nil {
+			return nil, false, err
+		}
+		if !found {
+			after = nil
+			break
+		}
+		after = &key
+		if err := b.stands(key); err != nil {
+			return nil, false, err
+		}
+		if b.choice.Open(key) {
+			open = append(open, key)
+		}
+	}
+	per := b.choice.PerKey(len(open))
+	lists := make([][]store.Span, len(open))
+	longest := 0
+	for i, key := range open {
+		if err := b.each(spansOfKey, func(st *sqlite.Stmt) bool {
+			lists[i] = append(lists[i], scanSpan(st))
+			return true
+		}, b.Queue, key, b.now, per); err != nil {
+			return nil, false, err
+		}
+		longest = max(longest, len(lists[i]))
+	}
+	for round := range longest {
+		for _, list := range lists {
+			if round < len(list) {
+				if err := b.offer(list[round : round+1]); err != nil {
+					return nil, false, err
+				}
+			}
+		}
+	}
+	for i, key := range open {
+		cut = cut || len(lists[i]) == per && b.choice.Open(key)
+	}
+	return after, cut, nil
+}
+
+// offer has the choice between spans.
+func (b *keyTake) offer(list []store.Span) error {
+	for i := range list {
+		sp := &list[i]
+		if b.choice.Enough() {
+			return nil
+		}
+		if err := b.stands(sp.Key); err != nil {
+			return err
+		}
+		b.spans[sp.ID] = *sp
+		b.choice.Offer(sp.ID, sp.Key, width(sp))
+	}
+	return nil
+}
+
+// stands tells the choice how a key stands.
+func (b *keyTake) stands(key string) error {
+	if b.choice.Knows(key) {
+		return nil
+	}
+	gate, err := b.keyGate(&b.gates, key)
+	b.choice.Stands(key, gate)
+	return err
+}
+
+// keyGate reads how a key of a queue stands; nil = it has no limits.
+func (c *conn) keyGate(of *gates, key string) (*admission.Gate, error) {
+	if key == "" || of.perKey.None() {
+		return nil, nil
+	}
+	g := &admission.Gate{Limits: of.perKey, Bucket: admission.Bucket{At: of.since}}
+	if of.perKey.Rate.Count > 0 {
+		if _, err := c.one(bucketOf, func(st *sqlite.Stmt) {
+			g.Bucket = admission.Bucket{Level: st.ColumnInt64(0), At: st.ColumnInt64(1)}
+		}, of.Queue, key, of.since); err != nil {
+			return nil, err
+		}
+	}
+	if most := of.perKey.Running; most > 0 {
+		if _, err := c.one(countOfKey, func(st *sqlite.Stmt) {
+			g.Running = st.ColumnInt(0)
+		}, of.Queue, key, most); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// KeyGates says how keys of a queue stand beside the limits of each key. See the contract,
+// storetest.Views.
+func (s *Store) KeyGates(
+	ctx context.Context, queue string, keys []string,
+) (now int64, list []store.KeyGate, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		now, list = s.clock(), nil
+		g, limited, err := c.gates(queue)
+		if err != nil || !limited {
+			return err
+		}
+		for _, key := range slices.Compact(slices.Sorted(slices.Values(keys))) {
+			gate, err := c.keyGate(&g, key)
+			if err != nil {
+				return err
+			}
+			if gate != nil {
+				list = append(list, store.KeyGate{Queue: queue, Key: key, Gate: *gate})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("read limits of %d keys of queue %q: %w", len(keys), queue, err)
+	}
+	return now, list, nil
+}
+
+// keepBuckets writes down what keys have left of their rate, and drops some rows of others that
+// have all of it again.
+func (t *tx) keepBuckets(of *gates, list []store.KeyGate) error {
+	if of.perKey.Rate.Count == 0 || len(list) == 0 {
+		return nil
+	}
+	for i := range list {
+		k := &list[i]
+		if _, err := t.exec(keepKey, k.Queue, k.Key, k.Bucket.Level, k.Bucket.At,
+			k.Bucket.FullAt(&of.perKey.Rate)); err != nil {
+			return err
+		}
+	}
+	_, err := t.exec(dropBuckets, of.Queue, t.now, 2*len(list))
+	return err
+}

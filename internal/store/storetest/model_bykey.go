@@ -1,0 +1,243 @@
+package storetest
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/rotahq/rota/internal/admission"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// takeByKey is Take with Keys.
+func (m *Model) takeByKey(r store.TakeRequest, now int64) (t store.Taken) {
+	t.Now = now
+	if r.Limit <= 0 {
+		return t
+	}
+	more := m.sortKeys(r.Queue, now)
+	b := keyTake{Model: m, TakeRequest: r, now: now, left: r.Limit, room: map[string]int{}}
+	for _, key := range r.Keys.Skip {
+		b.room[key] = 0
+	}
+	if !r.Keys.Fair {
+		for i, sp := range b.due(nil) {
+			if i < 4*r.Limit {
+				b.offer(sp)
+			}
+		}
+	}
+	if t.After = r.Keys.After; b.left > 0 {
+		t.After = b.turn()
+	}
+	t.More = more || b.cut || b.left <= 0 || t.After != nil || r.Keys.After != nil
+	for _, sp := range b.chosen {
+		sp.Holder = r.Holder
+		sp.Token++
+		t.Spans = append(t.Spans, m.load(sp))
+	}
+	for _, sp := range m.spans {
+		if sp.Queue == r.Queue && sp.Holder == (store.Holder{}) && sp.Due > now {
+			b.look(sp.Due)
+		}
+	}
+	t.NextDue = b.soon
+	return t
+}
+
+// keyTake is a take by keys under way.
+type keyTake struct {
+	*Model
+	store.TakeRequest
+	now    int64
+	left   int
+	room   map[string]int
+	chosen []*store.Span
+	cut    bool
+	soon   int64
+}
+
+// due are the free sorted spans that may be taken, by rank: of a key, or of all.
+func (b *keyTake) due(key *string) (list []*store.Span) {
+	for _, sp := range b.sortedSpans() {
+		if sp.Queue == b.Queue && sp.Sorted && sp.Holder == (store.Holder{}) && sp.Due <= b.now &&
+			sp.Rank <= b.now && (key == nil || sp.Key == *key) {
+			list = append(list, sp)
+		}
+	}
+	return list
+}
+
+// look is to be answered as NextDue, unless something comes earlier.
+func (b *keyTake) look(at int64) {
+	if b.soon == 0 || at < b.soon {
+		b.soon = at
+	}
+}
+
+// has is how many tasks of a key may begin that are not chosen.
+func (b *keyTake) has(key string) int {
+	if n, known := b.room[key]; known {
+		return n
+	}
+	b.room[key] = math.MaxInt
+	if g := b.keyGate(b.Queue, key); g != nil {
+		if b.room[key] = g.Left(math.MaxInt32, b.now); g.Held(b.now).Why == admission.TooFast {
+			b.look(g.Held(b.now).Until)
+		}
+	}
+	return b.room[key]
+}
+
+func (b *keyTake) offer(sp *store.Span) {
+	if b.left <= 0 || slices.Contains(b.chosen, sp) || b.has(sp.Key) == 0 {
+		return
+	}
+	n := min(int(sp.Hi-sp.Lo)+1, b.has(sp.Key))
+	b.left -= n
+	if b.room[sp.Key] != math.MaxInt {
+		b.room[sp.Key] -= n
+	}
+	b.chosen = append(b.chosen, sp)
+}
+
+// turn takes of the next keys in turn. It answers the last one that it looked at.
+func (b *keyTake) turn() (after *string) {
+	names := map[string]bool{}
+	for _, sp := range b.spans {
+		if sp.Queue == b.Queue && sp.Sorted && sp.Holder == (store.Holder{}) {
+			names[sp.Key] = true
+		}
+	}
+	all := slices.Sorted(maps.Keys(names))
+	if b.Keys.After != nil {
+		all = slices.DeleteFunc(all, func(key string) bool { return key <= *b.Keys.After })
+	}
+	var open []string
+	for i, key := range all {
+		if i == 1000 || len(open) == b.Limit {
+			after = &all[i-1]
+			break
+		}
+		if b.has(key) > 0 {
+			open = append(open, key)
+		}
+	}
+	if after == nil && (len(open) == b.Limit || len(all) == 1000) {
+		after = &all[len(all)-1] // whether there are more nobody has looked
+	}
+	if len(open) == 0 {
+		return after
+	}
+	per := (b.left + len(open) - 1) / len(open)
+	lists := make([][]*store.Span, len(open))
+	for i, key := range open {
+		if lists[i] = b.due(&key); len(lists[i]) > per {
+			lists[i] = lists[i][:per]
+		}
+	}
+	for round := range per {
+		for _, list := range lists {
+			if round < len(list) {
+				b.offer(list[round])
+			}
+		}
+	}
+	for i, key := range open {
+		b.cut = b.cut || len(lists[i]) == per && b.has(key) > 0
+	}
+	return after
+}
+
+// sortKeys gives ready spans keys, and tells whether there are others.
+func (m *Model) sortKeys(queue string, now int64) (more bool) {
+	total := 0
+	for _, sp := range m.sortedSpans() {
+		if sp.Queue != queue || sp.Sorted || sp.Holder != (store.Holder{}) || sp.Due > now ||
+			sp.Rank > now {
+			continue
+		}
+		if total >= 1000 {
+			return true
+		}
+		total += int(sp.Hi-sp.Lo) + 1
+		rest, hi := sp, sp.Hi
+		sp.Sorted = true
+		for i, l := range m.load(sp).Tasks {
+			f := m.tasks[task.ID{Batch: sp.Batch, N: l.N}]
+			key := f.override().GroupKey
+			switch {
+			case i == 0:
+				rest.Key = key
+			case key != rest.Key:
+				next := *rest
+				rest.Hi = l.N - 1
+				next.Lo, next.Hi, next.Key = l.N, hi, key
+				rest = m.addSpan(next)
+			}
+		}
+	}
+	return false
+}
+
+// keyGate is how a key of a queue stands; nil = it has no limits.
+func (m *Model) keyGate(queue, name string) *admission.Gate {
+	q, ok := m.limited(queue)
+	g := admission.Gate{Limits: admission.KeyLimitsOf(&q)}
+	if !ok || name == "" || g.Limits.None() {
+		return nil
+	}
+	g.Bucket = m.keyBuckets[key{queue, name}]
+	if since := m.since[queue]; g.Bucket.At < since {
+		g.Bucket = admission.Bucket{At: since}
+	}
+	g.Running = m.runningOf(queue, name, q.PerKey.MaxRunning)
+	return &g
+}
+
+// runningOf counts the running rows of a key, no further than most.
+func (m *Model) runningOf(queue, name string, most int) (n int) {
+	for at := range m.running {
+		if f := m.tasks[at.id]; f != nil && f.batch.Queue == queue && m.runKeys[at] == name &&
+			n < most {
+			n++
+		}
+	}
+	return n
+}
+
+// fullKeys counts the keys of a queue that run as many tasks as each may.
+func (m *Model) fullKeys(queue string) (n int) {
+	most := m.queues[queue].PerKey.MaxRunning
+	if most == 0 {
+		return 0
+	}
+	seen := map[string]bool{}
+	for at := range m.running {
+		name := m.runKeys[at]
+		if f := m.tasks[at.id]; f != nil && f.batch.Queue == queue && name != "" && !seen[name] {
+			if seen[name] = true; m.runningOf(queue, name, most) == most {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// KeyGates implements [Views].
+func (m *Model) KeyGates(
+	ctx context.Context, queue string, keys []string,
+) (now int64, list []store.KeyGate, err error) {
+	if now, err = m.begin(ctx); err != nil {
+		return 0, nil, err
+	}
+	defer m.mu.Unlock()
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(keys))) {
+		if g := m.keyGate(queue, name); g != nil {
+			list = append(list, store.KeyGate{Queue: queue, Key: name, Gate: *g})
+		}
+	}
+	return now, list, nil
+}
