@@ -82,7 +82,28 @@ func (a *API) explainTask(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := a.keyFacts(ctx, &t, &q); err != nil {
+		return err
+	}
 	a.writeValue(w, http.StatusOK, explain.OfTask(t, q, time.UnixMicro(turn.Now)))
+	return nil
+}
+
+// keyFacts adds to a ready task how its group key stands beside the limits of each key of its
+// queue.
+func (a *API) keyFacts(ctx context.Context, t *explain.Task, q *explain.Queue) error {
+	if t.GroupKey == "" || t.State != task.Ready || q.PerKey.None() {
+		return nil
+	}
+	now, gates, err := a.conf.Engine.KeyGates(ctx, q.Name, []string{t.GroupKey})
+	if err != nil {
+		return fmt.Errorf("read how a group key stands beside its limits: %w", err)
+	}
+	for i := range gates {
+		if gates[i].Key == t.GroupKey {
+			t.KeyGate, t.KeyAt = gates[i].Gate, now
+		}
+	}
 	return nil
 }
 

@@ -263,6 +263,58 @@ func TestExplanationsTellOfLimits(t *testing.T) {
 	}
 }
 
+// Only a ready task that has a key, of a queue that limits each, is asked about.
+func TestExplanationsTellOfTheKeyOfATask(t *testing.T) {
+	for name, c := range map[string]struct {
+		queue, key string
+		state      task.State
+		asked      bool
+		want       []string
+		not        []string
+	}{
+		"as many run as may": {"keys", "ann", task.Ready, true,
+			[]string{`"kind":"limit"`, `1 of 1 runs: group key \"ann\"`, "--key-max-running N",
+				`"kind":"turn"`, `of group key \"ann\" at most 40 ready tasks come first`},
+			[]string{`"kind":"rate"`, `"kind":"behind"`}},
+		"they begin as fast as they may": {"keys", "müll", task.Ready, true,
+			[]string{`"kind":"rate"`, `At most 10 tasks of group key \"müll\" begin in 1s`,
+				`"until":"2026-10-01T12:00:00.173Z"`, "--key-rate COUNT/TIME"},
+			[]string{`"kind":"limit"`}},
+		"it has room": {"quick-keys", "ann", task.Ready, true, []string{`"kind":"behind"`},
+			[]string{`"kind":"limit"`, `"kind":"rate"`, `"kind":"turn"`}},
+		"nobody knows its key": {"keys", "zoe", task.Ready, true, []string{`"kind":"turn"`},
+			[]string{`"kind":"limit"`, `"kind":"rate"`}},
+		"it has no key": {"keys", "", task.Ready, false,
+			[]string{"of the tasks without a key, which share one turn, at most 40"},
+			[]string{`"kind":"limit"`, `"kind":"rate"`}},
+		"it waits":               {"keys", "ann", task.Waiting, false, []string{`"not_due"`}, nil},
+		"it runs":                {"keys", "ann", task.Running, false, nil, []string{`"limit"`}},
+		"no limits of each key":  {"full", "ann", task.Ready, false, []string{`"limit"`}, nil},
+		"no limits of any other": {"mail", "ann", task.Ready, false, nil, []string{`"limit"`}},
+	} {
+		f := limitedFake()
+		f.tasks[1].Queue, f.tasks[1].GroupKey, f.tasks[1].State = c.queue, c.key, c.state
+		_, text := ask(t, newAPI(t, f, nil), "GET /v1/tasks/"+idOf(1).String()+"/explain", "")
+		for _, part := range c.want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: %s is not in %s", name, part, text)
+			}
+		}
+		for _, part := range c.not {
+			if strings.Contains(text, part) {
+				t.Errorf("%s: %s is in %s", name, part, text)
+			}
+		}
+		var want []string
+		if c.asked {
+			want = []string{c.queue + ": " + c.key}
+		}
+		if !slices.Equal(f.keyed, want) {
+			t.Errorf("%s: asked about %q, want %q", name, f.keyed, want)
+		}
+	}
+}
+
 func TestMetricsAndTheOverviewShowLimits(t *testing.T) {
 	f := limitedFake()
 	a := newAPI(t, f, nil)
