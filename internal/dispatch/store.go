@@ -67,8 +67,8 @@ type Records interface {
 	) (page []task.View, next task.ID, err error)
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
 	Gates(ctx context.Context, queues ...string) (now int64, gates []store.Gate, err error)
-	KeyGates(ctx context.Context, queue string, keys []string) (now int64,
-		gates []store.KeyGate, err error)
+	KeyGates(ctx context.Context, queue string, keys []string) (
+		now int64, gates []store.KeyGate, err error)
 	Minutes(ctx context.Context, from, whole int64) ([]history.QueueMinute, error)
 	RunTimes(ctx context.Context, queue string, limit int) ([]store.RunTime, error)
 	Ahead(ctx context.Context, id task.ID, limit int) (store.Ahead, error)
