@@ -475,6 +475,54 @@ func TestLimitsOfAQueueAreSentAndRead(t *testing.T) {
 	}
 }
 
+func TestLimitsOfEachKeyAreSentAndRead(t *testing.T) {
+	var body string
+	answer := `{"name":"q","per_key":{"max_running":2,"rate":"5/1s","burst":7},"fair":true,` +
+		`"limits":{"running":0,"full_keys":3,"waiting_for":{"per_key":true}}}`
+	url, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		body = string(b)
+		io.WriteString(w, answer)
+	})
+	c := newClient(t, Config{Servers: []string{url}})
+	rate := task.Rate{Count: 5, Per: time.Second}
+	var q Queue
+	for want, change := range map[string]QueueChange{
+		`{"per_key":{"max_running":2,"rate":"5/1s","burst":7},"fair":true}`: {
+			PerKey: &KeyLimitsChange{MaxRunning: new(2), Rate: &rate, Burst: new(7)},
+			Fair:   new(true),
+		},
+		`{"per_key":{"max_running":0,"rate":"","burst":0}}`: {
+			PerKey: &KeyLimitsChange{MaxRunning: new(0), Rate: &task.Rate{}, Burst: new(0)},
+		},
+		`{"per_key":{"burst":1}}`: {PerKey: &KeyLimitsChange{Burst: new(1)}},
+		`{"per_key":{}}`:          {PerKey: &KeyLimitsChange{}},
+		`{"fair":false}`:          {Fair: new(false)},
+		`{}`:                      {},
+	} {
+		var err error
+		if q, err = c.PutQueue(t.Context(), "q", change); err != nil || body != want {
+			t.Errorf("sent %s, want %s; %v", body, want, err)
+		}
+	}
+	limits := task.KeyLimits{MaxRunning: 2, Rate: rate, Burst: 7}
+	stands := view.QueueLimits{FullKeys: 3, WaitingFor: view.WaitingFor{PerKey: true}}
+	if q.PerKey != limits || !q.Fair || q.Limits == nil || *q.Limits != stands {
+		t.Errorf("read %+v, %+v", q, q.Limits)
+	}
+	text, err := json.Marshal(q)
+	again := Queue{}
+	if err != nil || json.Unmarshal(text, &again) != nil || again.PerKey != limits ||
+		again.Queue != q.Queue || *again.Limits != stands {
+		t.Errorf("%s is read as %+v", text, again)
+	}
+	answer = `{"per_key":{"max_running":0,"rate":"","burst":0},"fair":false}` // nothing is left
+	if err := json.Unmarshal([]byte(answer), &again); err != nil || again.Fair ||
+		again.PerKey != (task.KeyLimits{}) {
+		t.Errorf("%s is read as %+v, %v", answer, again, err)
+	}
+}
+
 func TestDeadlinesAreMovedToOurClock(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
 		server := time.Now().Add(ahead)

@@ -221,3 +221,26 @@ func ExampleQueueChange() {
 	// 20 100/1s 20 0 false
 	// 20 0 0
 }
+
+// Of each customer one task at a time runs, and customers take turns: one who has a million tasks
+// does not keep the others waiting.
+func ExampleKeyLimitsChange() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	q, err := c.PutQueue(ctx, "mail", client.QueueChange{
+		PerKey: &client.KeyLimitsChange{MaxRunning: new(1)}, Fair: new(true),
+	})
+	must(err)
+	fmt.Println(q.PerKey.MaxRunning, q.Fair)
+	_, err = c.Submit(ctx, task.Submission{Queue: "mail", GroupKey: "customer-7"})
+	must(err)
+	q, err = c.PutQueue(ctx, "mail", client.QueueChange{
+		PerKey: &client.KeyLimitsChange{}, Fair: new(false), // no limits of each any more
+	})
+	must(err)
+	fmt.Println(q.PerKey.MaxRunning, q.Fair)
+	// Output:
+	// 1 true
+	// 0 false
+}

@@ -38,8 +38,10 @@ type QueueChange struct {
 	MaxRunning *int       // tasks that run at a time, over all nodes; 0 = any number
 	Rate       *task.Rate // how fast tasks begin, over all nodes; zero = any speed, and no burst
 	Burst      *int       // how many may begin at once after a rest; 0 = the rate's count
-	Title      *string    // what people call it; "" = nothing
-	Owner      *string    // who answers for it, a name or a mail address; "" = nobody
+	PerKey     *KeyLimitsChange
+	Fair       *bool   // group keys take turns, however many tasks each has; else rank decides
+	Title      *string // what people call it; "" = nothing
+	Owner      *string // who answers for it, a name or a mail address; "" = nobody
 }
 
 // RetryChange says what to change of the pauses between attempts; nil leaves it as it is.
@@ -48,6 +50,14 @@ type RetryChange struct {
 	Max     *time.Duration
 	Factor  *float64
 	Jitter  *float64
+}
+
+// KeyLimitsChange says what to change of the limits of each group key by itself; nil leaves it as
+// it is. One in which all are nil takes all three away.
+type KeyLimitsChange struct {
+	MaxRunning *int       // tasks of a key that run at a time, over all nodes; 0 = any number
+	Rate       *task.Rate // how fast tasks of a key begin; zero = any speed, and no burst
+	Burst      *int       // how many of a key may begin at once after a rest; 0 = the rate's count
 }
 
 // queueFields is a queue's configuration in the API's JSON; nil fields are left out.
@@ -65,8 +75,16 @@ type queueFields struct {
 	MaxRunning   *int         `json:"max_running,omitempty"`
 	Rate         *task.Rate   `json:"rate,omitempty"`
 	Burst        *int         `json:"burst,omitempty"`
+	PerKey       *perKey      `json:"per_key,omitempty"`
+	Fair         *bool        `json:"fair,omitempty"`
 	Title        *string      `json:"title,omitempty"`
 	Owner        *string      `json:"owner,omitempty"`
+}
+
+type perKey struct {
+	MaxRunning *int       `json:"max_running,omitempty"`
+	Rate       *task.Rate `json:"rate,omitempty"`
+	Burst      *int       `json:"burst,omitempty"`
 }
 
 type retryFields struct {
@@ -84,7 +102,7 @@ func (q QueueChange) MarshalJSON() ([]byte, error) {
 		PollInterval: (*duration)(q.PollInterval), ContextLimit: q.ContextLimit,
 		Retention: (*duration)(q.Retention), DeadKept: (*duration)(q.DeadKept),
 		FinalQueue: q.FinalQueue, MaxRunning: q.MaxRunning, Rate: q.Rate, Burst: q.Burst,
-		Title: q.Title, Owner: q.Owner,
+		PerKey: (*perKey)(q.PerKey), Fair: q.Fair, Title: q.Title, Owner: q.Owner,
 	}
 	if r := q.Retry; r != nil {
 		f.Retry = &retryFields{(*duration)(r.Initial), (*duration)(r.Max), r.Factor, r.Jitter}
@@ -118,6 +136,7 @@ func over(q *Queue) queueView {
 		ContextLimit: &q.ContextLimit,
 		Retention:    (*duration)(&q.Retention), DeadKept: (*duration)(&q.DeadKept),
 		FinalQueue: &q.FinalQueue, MaxRunning: &q.MaxRunning, Rate: &q.Rate, Burst: &q.Burst,
+		PerKey: &perKey{&q.PerKey.MaxRunning, &q.PerKey.Rate, &q.PerKey.Burst}, Fair: &q.Fair,
 		Title: &q.Title, Owner: &q.Owner,
 	}
 	return v

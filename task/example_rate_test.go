@@ -17,3 +17,14 @@ func ExampleRate() {
 	// 100/1s
 	// a rate's time must be 1ms to 24h0m0s, not 48h0m0s
 }
+
+// A queue looks at group keys where it limits each of them, or lets them take turns.
+func ExampleQueue_ByKeys() {
+	mail := task.Queue{MaxRunning: 20}
+	fmt.Println(mail.ByKeys())
+	mail.PerKey.MaxRunning = 1
+	fmt.Println(mail.ByKeys())
+	// Output:
+	// false
+	// true
+}

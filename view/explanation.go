@@ -18,8 +18,9 @@ const (
 	ReasonNotDue     ReasonKind = "not_due"     // its time has not come
 	ReasonBackingOff ReasonKind = "backing_off" // it waits after an attempt that failed
 	ReasonUnserved   ReasonKind = "unserved"    // no worker takes tasks of its queue
-	ReasonLimit      ReasonKind = "limit"       // as many tasks of its queue run as may
-	ReasonRate       ReasonKind = "rate"        // its queue's tasks begin no faster
+	ReasonLimit      ReasonKind = "limit"       // as many of its queue, or of its key, run as may
+	ReasonRate       ReasonKind = "rate"        // its queue's tasks, or its key's, begin no faster
+	ReasonTurn       ReasonKind = "turn"        // the group keys of its queue take turns
 	ReasonFull       ReasonKind = "full"        // all workers that do have all they may have
 	ReasonBehind     ReasonKind = "behind"      // others come first
 	ReasonUnheard    ReasonKind = "unheard"     // who has it, or may know more, says nothing
@@ -30,7 +31,7 @@ const (
 
 // Reason is one thing that holds a task back.
 type Reason struct {
-	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,limit,rate,backing_off,unheard,unowned,refused,expired"`
+	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,limit,rate,turn,backing_off,unheard,unowned,refused,expired"`
 	Text   string     `json:"text" doc:"for people"`
 	Until  Time       `json:"until,omitzero" doc:"when it ends by itself"`
 	Change string     `json:"change,omitempty" doc:"what would end it before: often a command"`

@@ -3,6 +3,7 @@ package view
 // QueueLimits says how a queue that has limits stands beside them.
 type QueueLimits struct {
 	Running    int        `json:"running" doc:"tasks that run, counted no further than max_running: what a dead node or an unheard worker has counts until it is lost"`
+	FullKeys   int        `json:"full_keys" doc:"group keys of which as many tasks run as per_key.max_running allows, counted up to 1,000; 0 without such a limit"`
 	WaitingFor WaitingFor `json:"waiting_for"`
 }
 
@@ -11,6 +12,7 @@ type QueueLimits struct {
 type WaitingFor struct {
 	MaxRunning bool `json:"max_running" doc:"as many run as may"`
 	Rate       bool `json:"rate" doc:"so many have begun that the next must wait"`
+	PerKey     bool `json:"per_key" doc:"of some group keys as many run as may: what is ready of those waits, whatever workers are free"`
 }
 
 // Any tells whether a limit holds ready tasks back.

@@ -81,6 +81,10 @@ type Views interface {
 	// Gates is how the named queues, or all, that have limits stand beside them, and the store's
 	// time at which they stood so.
 	Gates(ctx context.Context, queues ...string) (now int64, gates []store.Gate, err error)
+	// KeyGates is how group keys of a queue stand beside the limits that each has, and the store's
+	// time at which they stood so. Of a queue without such limits it tells of none.
+	KeyGates(ctx context.Context, queue string, keys []string) (now int64, gates []store.KeyGate,
+		err error)
 	// Minutes says what happened in each queue minute by minute, from a minute since 1970 on, by
 	// the store's clock, in no order.
 	Minutes(ctx context.Context, from, whole int64) ([]history.QueueMinute, error)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/explain"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -81,7 +82,28 @@ func (a *API) explainTask(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := a.keyFacts(ctx, &t, &q); err != nil {
+		return err
+	}
 	a.writeValue(w, http.StatusOK, explain.OfTask(t, q, time.UnixMicro(turn.Now)))
+	return nil
+}
+
+// keyFacts adds to a ready task how its group key stands beside the limits of each key of its
+// queue.
+func (a *API) keyFacts(ctx context.Context, t *explain.Task, q *explain.Queue) error {
+	if t.GroupKey == "" || t.State != task.Ready || q.PerKey.None() {
+		return nil
+	}
+	now, gates, err := a.conf.Engine.KeyGates(ctx, q.Name, []string{t.GroupKey})
+	if err != nil {
+		return fmt.Errorf("read how a group key stands beside its limits: %w", err)
+	}
+	for i := range gates {
+		if gates[i].Key == t.GroupKey {
+			t.KeyGate, t.KeyAt = gates[i].Gate, now
+		}
+	}
 	return nil
 }
 
@@ -122,7 +144,10 @@ func (a *API) queueFacts(ctx context.Context, name string) (q explain.Queue, err
 	if err != nil {
 		return q, err
 	}
-	q = explain.Queue{Name: name, Paused: conf.Paused, Silence: conf.Silence}
+	q = explain.Queue{
+		Name: name, Paused: conf.Paused, Silence: conf.Silence,
+		PerKey: admission.KeyLimitsOf(conf), Fair: conf.Fair,
+	}
 	counts, err := a.conf.Engine.Counts(ctx, name)
 	if err != nil {
 		return q, err
@@ -135,7 +160,7 @@ func (a *API) queueFacts(ctx context.Context, name string) (q explain.Queue, err
 		return q, err
 	}
 	if g := gates[name]; g != nil {
-		q.Gate, q.At = g.Gate, now
+		q.Gate, q.At, q.FullKeys = g.Gate.Gate, now, g.FullKeys
 	}
 	q.Workers, q.Missing, err = a.conf.Cluster.Workers(ctx, false)
 	return q, err

@@ -31,9 +31,13 @@ type fake struct {
 	asked   int           // calls of Counts
 	gates   []store.Gate  // of queues that have limits, as they stand at moment
 	gated   []string      // the queues that Gates was asked for, call by call
-	minute  int64         // in which all happened
-	gone    string        // a job that was removed
-	err     error         // when set, the answer to everything
+
+	keyGates []store.KeyGate // of group keys, as they stand at moment
+	keyed    []string        // the queue and the keys that KeyGates was asked for, call by call
+
+	minute int64  // in which all happened
+	gone   string // a job that was removed
+	err    error  // when set, the answer to everything
 
 	hold    func(context.Context, task.HoldRequest) (task.HoldAnswer, error)
 	written int // how often Written was called
@@ -400,6 +404,21 @@ func (f *fake) Gates(_ context.Context, queues ...string) (int64, []store.Gate, 
 	var gates []store.Gate
 	for _, g := range f.gates {
 		if len(queues) == 0 || slices.Contains(queues, g.Queue) {
+			gates = append(gates, g)
+		}
+	}
+	return moment.UnixMicro(), gates, f.err
+}
+
+func (f *fake) KeyGates(
+	_ context.Context, queue string, keys []string,
+) (int64, []store.KeyGate, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keyed = append(f.keyed, queue+": "+strings.Join(keys, ","))
+	var gates []store.KeyGate
+	for _, g := range f.keyGates {
+		if g.Queue == queue && slices.Contains(keys, g.Key) {
 			gates = append(gates, g)
 		}
 	}

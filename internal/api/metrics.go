@@ -176,6 +176,7 @@ func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- gateRunningDesc
 	ch <- gateMostDesc
 	ch <- gateHeldDesc
+	ch <- gateKeysDesc
 }
 
 // Collect is part of prometheus.Collector.

@@ -3,7 +3,6 @@ package api
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -15,12 +14,15 @@ var (
 		"Tasks of the queue that may run at a time, of queues that limit them.",
 		[]string{"queue"}, nil)
 	gateHeldDesc = prometheus.NewDesc("rota_queue_limited",
-		"1 while a limit of the queue holds ready tasks back, by limit: max_running or rate; of queues that have it.",
+		"1 while a limit of the queue holds ready tasks back, by limit: max_running, rate or per_key; of queues that have it.",
 		[]string{"queue", "limit"}, nil)
+	gateKeysDesc = prometheus.NewDesc("rota_queue_limit_full_keys",
+		"Group keys of which as many tasks run as may, counted up to 1,000, of queues that limit how many of each run.",
+		[]string{"queue"}, nil)
 )
 
 // collectLimits shows how a queue stands beside its limits; nothing of one that it has not.
-func collectLimits(ch chan<- prometheus.Metric, g *store.Gate, now int64, c *task.Counts) {
+func collectLimits(ch chan<- prometheus.Metric, g *limitGate, now int64, c *task.Counts) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value,
 			append([]string{g.Queue}, labels...)...)
@@ -33,5 +35,9 @@ func collectLimits(ch chan<- prometheus.Metric, g *store.Gate, now int64, c *tas
 	}
 	if g.Limits.Rate.Rate != (task.Rate{}) {
 		gauge(gateHeldDesc, float64(rank(held.Rate)), "rate")
+	}
+	if g.perKey.Running > 0 {
+		gauge(gateKeysDesc, float64(g.FullKeys))
+		gauge(gateHeldDesc, float64(rank(held.PerKey)), "per_key")
 	}
 }

@@ -231,7 +231,7 @@ type submission struct {
 	Delay       duration          `json:"delay,omitzero" doc:"due so long after the submission"`
 	Key         string            `json:"key,omitempty" maxLength:"256" doc:"a key that exists in the queue answers with the first task"`
 	KeyFor      duration          `json:"key_for,omitzero" doc:"how long the key is remembered; 7 days"`
-	GroupKey    string            `json:"group_key,omitempty" maxLength:"256"`
+	GroupKey    string            `json:"group_key,omitempty" maxLength:"256" doc:"whose the task is, for limits of each key of its queue, and turns; empty = nobody's"`
 	MaxAttempts int               `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"per stage; 0 = the queue's"`
 	Timeout     duration          `json:"timeout,omitzero" doc:"of one attempt; 0s = the queue's"`
 	StartWithin duration          `json:"start_within,omitzero" doc:"so long after it is due it expires, unless it was handed out by then; 0s = it waits for ever"`

@@ -58,8 +58,8 @@ type seenTasks struct {
 	now    int64 // by the store's clock
 	counts []store.QueueCounts
 	paused map[string]bool
-	gates  map[string]*store.Gate // of queues that have limits
-	gated  int64                  // the store's time at which they stood so
+	gates  map[string]*limitGate // of queues that have limits
+	gated  int64                 // the store's time at which they stood so
 	sums   *overview.Sums
 }
 

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -48,14 +50,39 @@ func (rateIn) Schema(huma.Registry) *huma.Schema {
 	}
 }
 
-// changeLimits applies the limits that were given. Whoever takes the rate away takes its burst
-// away, too.
-func (in *queueIn) changeLimits(q *task.Queue) {
-	in.MaxRunning.Set(&q.MaxRunning)
-	if in.Rate.Set((*givenRate)(&q.Rate)); q.Rate == (task.Rate{}) {
-		q.Burst = 0
+// perKeyIn are the limits of each key in a body that changes a queue: null or {} takes all of them
+// away.
+type perKeyIn struct{ wire.Nullable[keyLimitsIn] }
+
+// Schema describes it in the OpenAPI document.
+func (perKeyIn) Schema(r huma.Registry) *huma.Schema {
+	fields := r.Schema(reflect.TypeFor[keyLimitsIn](), true, "")
+	return &huma.Schema{
+		OneOf:    []*huma.Schema{fields, {Type: "null"}},
+		Examples: []any{map[string]any{"max_running": 1}},
 	}
-	in.Burst.Set(&q.Burst)
+}
+
+// changeLimits applies the limits that were given.
+func (in *queueIn) changeLimits(q *task.Queue) {
+	own := task.KeyLimits{MaxRunning: q.MaxRunning, Rate: q.Rate, Burst: q.Burst}
+	changed := keyLimitsIn{in.MaxRunning, in.Rate, in.Burst}
+	changed.apply(&own)
+	q.MaxRunning, q.Rate, q.Burst = own.MaxRunning, own.Rate, own.Burst
+	if in.PerKey.Given && in.PerKey.Value == (keyLimitsIn{}) {
+		q.PerKey = task.KeyLimits{}
+	}
+	in.PerKey.Value.apply(&q.PerKey)
+	set(&q.Fair, in.Fair)
+}
+
+// apply changes what was given. Whoever takes the rate away takes its burst away, too.
+func (in *keyLimitsIn) apply(l *task.KeyLimits) {
+	in.MaxRunning.Set(&l.MaxRunning)
+	if in.Rate.Set((*givenRate)(&l.Rate)); l.Rate == (task.Rate{}) {
+		l.Burst = 0
+	}
+	in.Burst.Set(&l.Burst)
 }
 
 // rateText is a rate in answers: text as task.Rate writes it.
@@ -66,24 +93,29 @@ func (rateText) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Examples: []any{"100/1s"}}
 }
 
-// hasLimits tells whether a queue limits how many of its tasks run, or how fast they begin.
-func hasLimits(q *task.Queue) bool { return q.MaxRunning > 0 || q.Rate != (task.Rate{}) }
+// limitGate is how a queue stands beside its limits, and which its keys have.
+type limitGate struct {
+	store.Gate
+	perKey admission.Limits
+}
 
 // gates are those of the queues that have limits, by queue, and the store's time at which they
 // stood so. Without such a queue nobody is asked.
 func (a *API) gates(
 	ctx context.Context, queues []task.Queue,
-) (now int64, by map[string]*store.Gate, err error) {
+) (now int64, by map[string]*limitGate, err error) {
 	return gatesOf(ctx, a.conf.Engine, queues)
 }
 
 func gatesOf(
 	ctx context.Context, engine Views, queues []task.Queue,
-) (now int64, by map[string]*store.Gate, err error) {
+) (now int64, by map[string]*limitGate, err error) {
 	var names []string
+	perKey := map[string]admission.Limits{}
 	for i := range queues {
-		if hasLimits(&queues[i]) {
-			names = append(names, queues[i].Name)
+		if q := &queues[i]; admission.Limited(q) {
+			names = append(names, q.Name)
+			perKey[q.Name] = admission.KeyLimitsOf(q)
 		}
 	}
 	if len(names) == 0 {
@@ -93,25 +125,29 @@ func gatesOf(
 	if err != nil {
 		return 0, nil, fmt.Errorf("read how queues stand beside their limits: %w", err)
 	}
-	by = make(map[string]*store.Gate, len(gates))
+	by = make(map[string]*limitGate, len(gates))
 	for i := range gates {
-		by[gates[i].Queue] = &gates[i]
+		name := gates[i].Queue
+		by[name] = &limitGate{gates[i], perKey[name]}
 	}
 	return now, by, nil
 }
 
 // limitsOf says how a queue stands beside its limits; without any it is nil.
-func limitsOf(g *store.Gate, now int64, c *task.Counts) *view.QueueLimits {
-	if g == nil || g.Limits.None() {
+func limitsOf(g *limitGate, now int64, c *task.Counts) *view.QueueLimits {
+	if g == nil || g.Limits.None() && g.perKey.None() {
 		return nil
 	}
-	return &view.QueueLimits{Running: g.Running, WaitingFor: waitingFor(g, now, c)}
+	return &view.QueueLimits{
+		Running: g.Running, FullKeys: g.FullKeys, WaitingFor: waitingFor(g, now, c),
+	}
 }
 
 // waitingFor is which limits hold ready tasks back.
-func waitingFor(g *store.Gate, now int64, c *task.Counts) (w view.WaitingFor) {
+func waitingFor(g *limitGate, now int64, c *task.Counts) (w view.WaitingFor) {
 	if c.Ready > 0 {
 		w.MaxRunning, w.Rate = g.Full(), g.Next(1, now) > now
+		w.PerKey = g.FullKeys > 0
 	}
 	return w
 }

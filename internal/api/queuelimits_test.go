@@ -68,6 +68,61 @@ func TestLimitsOfAQueueChangeOnlyWhereTheyAreGiven(t *testing.T) {
 	}
 }
 
+// The same of each key; null and {} take all its limits away. Whether keys take turns is no limit.
+func TestLimitsOfEachKeyChangeOnlyWhereTheyAreGiven(t *testing.T) {
+	type perKey struct {
+		Max   int    `json:"max_running"`
+		Rate  string `json:"rate"`
+		Burst int    `json:"burst"`
+	}
+	type conf struct {
+		Own    int    `json:"max_running"`
+		PerKey perKey `json:"per_key"`
+		Fair   bool   `json:"fair"`
+	}
+	all := perKey{2, "5/1s", 7}
+	for body, want := range map[string]conf{
+		`{}`:                                   {20, all, true},
+		`{"max_running":null,"rate":0}`:        {0, all, true},
+		`{"fair":false}`:                       {20, all, false},
+		`{"fair":true}`:                        {20, all, true},
+		`{"per_key":{"max_running":1}}`:        {20, perKey{1, "5/1s", 7}, true},
+		`{"per_key":{"max_running":0}}`:        {20, perKey{0, "5/1s", 7}, true},
+		`{"per_key":{"max_running":null}}`:     {20, perKey{0, "5/1s", 7}, true},
+		`{"per_key":{"rate":"9/m"}}`:           {20, perKey{2, "9/1m0s", 7}, true},
+		`{"per_key":{"rate":"9/m","burst":0}}`: {20, perKey{2, "9/1m0s", 0}, true},
+		`{"per_key":{"burst":8}}`:              {20, perKey{2, "5/1s", 8}, true},
+		`{"per_key":{"burst":null}}`:           {20, perKey{2, "5/1s", 0}, true},
+		`{"per_key":{"rate":0}}`:               {20, perKey{2, "", 0}, true},
+		`{"per_key":{"rate":null}}`:            {20, perKey{2, "", 0}, true},
+		`{"per_key":{"rate":"","burst":null}}`: {20, perKey{2, "", 0}, true},
+		`{"per_key":null}`:                     {20, perKey{}, true},
+		`{"per_key": {} ,"fair":false}`:        {20, perKey{}, false},
+		`{"per_key":null,"max_running":3}`:     {3, perKey{}, true},
+	} {
+		f := newFake()
+		q := &f.queues[0]
+		q.MaxRunning, q.Fair = 20, true
+		q.PerKey = task.KeyLimits{
+			MaxRunning: 2, Rate: task.Rate{Count: 5, Per: time.Second}, Burst: 7,
+		}
+		r, text := ask(t, newAPI(t, f, nil), "PUT /v1/queues/mail", body)
+		var got conf
+		if err := json.Unmarshal([]byte(text), &got); err != nil || r.StatusCode != 200 {
+			t.Errorf("%s: %d %s", body, r.StatusCode, text)
+			continue
+		}
+		if got != want {
+			t.Errorf("%s makes it %+v, want %+v", body, got, want)
+		}
+		stored := fmt.Sprintf("PerKey:{MaxRunning:%d Rate:%s Burst:%d} Fair:%v", want.PerKey.Max,
+			want.PerKey.Rate, want.PerKey.Burst, want.Fair)
+		if !strings.Contains(f.changed()[0], stored) {
+			t.Errorf("%s stores %s", body, f.changed()[0])
+		}
+	}
+}
+
 // limitedQueue is a queue with limits and how it stands beside them.
 func limitedQueue(name string, most, runs int, rate task.Rate, rested time.Duration) (
 	task.Queue, store.Gate,
@@ -100,6 +155,24 @@ func limitedFake() *fake {
 		f.queues = append(f.queues, q)
 		f.gates = append(f.gates, g)
 	}
+	keys := limits.DefaultQueue("keys")
+	keys.PerKey, keys.Fair = task.KeyLimits{MaxRunning: 1, Rate: ten}, true
+	quick := limits.DefaultQueue("quick-keys")
+	quick.PerKey.Rate = ten
+	f.queues = append(f.queues, keys, quick)
+	f.gates = append(f.gates, store.Gate{Queue: keys.Name, FullKeys: 3},
+		store.Gate{Queue: quick.Name})
+	for _, q := range []task.Queue{keys, quick} {
+		for _, key := range []string{"ann", "bob", "müll"} {
+			g := store.KeyGate{Queue: q.Name, Key: key}
+			g.Limits = admission.KeyLimitsOf(&q)
+			g.Bucket.At = moment.Add(-50 * time.Millisecond).UnixMicro()
+			if key == "ann" {
+				g.Running, g.Bucket.At = g.Limits.Running, moment.Add(-time.Minute).UnixMicro()
+			}
+			f.keyGates = append(f.keyGates, g)
+		}
+	}
 	return f
 }
 
@@ -113,6 +186,9 @@ func TestQueuesSayHowTheyStandBesideTheirLimits(t *testing.T) {
 		"fast":   {Running: 52, WaitingFor: view.WaitingFor{Rate: true}},
 		"rested": {},
 		"both":   {Running: 2, WaitingFor: view.WaitingFor{MaxRunning: true, Rate: true}},
+		"keys":   {FullKeys: 3, WaitingFor: view.WaitingFor{PerKey: true}},
+
+		"quick-keys": {},
 	}
 	type item struct {
 		Name   string
@@ -123,7 +199,7 @@ func TestQueuesSayHowTheyStandBesideTheirLimits(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Items) != len(want) {
 		t.Fatalf("%v %s", err, text)
 	}
-	if got := []string{"full,room,fast,rested,both"}; !slices.Equal(f.gated, got) {
+	if got := []string{"full,room,fast,rested,both,keys,quick-keys"}; !slices.Equal(f.gated, got) {
 		t.Errorf("asked for %v, want %v: once, for those that have limits", f.gated, got)
 	}
 	for _, is := range list.Items {
@@ -141,15 +217,16 @@ func TestQueuesSayHowTheyStandBesideTheirLimits(t *testing.T) {
 			t.Errorf("limits of %s: %s", is.Name, text)
 		}
 	}
-	if len(f.gated) != 1+5 {
+	if len(f.gated) != 1+7 {
 		t.Errorf("asked %q: of queues without limits, too", f.gated)
 	}
 }
 
 func TestLimitsHoldNothingBackWhereNothingIsReady(t *testing.T) {
 	_, g := limitedQueue("q", 2, 2, task.Rate{Count: 1, Per: time.Hour}, 0)
-	got := limitsOf(&g, moment.UnixMicro(), &task.Counts{Running: 2, Waiting: 9})
-	if diff := cmp.Diff(&view.QueueLimits{Running: 2}, got); diff != "" {
+	g.FullKeys = 4
+	got := limitsOf(&limitGate{Gate: g}, moment.UnixMicro(), &task.Counts{Running: 2, Waiting: 9})
+	if diff := cmp.Diff(&view.QueueLimits{Running: 2, FullKeys: 4}, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -162,6 +239,9 @@ func TestExplanationsTellOfLimits(t *testing.T) {
 			"rota queue set fast --rate COUNT/TIME"},
 		"both": {`"kind":"limit"`, `"kind":"rate"`, "may in 50ms"},
 		"room": {`"reasons":[{"kind":"unserved"`},
+		"keys": {`"kind":"limit"`, "3 group keys of queue keys run as many tasks at a time as each may, 1:",
+			"rota queue set keys --key-max-running N"},
+		"quick-keys": {`"reasons":[{"kind":"unserved"`},
 	} {
 		_, text := ask(t, a, "GET /v1/queues/"+queue+"/explain", "")
 		for _, part := range want {
@@ -169,7 +249,7 @@ func TestExplanationsTellOfLimits(t *testing.T) {
 				t.Errorf("%s lacks %s: %s", queue, part, text)
 			}
 		}
-		limited := queue != "room"
+		limited := queue != "room" && queue != "quick-keys"
 		if told := strings.Contains(text, `"limit"`) || strings.Contains(text, `"rate"`); told !=
 			limited {
 			t.Errorf("%s: %s", queue, text)
@@ -180,6 +260,58 @@ func TestExplanationsTellOfLimits(t *testing.T) {
 	_, text := ask(t, newAPI(t, f, nil), "GET /v1/tasks/"+idOf(1).String()+"/explain", "")
 	if !strings.Contains(text, `"kind":"limit"`) || !strings.Contains(text, `"kind":"rate"`) {
 		t.Errorf("of a task: %s", text)
+	}
+}
+
+// Only a ready task that has a key, of a queue that limits each, is asked about.
+func TestExplanationsTellOfTheKeyOfATask(t *testing.T) {
+	for name, c := range map[string]struct {
+		queue, key string
+		state      task.State
+		asked      bool
+		want       []string
+		not        []string
+	}{
+		"as many run as may": {"keys", "ann", task.Ready, true,
+			[]string{`"kind":"limit"`, `1 of 1 runs: group key \"ann\"`, "--key-max-running N",
+				`"kind":"turn"`, `of group key \"ann\" at most 40 ready tasks come first`},
+			[]string{`"kind":"rate"`, `"kind":"behind"`}},
+		"they begin as fast as they may": {"keys", "müll", task.Ready, true,
+			[]string{`"kind":"rate"`, `At most 10 tasks of group key \"müll\" begin in 1s`,
+				`"until":"2026-10-01T12:00:00.173Z"`, "--key-rate COUNT/TIME"},
+			[]string{`"kind":"limit"`}},
+		"it has room": {"quick-keys", "ann", task.Ready, true, []string{`"kind":"behind"`},
+			[]string{`"kind":"limit"`, `"kind":"rate"`, `"kind":"turn"`}},
+		"nobody knows its key": {"keys", "zoe", task.Ready, true, []string{`"kind":"turn"`},
+			[]string{`"kind":"limit"`, `"kind":"rate"`}},
+		"it has no key": {"keys", "", task.Ready, false,
+			[]string{"of the tasks without a key, which share one turn, at most 40"},
+			[]string{`"kind":"limit"`, `"kind":"rate"`}},
+		"it waits":               {"keys", "ann", task.Waiting, false, []string{`"not_due"`}, nil},
+		"it runs":                {"keys", "ann", task.Running, false, nil, []string{`"limit"`}},
+		"no limits of each key":  {"full", "ann", task.Ready, false, []string{`"limit"`}, nil},
+		"no limits of any other": {"mail", "ann", task.Ready, false, nil, []string{`"limit"`}},
+	} {
+		f := limitedFake()
+		f.tasks[1].Queue, f.tasks[1].GroupKey, f.tasks[1].State = c.queue, c.key, c.state
+		_, text := ask(t, newAPI(t, f, nil), "GET /v1/tasks/"+idOf(1).String()+"/explain", "")
+		for _, part := range c.want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: %s is not in %s", name, part, text)
+			}
+		}
+		for _, part := range c.not {
+			if strings.Contains(text, part) {
+				t.Errorf("%s: %s is in %s", name, part, text)
+			}
+		}
+		var want []string
+		if c.asked {
+			want = []string{c.queue + ": " + c.key}
+		}
+		if !slices.Equal(f.keyed, want) {
+			t.Errorf("%s: asked about %q, want %q", name, f.keyed, want)
+		}
 	}
 }
 
@@ -195,6 +327,7 @@ func TestMetricsAndTheOverviewShowLimits(t *testing.T) {
 		}
 	}
 	want := []string{
+		`rota_queue_limit_full_keys{queue="keys"} 3`,
 		`rota_queue_limit_max_running{queue="both"} 2`,
 		`rota_queue_limit_max_running{queue="full"} 20`,
 		`rota_queue_limit_max_running{queue="room"} 20`,
@@ -204,6 +337,7 @@ func TestMetricsAndTheOverviewShowLimits(t *testing.T) {
 		`rota_queue_limited{limit="max_running",queue="both"} 1`,
 		`rota_queue_limited{limit="max_running",queue="full"} 1`,
 		`rota_queue_limited{limit="max_running",queue="room"} 0`,
+		`rota_queue_limited{limit="per_key",queue="keys"} 1`,
 		`rota_queue_limited{limit="rate",queue="both"} 1`,
 		`rota_queue_limited{limit="rate",queue="fast"} 1`,
 		`rota_queue_limited{limit="rate",queue="rested"} 0`,
@@ -218,7 +352,7 @@ func TestMetricsAndTheOverviewShowLimits(t *testing.T) {
 		}
 	}
 	slices.Sort(limited)
-	if want := []string{"both", "fast", "full"}; !slices.Equal(limited, want) {
+	if want := []string{"both", "fast", "full", "keys"}; !slices.Equal(limited, want) {
 		t.Errorf("limited are %v, want %v", limited, want)
 	}
 }

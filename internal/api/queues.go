@@ -29,6 +29,8 @@ type QueueConf struct {
 	MaxRunning   int       `json:"max_running" doc:"tasks that run at a time, over all nodes; 0 = any number"`
 	Rate         rateText  `json:"rate" doc:"how fast tasks begin, over all nodes: a count and a time; empty = any speed"`
 	Burst        int       `json:"burst" doc:"how many may begin at once after a rest; 0 = the rate's count"`
+	PerKey       keyLimits `json:"per_key" doc:"limits of each group key by itself; tasks without a group key have none"`
+	Fair         bool      `json:"fair" doc:"group keys take turns, however many tasks each has; else rank decides"`
 	Paused       bool      `json:"paused" doc:"nothing is handed out"`
 	Title        string    `json:"title" doc:"what people call it; empty = nothing"`
 	Owner        string    `json:"owner" doc:"who answers for it, a name or a mail address; empty = nobody said"`
@@ -66,8 +68,23 @@ type queueIn struct {
 	MaxRunning   limitIn   `json:"max_running,omitempty" minimum:"0" maximum:"100000" doc:"tasks that run at a time, over all nodes; what a dead node or an unheard worker has counts until it is lost; 0 or null = any number"`
 	Rate         rateIn    `json:"rate,omitempty" doc:"how fast tasks begin, over all nodes: a count of 1 to 1,000,000 and a time of 1ms to 24h; 0 or null = any speed, and no burst"`
 	Burst        limitIn   `json:"burst,omitempty" minimum:"0" maximum:"1000000" doc:"how many may begin at once after a rest, where there is a rate; 0 or null = its count"`
+	PerKey       perKeyIn  `json:"per_key,omitempty" doc:"limits of each group key by itself, of which only those given change; tasks without a group key have none; null or {} takes all three away"`
+	Fair         *bool     `json:"fair,omitempty" doc:"group keys take turns, however many tasks each has; false: rank decides"`
 	Title        *string   `json:"title,omitempty" maxLength:"256" doc:"what people call it, in any language; empty = nothing"`
 	Owner        *string   `json:"owner,omitempty" maxLength:"256" doc:"who answers for it, a name or a mail address; empty = nobody"`
+}
+
+// keyLimits are limits of each group key.
+type keyLimits struct {
+	MaxRunning int      `json:"max_running" doc:"tasks of a key that run at a time, over all nodes; 0 = any number"`
+	Rate       rateText `json:"rate" doc:"how fast tasks of a key begin, over all nodes; empty = any speed"`
+	Burst      int      `json:"burst" doc:"how many of a key may begin at once after a rest; 0 = the rate's count"`
+}
+
+type keyLimitsIn struct {
+	MaxRunning limitIn `json:"max_running,omitempty" minimum:"0" maximum:"100000" doc:"tasks of a key that run at a time, over all nodes; 0 or null = any number"`
+	Rate       rateIn  `json:"rate,omitempty" doc:"how fast tasks of a key begin, over all nodes; 0 or null = any speed, and no burst"`
+	Burst      limitIn `json:"burst,omitempty" minimum:"0" maximum:"1000000" doc:"how many of a key may begin at once after a rest, where there is a rate; 0 or null = its count"`
 }
 
 type retryIn struct {
@@ -124,7 +141,8 @@ func confOf(q *task.Queue) QueueConf {
 		Retention:    duration{q.Retention}, DeadKept: duration{q.DeadKept},
 		FinalQueue: q.FinalQueue,
 		MaxRunning: q.MaxRunning, Rate: rateText{q.Rate}, Burst: q.Burst,
-		Paused: q.Paused, Title: q.Title, Owner: q.Owner,
+		PerKey: keyLimits{q.PerKey.MaxRunning, rateText{q.PerKey.Rate}, q.PerKey.Burst},
+		Fair:   q.Fair, Paused: q.Paused, Title: q.Title, Owner: q.Owner,
 	}
 }
 

@@ -15,9 +15,9 @@ func (a taskCommands) taskExplain() *cobra.Command {
 		Use:   "explain ID",
 		Short: "Say why a task does not run",
 		Long: `Say what holds a task back now, what would change that and, where it can be said, when it
-will probably begin: its queue is paused, no worker takes its tasks, a limit of its queue holds
-it back, all workers are full, others come first, it is not due, it backs off after an attempt
-that failed, or it was not begun in time.`,
+will probably begin: its queue is paused, no worker takes its tasks, a limit of its queue or of
+its group key holds it back, all workers are full, others come first, group keys take turns, it is
+not due, it backs off after an attempt that failed, or it was not begun in time.`,
 		Example: "  rota task explain 1pq3v0m7d2k5g10",
 		Args:    takes("ID"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {

@@ -23,6 +23,7 @@ for 30, if queue set does not say otherwise. Then they are deleted, with logs an
   rota queue show mail --last 1h           # what was done in it
   rota queue set mail --max-attempts 10 --retention 2d
   rota queue set mail --max-running 20 --rate 100/1s
+  rota queue set mail --key-max-running 1 --fair
   rota queue explain mail                  # why its tasks do not run
   rota queue pause mail`,
 		a.queueList(), a.queueShow(), a.queueSet(), a.queueExplain(),
@@ -39,9 +40,10 @@ func (a queueCommands) queueList() *cobra.Command {
 		Use:   "ls",
 		Short: "List queues and the counts of their tasks",
 		Long: `List queues and the counts of their tasks. Done, dead and cancelled ones count as long as
-they are kept. A queue is limited while --max-running or --rate hold ready tasks back. OLDEST is
-since when the longest waiting ready task is due. The whole configuration is shown with -o json,
-and by queue set without flags.`,
+they are kept. A queue is limited while --max-running or --rate hold ready tasks back, or, while
+tasks are ready, some group keys run as many as --key-max-running allows. OLDEST is since when the
+longest waiting ready task is due. The whole configuration is shown with -o json, and by queue set
+without flags.`,
 		Example: `  rota queue ls
   rota queue ls -o json`,
 		Args: takes(),
@@ -69,6 +71,7 @@ and by queue set without flags.`,
 func (a queueCommands) queueSet() *cobra.Command {
 	var change client.QueueChange
 	var retry client.RetryChange
+	var perKey client.KeyLimitsChange
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Create a queue or change its configuration",
@@ -77,10 +80,15 @@ as it is, or gets its default in a new queue; without a flag nothing is created 
 Durations are written as 90s, 10m, 24h or 30d.
 
 --max-running, --rate and --burst limit the queue over all nodes and workers together; 0 takes a
-limit away. What a dead node or an unheard worker has counts until it is recorded as lost.`,
+limit away. What a dead node or an unheard worker has counts until it is recorded as lost.
+--key-max-running, --key-rate and --key-burst limit the tasks of each group key by itself (submit
+--group-key); those without one they do not limit. With --fair group keys take turns; with
+--fair=false rank decides which task is next.`,
 		Example: `  rota queue set mail --timeout 30s --max-attempts 10
   rota queue set mail --max-running 20 --rate 100/1s --burst 20
   rota queue set mail --max-running 0                         # no limit any more
+  rota queue set mail --key-max-running 1 --key-rate 5/1s --key-burst 5 --fair
+  rota queue set mail --key-max-running 0 --key-rate 0 --fair=false
   rota queue set mail --retry-initial 5s --retry-factor 1     # every 5 s
   rota queue set mail --title 'Mail to customers' --owner ana@example.com`,
 		Args: takes("NAME"),
@@ -119,14 +127,9 @@ limit away. What a dead node or an unheard worker has counts until it is recorde
 		optional(f.String("final-queue", "",
 			"`queue` that gets a task, to be tried until it is done, for each task that dies; \"\" = none (default none)"), f, "final-queue",
 			&change.FinalQueue),
-		optional(f.Int("max-running", 0, "tasks that run at a time; 0 = any number (default 0)"), f,
-			"max-running", &change.MaxRunning),
-		optional(rateFlag(f), f, "rate", &change.Rate),
-		optional(f.Int("burst", 0,
-			"how many may begin at once after a rest; 0 = the rate's count (default 0)"), f, "burst",
-			&change.Burst),
 		titleFlag(f, &change.Title), ownerFlag(f, &change.Owner),
 	}
+	set = append(set, limitFlags(f, &change, &perKey)...)
 	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := checkNames("queue", args...); err != nil {
 			return err
@@ -136,6 +139,9 @@ limit away. What a dead node or an unheard worker has counts until it is recorde
 		}
 		if retry != (client.RetryChange{}) {
 			change.Retry = &retry
+		}
+		if perKey != (client.KeyLimitsChange{}) {
+			change.PerKey = &perKey
 		}
 		if change == (client.QueueChange{}) {
 			// a queue that is there is shown; a slip in its name creates none
@@ -155,7 +161,7 @@ limit away. What a dead node or an unheard worker has counts until it is recorde
 }
 
 func queueText(q client.Queue) string {
-	s := term.Sheet{Indent: 14}
+	s := term.Sheet{Indent: 15}
 	line := func(name string, value any) { s.Line(name, fmt.Sprint(value)) }
 	line("queue", term.Bold(q.Name))
 	s.Line("title", term.OneLine(q.Title))

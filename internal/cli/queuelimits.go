@@ -10,12 +10,37 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// rateFlag adds the flag --rate.
-func rateFlag(f *pflag.FlagSet) *task.Rate {
+// rateFlag adds a flag for a rate.
+func rateFlag(f *pflag.FlagSet, name, what string) *task.Rate {
 	rate := new(task.Rate)
-	f.TextVar(rate, "rate", task.Rate{},
-		"how fast tasks begin, `count/time`, as 100/1s or 5/1m; 0 = any speed, and no burst (default 0)")
+	f.TextVar(rate, name, task.Rate{}, "how fast "+what+
+		" begin, `count/time`, as 100/1s or 5/1m; 0 = any speed, and no burst (default 0)")
 	return rate
+}
+
+// limitFlags adds the flags for limits of a queue and of each of its group keys. Once they are
+// parsed, each of what it returns takes the value of its flag, if that was given.
+func limitFlags(
+	f *pflag.FlagSet, q *client.QueueChange, perKey *client.KeyLimitsChange,
+) (take []func()) {
+	return []func(){
+		optional(f.Int("max-running", 0, "tasks that run at a time; 0 = any number (default 0)"), f,
+			"max-running", &q.MaxRunning),
+		optional(rateFlag(f, "rate", "tasks"), f, "rate", &q.Rate),
+		optional(f.Int("burst", 0,
+			"how many may begin at once after a rest; 0 = the rate's count (default 0)"), f, "burst",
+			&q.Burst),
+		optional(f.Int("key-max-running", 0,
+			"tasks of each group key that run at a time; 0 = any number (default 0)"), f,
+			"key-max-running", &perKey.MaxRunning),
+		optional(rateFlag(f, "key-rate", "tasks of each group key"), f, "key-rate", &perKey.Rate),
+		optional(f.Int("key-burst", 0,
+			"how many of a group key may begin at once after a rest; 0 = the key rate's count (default 0)"),
+			f, "key-burst", &perKey.Burst),
+		optional(f.Bool("fair", false,
+			"group keys take turns, however many tasks each has (default false: rank decides)"), f,
+			"fair", &q.Fair),
+	}
 }
 
 // queueWord says whether a queue hands out.
@@ -45,16 +70,26 @@ func limitLines(s *term.Sheet, q *client.Queue) {
 	}
 	if q.Rate != (task.Rate{}) {
 		s.Line("rate", q.Rate.String())
-		s.Line("burst", fmt.Sprint(burst(q)))
+		s.Line("burst", fmt.Sprint(burst(q.Rate, q.Burst)))
+	}
+	if most := q.PerKey.MaxRunning; most > 0 {
+		s.Line("key-max-running", fmt.Sprint(most))
+	}
+	if p := &q.PerKey; p.Rate != (task.Rate{}) {
+		s.Line("key-rate", p.Rate.String())
+		s.Line("key-burst", fmt.Sprint(burst(p.Rate, p.Burst)))
+	}
+	if q.Fair {
+		s.Line("fair", "true")
 	}
 }
 
 // burst is how many tasks may begin at once after a rest, where there is a rate.
-func burst(q *client.Queue) int64 {
-	if q.Burst > 0 {
-		return int64(q.Burst)
+func burst(r task.Rate, own int) int64 {
+	if own > 0 {
+		return int64(own)
 	}
-	return q.Rate.Count
+	return r.Count
 }
 
 // limitsText says which limits a queue has, and how it stands beside them.
@@ -68,10 +103,27 @@ func limitsText(q *client.Queue) string {
 		all = append(all, text)
 	}
 	if q.Rate != (task.Rate{}) {
-		all = append(all, fmt.Sprintf("at most %d in %v begin, %d at once after a rest", q.Rate.Count,
-			q.Rate.Per, burst(q)))
+		all = append(all, rateText(q.Rate, q.Burst))
+	}
+	var each []string
+	if p := &q.PerKey; p.MaxRunning > 0 {
+		each = append(each, fmt.Sprintf("at most %d run at a time", p.MaxRunning))
+	}
+	if p := &q.PerKey; p.Rate != (task.Rate{}) {
+		each = append(each, rateText(p.Rate, p.Burst))
+	}
+	if len(each) > 0 {
+		all = append(all, "of each group key "+strings.Join(each, ", and "))
+	}
+	if q.Fair {
+		all = append(all, "group keys take turns")
 	}
 	return strings.Join(all, "; ")
+}
+
+func rateText(r task.Rate, own int) string {
+	return fmt.Sprintf("at most %d in %v begin, %d at once after a rest", r.Count, r.Per,
+		burst(r, own))
 }
 
 // heldText says which limits hold ready tasks of a queue back; none is "".
@@ -85,6 +137,13 @@ func heldText(q *client.Queue) string {
 	}
 	if q.Limits.WaitingFor.Rate {
 		all = append(all, fmt.Sprintf("rate: at most %d in %v begin", q.Rate.Count, q.Rate.Per))
+	}
+	if n := q.Limits.FullKeys; q.Limits.WaitingFor.PerKey {
+		text := fmt.Sprintf("%d group keys run as many as each may", n)
+		if n == 1 {
+			text = "1 group key runs as many as it may"
+		}
+		all = append(all, fmt.Sprintf("key-max-running: %s, %d", text, q.PerKey.MaxRunning))
 	}
 	return strings.Join(all, "; ")
 }

@@ -19,6 +19,9 @@ func TestLimitsOfAQueueAreWritten(t *testing.T) {
 		return &view.QueueLimits{Running: running,
 			WaitingFor: view.WaitingFor{MaxRunning: most, Rate: rate}}
 	}
+	keys := func(full int) *view.QueueLimits {
+		return &view.QueueLimits{FullKeys: full, WaitingFor: view.WaitingFor{PerKey: true}}
+	}
 	for name, c := range map[string]struct {
 		is                   task.Queue
 		limits               *view.QueueLimits
@@ -37,6 +40,19 @@ func TestLimitsOfAQueueAreWritten(t *testing.T) {
 			stands(2, true, true), "paused", "max-running 2 rate 100/1s burst 5",
 			"at most 2 run at a time, and 2 do; at most 100 in 1s begin, 5 at once after a rest",
 			"max-running: 2 of 2 run; rate: at most 100 in 1s begin"},
+		"keys": {task.Queue{PerKey: task.KeyLimits{MaxRunning: 1}}, keys(3), "limited",
+			"key-max-running 1", "of each group key at most 1 run at a time",
+			"key-max-running: 3 group keys run as many as each may, 1"},
+		"one key": {task.Queue{PerKey: task.KeyLimits{MaxRunning: 2, Rate: hundred}, Fair: true},
+			keys(1), "limited", "key-max-running 2 key-rate 100/1s key-burst 100 fair true",
+			"of each group key at most 2 run at a time, and at most 100 in 1s begin, " +
+				"100 at once after a rest; group keys take turns",
+			"key-max-running: 1 group key runs as many as it may, 2"},
+		"both, and fast keys": {task.Queue{MaxRunning: 2, PerKey: task.KeyLimits{Rate: hundred,
+			Burst: 7}}, stands(1, false, false), "open",
+			"max-running 2 key-rate 100/1s key-burst 7", "at most 2 run at a time, and 1 do; " +
+				"of each group key at most 100 in 1s begin, 7 at once after a rest", ""},
+		"fair": {task.Queue{Fair: true}, nil, "open", "fair true", "group keys take turns", ""},
 		"of an answer that does not say how it stands": {task.Queue{MaxRunning: 20}, nil, "open",
 			"max-running 20", "at most 20 run at a time", ""},
 	} {

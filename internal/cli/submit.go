@@ -61,6 +61,7 @@ told on stderr.`,
   rota submit letters --context-text @letter.txt
   find . -name '*.jpg' | rota submit thumbnails --lines --wait
   rota submit mail --context '"ann"' --meta customer=7
+  rota submit mail --context '"ann"' --group-key acme
   rota submit nightly --key 2026-11-21 --delay 2h
   rota submit reindex --unique customer-7 --on-existing debounce --delay 30s`,
 		Args: takes("QUEUE"),
@@ -89,6 +90,8 @@ told on stderr.`,
 	f.StringVar(&s.Key, "key", "",
 		"submit once: the same `key` answers with the first task (remembered for 7 days, see --key-for)")
 	f.DurationVar(&s.KeyFor, "key-for", 0, "how long the key is remembered, as 24h (default 168h)")
+	f.StringVar(&s.GroupKey, "group-key", "",
+		"whose the task is: a `key` for limits per key of the queue, and turns (default nobody's)")
 	f.Var(&s.meta, "meta", "a `name=text` that the task carries wherever it goes; repeat it for more")
 	f.IntVar(&s.MaxAttempts, "max-attempts", 0, "attempts per stage (default the queue's)")
 	f.DurationVar(&s.Timeout, "timeout", 0, "longest attempt, as 10m (default the queue's)")

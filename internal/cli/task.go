@@ -250,6 +250,7 @@ type taskView struct {
 	Progress float64           `json:"progress,omitempty"`
 	Note     string            `json:"note,omitempty"`
 	Key      string            `json:"key,omitempty"`
+	GroupKey string            `json:"group_key,omitempty"`
 	Meta     map[string]string `json:"meta,omitempty"`
 	Error    string            `json:"error,omitempty"`
 	Steps    []stepView        `json:"steps,omitempty"`
@@ -271,7 +272,8 @@ func rowOf(v task.View) taskView {
 		Priority: v.Priority.String(),
 		Due:      term.Stamp(v.Due), Created: term.Stamp(v.Created), Worker: v.Worker,
 		Stuck:    v.Stuck,
-		Progress: v.Progress, Note: v.Note, Key: v.Key, Meta: v.Meta, Error: v.Error,
+		Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
+		Meta: v.Meta, Error: v.Error,
 	}
 	if !v.Expires.IsZero() {
 		row.Expires = (*term.Stamp)(&v.Expires)
@@ -359,6 +361,7 @@ func (a taskCommands) taskText(v task.View) string {
 		s.Line("priority", v.Priority.String())
 	}
 	s.Line("key", term.OneLine(v.Key))
+	s.Line("group-key", term.OneLine(v.GroupKey))
 	s.Line("meta", metaText(v.Meta))
 	s.Line("worker", v.Worker)
 	s.Line("progress", progressText(v))

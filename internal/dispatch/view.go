@@ -205,6 +205,16 @@ func (d *Dispatcher) Gates(
 	return now, gates, err
 }
 
+// KeyGates says how group keys of a queue stand beside the limits of each key, and what time it is
+// by the store's clock.
+func (d *Dispatcher) KeyGates(
+	ctx context.Context, queue string, keys []string,
+) (now int64, gates []store.KeyGate, err error) {
+	now, gates, err = d.store.KeyGates(ctx, queue, keys)
+	d.note(err)
+	return now, gates, err
+}
+
 // Minutes says what happened in each queue minute by minute, from a minute on.
 func (d *Dispatcher) Minutes(
 	ctx context.Context, from, whole int64,

@@ -10,10 +10,11 @@
 //	unserved     no worker takes tasks of its queue, or all that do are draining
 //	not_due      its time has not come
 //	backing_off  the same, after an attempt that failed
-//	limit        as many tasks of its queue run as may
-//	rate         the tasks of its queue begin as fast as they may
+//	limit        as many tasks of its queue, or of its group key, run as may
+//	rate         the tasks of its queue, or of its group key, begin as fast as they may
 //	full         all workers that take tasks of the queue have all they may have
 //	behind       ready tasks of an earlier rank come first
+//	turn         the same in a queue whose group keys take turns
 //	expired      nobody had begun it in time; it is over
 //
 // A task that nothing holds begins as soon as a node hands it out. What is told is what was known
@@ -41,10 +42,13 @@ type Queue struct {
 	Counts  task.Counts
 	// Gate is how the queue stood beside its limits at the store's time At, in microseconds; the
 	// zero Gate is a queue that has none.
-	Gate    admission.Gate
-	At      int64
-	Workers []task.Worker // all that are known, whatever they take
-	Missing []string      // nodes that did not say which workers they know
+	Gate     admission.Gate
+	At       int64
+	PerKey   admission.Limits // of each of its group keys
+	FullKeys int              // keys of which as many tasks run as may, counted up to 1,000
+	Fair     bool             // group keys take turns
+	Workers  []task.Worker    // all that are known, whatever they take
+	Missing  []string         // nodes that did not say which workers they know
 }
 
 // Task is what is known of a task besides its queue.
@@ -53,6 +57,10 @@ type Task struct {
 	Ahead store.Ahead
 	// Usual is how long hand-outs of its queue took lately, on average; 0 = nobody knows.
 	Usual time.Duration
+	// KeyGate is how its group key stood beside the limits of each key at the store's time KeyAt,
+	// in microseconds; the zero Gate is a task that has no key, or whose queue has no such limits.
+	KeyGate admission.Gate
+	KeyAt   int64
 	// Away is the node that holds the task while nothing is heard of that node, or "".
 	Away string
 }
@@ -79,7 +87,9 @@ func OfTask(t Task, q Queue, now time.Time) view.Explanation {
 	if t.State == task.Waiting {
 		e.Reasons = append(e.Reasons, list(waits(t, now))...)
 	} else {
-		e.Reasons = append(e.Reasons, list(limited(q), tooFast(q), full(s), behind(t))...)
+		own, key := ofQueue(q), ofKey(t, q)
+		e.Reasons = append(e.Reasons, list(own.limited(), own.tooFast(), key.limited(),
+			key.tooFast(), full(s), behind(t, q))...)
 	}
 	if !t.Expires.IsZero() {
 		e.Expires = view.Time{Time: t.Expires}
@@ -103,6 +113,8 @@ func OfQueue(q Queue) view.Explanation {
 		e.State = "limited"
 	case q.Counts.Ready > 0 && s.open == 0:
 		e.State = "full"
+	case q.Counts.Ready > 0 && q.FullKeys > 0: // workers have room
+		e.State = "limited"
 	case q.Counts.Ready > 0 || q.Counts.Running > 0:
 	case q.Counts.Waiting > 0:
 		e.State = "sleeping"
@@ -110,7 +122,9 @@ func OfQueue(q Queue) view.Explanation {
 		e.State = "empty"
 	}
 	if q.Counts.Ready > 0 {
-		e.Reasons = append(e.Reasons, list(limited(q), tooFast(q), full(s))...)
+		own := ofQueue(q)
+		e.Reasons = append(e.Reasons,
+			list(own.limited(), own.tooFast(), keysFull(q), full(s))...)
 	}
 	if n := q.Counts.Waiting; n > 0 {
 		e.Reasons = append(e.Reasons, view.Reason{Kind: view.ReasonNotDue,
@@ -247,7 +261,10 @@ func lastTry(steps []task.Step) *task.Step {
 	return nil
 }
 
-func behind(t Task) view.Reason {
+func behind(t Task, q Queue) view.Reason {
+	if q.Fair {
+		return turn(t, q)
+	}
 	if t.Ahead.Tasks == 0 {
 		return view.Reason{}
 	}

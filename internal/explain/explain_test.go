@@ -79,14 +79,13 @@ func tell(t *testing.T, given string) string {
 				Free: int(number(f["free"])), Seen: now.Add(-duration(f["seen"])),
 			})
 		case "limits":
-			conf := task.Queue{MaxRunning: int(number(f["max_running"])),
-				Burst: int(number(f["burst"]))}
-			if err := conf.Rate.UnmarshalText([]byte(f["rate"])); err != nil {
-				t.Fatal(err)
-			}
-			q.At = now.UnixMicro()
-			q.Gate = admission.Gate{Limits: admission.LimitsOf(&conf), Running: int(number(f["runs"])),
-				Bucket: admission.Bucket{At: now.Add(-duration(f["rested"])).UnixMicro()}}
+			q.At, q.Gate = now.UnixMicro(), gate(t, f)
+		case "keys": // limits of each, and what is known of the keys
+			q.PerKey, q.Fair = gate(t, f).Limits, f["fair"] != ""
+			q.FullKeys = int(number(f["full"]))
+		case "key": // of the task: how it stands beside such limits
+			of.GroupKey, of.KeyAt = f["name"], now.UnixMicro()
+			of.KeyGate = gate(t, f)
 		case "missing":
 			q.Missing = append(q.Missing, rest)
 		case "task":
@@ -106,6 +105,18 @@ func tell(t *testing.T, given string) string {
 		return written(explain.OfTask(of, q, now))
 	}
 	return written(explain.OfQueue(q))
+}
+
+// gate is how a queue or a key stands beside its limits now.
+func gate(t *testing.T, f map[string]string) admission.Gate {
+	conf := task.Queue{MaxRunning: int(number(f["max_running"])), Burst: int(number(f["burst"]))}
+	if err := conf.Rate.UnmarshalText([]byte(f["rate"])); err != nil {
+		t.Fatal(err)
+	}
+	return admission.Gate{
+		Limits: admission.LimitsOf(&conf), Running: int(number(f["runs"])),
+		Bucket: admission.Bucket{At: now.Add(-duration(f["rested"])).UnixMicro()},
+	}
 }
 
 func written(e view.Explanation) string {

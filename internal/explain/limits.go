@@ -4,42 +4,106 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
 )
 
-// limited says so when as many tasks of a queue run as may.
-func limited(q Queue) view.Reason {
-	if !q.Gate.Full() {
-		return view.Reason{}
-	}
-	most := q.Gate.Limits.Running
-	text := fmt.Sprintf("%d of %d run: queue %s may run no more tasks at a time.", most, most,
-		q.Name)
-	if most == 1 {
-		text = fmt.Sprintf("1 of 1 runs: queue %s may run no other task beside it.", q.Name)
-	}
-	return view.Reason{Kind: view.ReasonLimit, Text: text,
-		Change: fmt.Sprintf("rota queue set %s --max-running N; 0 takes the limit away", q.Name)}
+// gate is how a queue, or the group key of a task, stands beside limits at a time.
+type gate struct {
+	admission.Gate
+	at          int64
+	who         string // in the words of people
+	queue       string
+	most, speed string // the flags that set its limits
 }
 
-// tooFast says so when the next task of a queue may begin only later, by the queue's rate.
-func tooFast(q Queue) view.Reason {
-	next := q.Gate.Next(1, q.At)
-	if next <= q.At {
+func ofQueue(q Queue) gate {
+	return gate{q.Gate, q.At, "queue " + q.Name, q.Name, "--max-running", "--rate"}
+}
+
+func ofKey(t Task, q Queue) gate {
+	return gate{t.KeyGate, t.KeyAt, keyName(t.GroupKey), q.Name, "--key-max-running", "--key-rate"}
+}
+
+func keyName(key string) string { return fmt.Sprintf("group key %q", key) }
+
+// limited says so when as many tasks run as may.
+func (g gate) limited() view.Reason {
+	if !g.Full() {
 		return view.Reason{}
 	}
-	rate := &q.Gate.Limits.Rate
-	left := time.Duration(next-q.At) * time.Microsecond
+	most := g.Limits.Running
+	text := fmt.Sprintf("%d of %d run: %s may run no more tasks at a time.", most, most, g.who)
+	if most == 1 {
+		text = fmt.Sprintf("1 of 1 runs: %s may run no other task beside it.", g.who)
+	}
+	return view.Reason{Kind: view.ReasonLimit, Text: text, Change: g.change(g.most, "N")}
+}
+
+// tooFast says so when the next task may begin only later, by a rate.
+func (g gate) tooFast() view.Reason {
+	next := g.Next(1, g.at)
+	if next <= g.at {
+		return view.Reason{}
+	}
+	rate := &g.Limits.Rate
+	left := time.Duration(next-g.at) * time.Microsecond
 	if left > time.Second {
 		left = left.Round(time.Second)
 	}
-	of := " of queue " + q.Name
-	begin := plural(rate.Count, "task"+of+" begins", "tasks"+of+" begin")
+	begin := plural(rate.Count, "task of "+g.who+" begins", "tasks of "+g.who+" begin")
 	return view.Reason{Kind: view.ReasonRate,
 		Text:   fmt.Sprintf("At most %s in %v; the next one may in %v.", begin, rate.Per, left),
 		Until:  view.Time{Time: time.UnixMicro(next).UTC()},
-		Change: fmt.Sprintf("rota queue set %s --rate COUNT/TIME; 0 takes the limit away", q.Name)}
+		Change: g.change(g.speed, "COUNT/TIME")}
+}
+
+func (g gate) change(flag, value string) string {
+	return fmt.Sprintf("rota queue set %s %s %s; 0 takes the limit away", g.queue, flag, value)
+}
+
+// mostKeys is how far full keys are counted.
+const mostKeys = 1000
+
+// keysFull says so when of some group keys of a queue as many tasks run as may.
+func keysFull(q Queue) view.Reason {
+	if q.FullKeys == 0 {
+		return view.Reason{}
+	}
+	of := " of queue " + q.Name
+	text := plural(int64(q.FullKeys), "group key"+of+" runs", "group keys"+of+" run")
+	if q.FullKeys >= mostKeys {
+		text = "At least " + text
+	}
+	return view.Reason{Kind: view.ReasonLimit,
+		Text: fmt.Sprintf("%s as many tasks at a time as each may, %d: what else is ready of "+
+			"such a key waits.", text, q.PerKey.Running),
+		Change: ofKey(Task{}, q).change("--key-max-running", "N")}
+}
+
+// turn says what comes before a task of a queue whose group keys take turns.
+func turn(t Task, q Queue) view.Reason {
+	if t.Ahead.Tasks == 0 && q.Counts.Ready <= 1 {
+		return view.Reason{}
+	}
+	of := "of " + keyName(t.GroupKey)
+	if t.GroupKey == "" {
+		of = "of the tasks without a key, which share one turn,"
+	}
+	first := "those come first that are due for longer, or of a greater priority"
+	switch {
+	case t.Ahead.Tasks == 0:
+		first = "this one is next"
+	case !t.Ahead.More: // all of them may be of its key, and none
+		first = "at most " + plural(t.Ahead.Tasks, "ready task comes first",
+			"ready tasks come first")
+	}
+	return view.Reason{Kind: view.ReasonTurn,
+		Text: fmt.Sprintf("The group keys of queue %s take turns, however many tasks each has; "+
+			"%s %s.", q.Name, of, first),
+		Change: fmt.Sprintf("more workers; rota queue set %s --fair=false lets rank decide",
+			q.Name)}
 }
 
 // starts reckons when a task begins: when the workers of its queue have begun all that comes
@@ -52,19 +116,35 @@ func starts(t Task, q Queue, s workers, now time.Time) view.Time {
 	if most := q.Gate.Limits.Running; most > 0 {
 		places, free = min(places, float64(most)), min(free, max(most-q.Gate.Running, 0))
 	}
+	first, guess := t.Ahead.Tasks+1, t.Ahead.More
+	if q.Fair { // other keys may come first, and at most with all that is ready
+		first = max(first, q.Counts.Ready)
+		guess = first > 1
+	}
 	at := now
-	if left := t.Ahead.Tasks + 1 - int64(free); left > 0 { // that must end before
+	if left := first - int64(free); left > 0 { // that must end before
 		if t.Usual == 0 || places < 1 {
 			return view.Time{}
 		}
 		at = now.Add(time.Duration(float64(left) / places * float64(t.Usual)))
 	}
-	fast := q.Gate.Next(t.Ahead.Tasks+1, q.At)
-	if fast > q.At && time.UnixMicro(fast).After(at) {
-		at = time.UnixMicro(fast)
+	at = later(at, q.Gate.Next(first, q.At), q.At)
+	if int64(t.KeyGate.Left(int(first), t.KeyAt)) < first { // it may be the key that holds it
+		if first > 1 || t.KeyGate.Full() {
+			return view.Time{} // nobody knows how many are of its key, or when one of them ends
+		}
+		at = later(at, t.KeyGate.Next(1, t.KeyAt), t.KeyAt)
 	}
-	if t.Ahead.More && at.After(now) {
+	if guess && at.After(now) {
 		return view.Time{} // nobody knows how many come first
 	}
 	return view.Time{Time: at}
+}
+
+// later is the time at which a rate lets a task begin, if it says so and that is after at.
+func later(at time.Time, next, now int64) time.Time {
+	if fast := time.UnixMicro(next); next > now && fast.After(at) {
+		return fast
+	}
+	return at
 }

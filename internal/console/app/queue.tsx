@@ -54,6 +54,9 @@ export function QueueScreen({ name }: { name: string }) {
             [t("retention"), <Dur d={q.retention} />], [t("retentionDead"), <Dur d={q.retention_dead} />],
             [t("maxRunning"), q.max_running > 0 && t("runOf", { n: number(q.limits?.running ?? 0), m: number(q.max_running) })],
             [t("beginRate"), q.rate && <T s={q.rate} />], [t("burst"), q.rate && <N n={q.burst || Number.parseInt(q.rate, 10)} />],
+            [t("keyMaxRunning"), q.per_key.max_running > 0 && (q.limits?.full_keys ? t("keysFull", { m: number(q.per_key.max_running), n: number(q.limits.full_keys) }) : <N n={q.per_key.max_running} />)],
+            [t("keyRate"), q.per_key.rate && <T s={q.per_key.rate} />], [t("keyBurst"), q.per_key.rate && <N n={q.per_key.burst || Number.parseInt(q.per_key.rate, 10)} />],
+            [t("fair"), q.fair && t("yes")],
             [t("finalQueue"), q.final_queue && <a href={to(["queues", q.final_queue])}><T s={q.final_queue} /></a>],
           ]} />}
         </Panel>
@@ -62,29 +65,33 @@ export function QueueScreen({ name }: { name: string }) {
   );
 }
 
-type Text = "title" | "owner" | "timeout" | "silence" | "poll_interval" | "retention" | "retention_dead" | "final_queue" | "rate";
-const texts: [Text, Key][] = [["title", "title"], ["owner", "owner"], ["timeout", "timeout"], ["silence", "silence"], ["poll_interval", "pollInterval"], ["retention", "retention"], ["retention_dead", "retentionDead"], ["final_queue", "finalQueue"], ["rate", "beginRate"]];
-const numbers = [["max_attempts", "maxAttempts"], ["hold_limit", "holdLimit"], ["context_limit", "contextLimit"], ["max_running", "maxRunning"], ["burst", "burst"]] as const;
+type Text = "title" | "owner" | "timeout" | "silence" | "poll_interval" | "retention" | "retention_dead" | "final_queue" | "rate" | "per_key.rate";
+const texts: [Text, Key][] = [["title", "title"], ["owner", "owner"], ["timeout", "timeout"], ["silence", "silence"], ["poll_interval", "pollInterval"], ["retention", "retention"], ["retention_dead", "retentionDead"], ["final_queue", "finalQueue"], ["rate", "beginRate"], ["per_key.rate", "keyRate"]];
+const numbers = [["max_attempts", "maxAttempts"], ["hold_limit", "holdLimit"], ["context_limit", "contextLimit"], ["max_running", "maxRunning"], ["burst", "burst"], ["per_key.max_running", "keyMaxRunning"], ["per_key.burst", "keyBurst"]] as const;
 
 // Settings sends only what was changed: the others stay, also when somebody else changes them meanwhile.
 function Settings({ q, path, close }: { q: Queue; path: string; close: () => void }) {
   const [form, setForm] = useState<Record<string, string>>({});
   const [error, setError] = useState<unknown>(null);
-  const was = (k: string): string => (k.startsWith("retry.") ? String(q.retry[k.slice(6) as keyof typeof q.retry]) : String(q[k as keyof Queue] ?? ""));
+  const was = (k: string): string => {
+    const [name, field] = k.split(".");
+    const v: unknown = q[name as keyof Queue];
+    return String((field ? (v as Record<string, unknown>)[field] : v) ?? "");
+  };
   const value = (k: string) => form[k] ?? was(k);
   const input = (k: string, label: string, number = false) => {
     const props = { value: value(k), onInput: (e: { currentTarget: HTMLInputElement }) => setForm({ ...form, [k]: e.currentTarget.value }) };
     return <Field label={label} key={k}>{number ? <input type="number" step="any" {...props} /> : <input type="text" {...props} />}</Field>;
   };
   const save = async () => {
-    const body: Record<string, unknown> = {}, retry: Record<string, unknown> = {};
+    const body: Record<string, unknown> = {};
     for (const [k, v] of Object.entries(form)) {
       if (v === was(k)) continue;
       const number = numbers.some(([n]) => n === k) || k === "retry.factor" || k === "retry.jitter";
-      if (k.startsWith("retry.")) retry[k.slice(6)] = number ? Number(v) : v;
-      else body[k] = number ? Number(v) : v;
+      const is = number ? Number(v) : k === "fair" ? v === "true" : v;
+      const [name = k, field] = k.split(".");
+      body[name] = field ? { ...(body[name] as object | undefined), [field]: is } : is;
     }
-    if (Object.keys(retry).length) body.retry = retry;
     if (Object.keys(body).length === 0) { close(); return; }
     try { await send("PUT", path, body); say(t("saved")); close(); } catch (err) { setError(err); }
   };
@@ -93,6 +100,7 @@ function Settings({ q, path, close }: { q: Queue; path: string; close: () => voi
       {texts.map(([k, label]) => input(k, t(label)))}
       {numbers.map(([k, label]) => input(k, t(label), true))}
       {input("retry.initial", t("retryInitial"))}{input("retry.max", t("retryMax"))}{input("retry.factor", t("retryFactor"), true)}{input("retry.jitter", t("retryJitter"), true)}
+      <label class="check"><input type="checkbox" checked={value("fair") === "true"} onChange={(e) => setForm({ ...form, fair: String(e.currentTarget.checked) })} /> {t("fair")}</label>
       <div class="full"><Fault error={error} /></div>
       <div class="row end full"><button type="button" onClick={close}>{t("cancelThis")}</button><button type="submit" class="main">{t("save")}</button></div>
     </form>

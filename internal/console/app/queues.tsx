@@ -13,11 +13,12 @@ export type Queue = {
   name: string; counts: Record<string, number>; oldest_ready: string | null; timeout: string; silence: string; max_attempts: number; retry: Retry;
   hold_limit: number; poll_interval: string; context_limit: number; retention: string; retention_dead: string; final_queue: string; paused: boolean;
   title: string; owner: string; max_running: number; rate: string; burst: number;
-  limits?: { running: number; waiting_for: { max_running: boolean; rate: boolean } };
+  per_key: { max_running: number; rate: string; burst: number }; fair: boolean;
+  limits?: { running: number; full_keys: number; waiting_for: { max_running: boolean; rate: boolean; per_key: boolean } };
 };
 
 // held says whether a limit of the queue holds ready tasks back.
-export const held = (q: Queue) => !!q.limits && (q.limits.waiting_for.max_running || q.limits.waiting_for.rate);
+export const held = (q: Queue) => !!q.limits && Object.values(q.limits.waiting_for).some(Boolean);
 
 export const flow = (q: string, f: (l: QueueLine) => number) => rate((s) => { const l = s.queues.get(q); return l && f(l); });
 

@@ -154,7 +154,7 @@ export function Field({ label, hint, children }: { label: string; hint?: string;
 
 // Facts are names with values, in two columns.
 export function Facts({ of }: { of: [string, ComponentChildren][] }) {
-  return <dl class="facts">{of.filter(([, v]) => v !== null && v !== undefined && v !== "").map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>;
+  return <dl class="facts">{of.filter(([, v]) => v !== null && v !== undefined && v !== "" && v !== false).map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>;
 }
 
 export function Panel({ title, children, side, id }: { title: ComponentChildren; children: ComponentChildren; side?: ComponentChildren; id?: string }) {

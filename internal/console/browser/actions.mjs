@@ -161,6 +161,28 @@ export const actions = {
     await press(page, "Save");
     await eventually("taken away", async () => { const q = await node.call("GET", "/v1/queues/heap"); return q.max_running === 0 && q.rate === "" && !q.limits; });
   },
+  async "limits of each key are set, shown and taken away"(page, node) {
+    await node.call("PUT", "/v1/queues/heap", { per_key: { rate: "9/1s", burst: 4 }, fair: false });
+    await go(page, "/queues");
+    await go(page, "/queues/heap");
+    await shows(page, "9/1s");
+    await press(page, "Change");
+    await page.getByLabel("Run at a time, of each group key", { exact: true }).fill("100001");
+    await page.getByLabel("Group keys take turns", { exact: true }).check();
+    await press(page, "Save");
+    await shows(page, "body.per_key.max_running");
+    await page.getByLabel("Run at a time, of each group key", { exact: true }).fill("1");
+    await press(page, "Save");
+    await shows(page, "yes");
+    const set = await node.call("GET", "/v1/queues/heap");
+    assert.deepEqual([set.per_key, set.fair], [{ max_running: 1, rate: "9/1s", burst: 4 }, true]);
+    await press(page, "Change");
+    await page.getByLabel("Run at a time, of each group key", { exact: true }).fill("");
+    await page.getByLabel("Begin at most, of each group key (count/time)", { exact: true }).fill("");
+    await page.getByLabel("Group keys take turns", { exact: true }).uncheck();
+    await press(page, "Save");
+    await eventually("taken away", async () => { const q = await node.call("GET", "/v1/queues/heap"); return q.per_key.max_running === 0 && q.per_key.rate === "" && q.per_key.burst === 0 && !q.fair; });
+  },
   async "a worker drains and takes work again"(page, node) {
     await go(page, "/workers?open=mailer-1");
     await press(page, "Drain", "dialog[open]");

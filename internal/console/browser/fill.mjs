@@ -10,7 +10,7 @@ const errors = [
 export async function ten(node) {
   await node.call("PUT", "/v1/queues/mail", { title: "Outgoing mail", owner: "post@example.org", max_attempts: 2, retry: { initial: "50ms", max: "50ms", jitter: 0 } });
   await node.call("PUT", "/v1/queues/thumbnails", { timeout: "2m" });
-  await node.call("PUT", "/v1/queues/reports", { max_running: 4, rate: "1/24h" });
+  await node.call("PUT", "/v1/queues/reports", { max_running: 4, rate: "1/24h", per_key: { max_running: 1, rate: "5/1s", burst: 20 }, fair: true });
   const submit = async (tasks) => (await node.call("POST", "/v1/tasks", { tasks })).tasks.map((x) => x.id);
   const w1 = new Worker(node, "mailer-1", { capacity: 16, queues: ["mail"], labels: { disk: "ssd" }, zone: "eu-1" });
   const w2 = new Worker(node, "mailer-2", { capacity: 8, queues: ["mail", "thumbnails"], zone: "eu-2" });
