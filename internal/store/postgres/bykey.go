@@ -75,8 +75,8 @@ ORDER BY k.queue COLLATE "C", k.key COLLATE "C"`
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])
 ON CONFLICT (queue, key) DO UPDATE SET level = excluded.level, at = excluded.at,
   full_at = excluded.full_at`
-	dropBuckets = `DELETE FROM rota.bucket WHERE (queue, key) IN (SELECT queue, key FROM rota.bucket
-WHERE queue = $1 AND full_at <= $2 ORDER BY full_at LIMIT $3)`
+	dropBuckets = `DELETE FROM rota.bucket WHERE queue = $1 AND key = ANY (ARRAY(
+  SELECT key FROM rota.bucket WHERE queue = $1 AND full_at <= $2 ORDER BY full_at LIMIT $3))`
 	deleteBuckets = `DELETE FROM rota.bucket WHERE queue = $1`
 )
 

@@ -50,10 +50,11 @@ CROSS JOIN LATERAL (SELECT n FROM rota.unique_key WHERE batch = w.batch AND n BE
 AND w.hi OFFSET 0) u`
 
 	// A row that somebody has locked is about to be given to another task.
-	dropUniquesOf = `DELETE FROM rota.unique_key u USING (SELECT k.queue, k.key
+	dropUniquesOf = `WITH o AS MATERIALIZED (SELECT k.queue, k.key
   FROM unnest($1::bigint[], $2::int[]) w (batch, n)
   JOIN rota.unique_key k ON k.batch = w.batch AND k.n = w.n
-  ORDER BY k.queue, k.key FOR UPDATE OF k SKIP LOCKED) o
+  ORDER BY k.queue, k.key FOR UPDATE OF k SKIP LOCKED)
+DELETE FROM rota.unique_key u USING o
 WHERE u.queue = o.queue AND u.key = o.key`
 	deleteUniques = `WITH o AS MATERIALIZED (
   SELECT queue, key FROM rota.unique_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until
