@@ -1,12 +1,15 @@
 package dispatch
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
@@ -342,4 +345,50 @@ func TestNoPlaceOfAKeyIsLostWhenTheStoreFails(t *testing.T) {
 			failing.Store(false)
 		})
 	}
+}
+
+// What was chosen just before its queue came to go by keys does not begin without its key.
+func TestNothingBeginsWithoutItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &meddledTexts{Store: storetest.NewModel(time.Now)}
+		h := open(t, db)
+		defer h.close()
+		h.set(func(q *task.Queue) { q.MaxRunning = 10 })
+		large := append([]byte(`["a",`), bytes.Repeat([]byte("1"), store.InlineLimit)...)
+		for range 3 {
+			h.submit(task.Submission{Queue: "q", GroupKey: "a", Context: append(large, ']')})
+		}
+		db.before = func() { h.perKey(1) }
+		if got := h.holdFor("w", 3, time.Second); len(got) != 1 {
+			t.Errorf("%d tasks began", len(got))
+		}
+		if db.keyless > 0 {
+			t.Errorf("the store was asked about %d without their keys", db.keyless)
+		}
+	})
+}
+
+// meddledTexts is a store in which something happens just before a large context is read. It counts
+// hand-outs that are to begin without a key.
+type meddledTexts struct {
+	storetest.Store
+	before  func()
+	keyless int
+}
+
+func (m *meddledTexts) Value(ctx context.Context, v store.Value) ([]byte, error) {
+	if do := m.before; do != nil {
+		m.before = nil
+		do()
+	}
+	return m.Store.Value(ctx, v)
+}
+
+func (m *meddledTexts) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+	for i := range r.Rows {
+		if r.Rows[i].Key == "" {
+			m.keyless++
+		}
+	}
+	return m.Store.Begin(ctx, r)
 }

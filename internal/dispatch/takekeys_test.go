@@ -125,8 +125,8 @@ func TestEachKeyComesToItsEnd(t *testing.T) {
 func TestWhatIsShutMakesRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		h.perKey(1)
-		for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
-			h.keyed(key, 30)
+		for key := 'a'; key <= 'z'; key++ {
+			h.keyed(string(key), 30)
 		}
 		seen := map[string]int{}
 		for range 20 {
@@ -134,7 +134,7 @@ func TestWhatIsShutMakesRoom(t *testing.T) {
 				seen[keyOfTask(x)]++
 			}
 		}
-		if len(seen) != 6 {
+		if len(seen) != 26 {
 			t.Errorf("%v run", seen)
 		}
 	}, func(c *Config) { c.Ahead = 10 })
@@ -166,4 +166,24 @@ func TestWhatATakePassesOverIsTakenInTime(t *testing.T) {
 			t.Errorf("all were done after %v", took)
 		}
 	})
+}
+
+// A node takes nothing while memory is full of a queue, though nothing of it may begin.
+func TestFullMemoryTakesNothing(t *testing.T) {
+	l := newLanesTest(t, 1, task.Queue{PerKey: task.KeyLimits{MaxRunning: 1}})
+	l.m.conf.GiveAfter = 2 * time.Second
+	now := time.UnixMicro(1_000_000)
+	if _, _, err := l.m.wait(task.HoldRequest{
+		Worker: "w", Queues: []string{"q"}, Limit: 10,
+	}, now); err != nil {
+		t.Fatal(err)
+	}
+	l.span("a", 1, keysAhead*l.m.conf.Ahead-1)
+	if n := l.q.demand(now); n != 9 {
+		t.Errorf("%d more are wanted of ten, where one may begin", n)
+	}
+	l.span("b", 1, 1)
+	if n := l.q.demand(now); n != 0 {
+		t.Errorf("%d more are wanted in full memory", n)
+	}
 }
