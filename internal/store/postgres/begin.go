@@ -112,7 +112,8 @@ func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) 
 	}
 	of, groups := make([]string, 0, len(at)), make([]string, 0, len(at))
 	for k := range at {
-		of, groups = append(of, k.Queue), append(groups, k.Key)
+		of = append(of, k.Queue)
+		groups = append(groups, k.Key)
 	}
 	first := append([]query{tell(lockGates, queues)}, b.shareUniques()...)
 	err := t.run(ctx, append(first,

@@ -120,9 +120,9 @@ const (
 
 	// takeSpans takes whole spans by rank as long as they fit, and of the next one as many as fit
 	// then: the free rest keeps its row, so that another taker that waits for the row finds
-	// something. Those that have keys are left from a time in which the queue went by keys. Who has no lease ("me"), or asks for a paused queue, gets nothing. Due follows
-	// from rank only where priorities differ, so both are asked; rank ends the search before the
-	// sleepers.
+	// something. Those that have keys are left from a time in which the queue went by keys. Who has
+	// no lease ("me"), or asks for a paused queue, gets nothing. Due follows from rank only where
+	// priorities differ, so both are asked; rank ends the search before the sleepers.
 	takeSpans = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now),
 me AS MATERIALIZED (
   SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3 AND until > (SELECT now

@@ -57,7 +57,9 @@ func keyBugs() []bug {
 			beginAs(func(key string) string { return "-" + key })},
 		{"each node has the limit of a key for itself", "OfEachKeyAsManyBeginAsItsLimitSays",
 			func(p *planted) {
-				p.take = func(ctx context.Context, r store.TakeRequest) (got store.Taken, err error) {
+				p.take = func(
+					ctx context.Context, r store.TakeRequest,
+				) (got store.Taken, err error) {
 					p.hiding(func(_ hand, u store.Running) bool {
 						sp := p.spans[u.Span]
 						return sp != nil && sp.Holder != r.Holder
@@ -106,7 +108,9 @@ func keyBugs() []bug {
 			}},
 		{"keys without room are taken", "AKeyWithoutRoomKeepsNoOtherOneWaiting",
 			func(p *planted) {
-				p.take = func(ctx context.Context, r store.TakeRequest) (got store.Taken, err error) {
+				p.take = func(
+					ctx context.Context, r store.TakeRequest,
+				) (got store.Taken, err error) {
 					p.withLimits(unlimited, func() { got, err = p.Model.Take(ctx, r) })
 					return got, err
 				}
@@ -119,7 +123,9 @@ func keyBugs() []bug {
 			takeAs(func(k *store.ByKey) { k.After = nil })},
 		{"nobody finds what has a key by rank", "WhatHasAKeyIsFoundByRankToo",
 			func(p *planted) {
-				p.take = func(ctx context.Context, r store.TakeRequest) (got store.Taken, err error) {
+				p.take = func(
+					ctx context.Context, r store.TakeRequest,
+				) (got store.Taken, err error) {
 					if r.Keys != nil {
 						return p.Model.Take(ctx, r)
 					}

@@ -70,7 +70,8 @@ func keyClaims() []claim {
 			got := s.byKeyOnce(a, store.ByKey{}, 9)
 			var told []string
 			for _, sp := range got.Spans {
-				told = append(told, fmt.Sprintf("%d..%d %q %d", sp.Lo, sp.Hi, sp.Key, len(sp.Tasks)))
+				told = append(told, fmt.Sprintf("%d..%d %q %d", sp.Lo, sp.Hi, sp.Key,
+					len(sp.Tasks)))
 			}
 			s.want("spans", strings.Join(told, ", "),
 				`0..1 "x" 2, 2..2 "y" 1, 3..3 "x" 1, 4..4 "" 1`)
@@ -135,7 +136,8 @@ func keyClaims() []claim {
 		{"GatesOfKeysAreShown", func(s *scene) {
 			a := s.join("a")
 			s.want("none", s.keyGates("x"), "")
-			s.limitKeys(0, task.KeyLimits{MaxRunning: 2, Rate: task.Rate{Count: 9, Per: time.Second}})
+			both := task.KeyLimits{MaxRunning: 2, Rate: task.Rate{Count: 9, Per: time.Second}}
+			s.limitKeys(0, both)
 			s.clock.Advance(time.Second)
 			s.putKeys("x", "x", "y")
 			s.begin(a, s.byKey(a, 9, false, nil)...)

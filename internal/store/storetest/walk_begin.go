@@ -81,7 +81,8 @@ func (w *walk) gates(now int64, list []store.Gate) (told []string) {
 	for _, g := range list {
 		held := g.Held(now)
 		told = append(told, fmt.Sprintf("%s %+v %d run, %d full, %s until %d, %d left", g.Queue,
-			g.Limits, g.Running, g.FullKeys, held.Why, max(held.Until-w.start, 0), g.Left(1000, now)))
+			g.Limits, g.Running, g.FullKeys, held.Why, max(held.Until-w.start, 0),
+			g.Left(1000, now)))
 	}
 	return told
 }
