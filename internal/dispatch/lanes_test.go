@@ -32,7 +32,8 @@ type stretch struct {
 
 func newLanesTest(t *testing.T, seed uint64, conf task.Queue) *lanesTest {
 	m := newMemory(policy{
-		Holder: store.Holder{Node: "n", Token: 1}, Beat: time.Second, Ahead: 100, AheadBytes: 1 << 20,
+		Holder: store.Holder{Node: "n", Token: 1}, Beat: time.Second, Ahead: 100,
+		AheadBytes: 1 << 20,
 	}, seal.NewSealer(seal.Secret{}))
 	q := m.queue("q")
 	conf.Name = "q"
@@ -129,7 +130,8 @@ func (t *lanesTest) went(key string, n int) {
 }
 
 // Whatever comes, leaves and is shut: what goes out is of an open lane, and the first by rank in
-// it; by rank of all, or in turns. Each key that has ready work has a lane, and what is counted is so.
+// it; by rank of all, or in turns. Each key that has ready work has a lane, and what is counted is
+// so.
 func TestLanesGiveEachKeyItsTurn(t *testing.T) {
 	for seed := range uint64(300) {
 		for _, conf := range []task.Queue{
