@@ -203,7 +203,8 @@ func TestAQueueBeginsAndCeasesToGoByKeys(t *testing.T) {
 			running, a, b int
 			fair          bool
 		}{
-			{running: 1, a: 1, b: 1}, {running: 3, fair: true, a: 3, b: 3},
+			{running: 1, a: 1, b: 1},
+			{running: 3, fair: true, a: 3, b: 3},
 			{fair: true, a: 6, b: 10},
 		} {
 			at := time.Now()

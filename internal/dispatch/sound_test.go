@@ -100,8 +100,8 @@ func sound(t *testing.T, m *memory) {
 		if runs != plain[q] || items != odd[q] || q.ready.count() != runs+items+void ||
 			q.ready.bytes() != bytes {
 			t.Errorf("the heap of %s counts %d of %d bytes; it has %d of %d plain tasks that are ready, "+
-				"%d of %d items, %d that left, %d bytes", name, q.ready.count(),
-				q.ready.bytes(), runs,
+				"%d of %d items, %d that left, %d bytes", name, q.ready.count(), q.ready.bytes(),
+				runs,
 				plain[q], items, odd[q], void, bytes)
 		}
 	}
