@@ -195,7 +195,9 @@ func (s *scene) limit(running int, rate task.Rate, burst int) {
 func (s *scene) asked(h store.Holder, outs ...handout) store.BeginRequest {
 	r := store.BeginRequest{Holder: h}
 	for _, o := range outs {
-		r.Rows = append(r.Rows, store.Begin{Queue: o.span.Queue, Running: o.running(s.clock)})
+		r.Rows = append(r.Rows, store.Begin{
+			Queue: o.span.Queue, Key: o.span.Key, Running: o.running(s.clock),
+		})
 	}
 	return r
 }

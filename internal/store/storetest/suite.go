@@ -62,8 +62,8 @@ func claims() []claim {
 	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), togetherClaims(),
 		holderClaims(), actClaims(), editClaims(), leaseClaims(), nameClaims(), confClaims(),
 		queueClaims(), viewClaims(), metaClaims(), historyClaims(), textClaims(), eventClaims(),
-		notifierClaims(), expiryClaims(), beginClaims(), editedLimitClaims(), editedMetaClaims(),
-		groupClaims(), changeClaims(),
+		notifierClaims(), expiryClaims(), beginClaims(), keyClaims(), editedLimitClaims(),
+		editedMetaClaims(), groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
 		watchClaims(), joinClaims(), upkeepClaims(), minuteClaims(), faultClaims())
 }
@@ -73,8 +73,8 @@ func claims() []claim {
 func statementClaims() []claim {
 	return slices.Concat(takeClaims(), settleClaims(), togetherClaims(), holderClaims(),
 		actClaims(), editClaims(), leaseClaims(), queueClaims(), metaClaims(), historyClaims(),
-		changeClaims(), expiryClaims(), beginClaims(), editedLimitClaims(), editedMetaClaims(),
-		assignClaims(), seatClaims(), fireClaims(), watchClaims(), joinClaims(), upkeepClaims())
+		changeClaims(), expiryClaims(), beginClaims(), keyClaims(), editedLimitClaims(),
+		editedMetaClaims(), assignClaims(), seatClaims(), fireClaims(), watchClaims(), joinClaims(), upkeepClaims())
 }
 
 // check plays the claim on a fresh store and says how the store broke it. An error instead of a
