@@ -478,7 +478,7 @@ func TestLimitsOfAQueueAreSentAndRead(t *testing.T) {
 func TestLimitsOfEachKeyAreSentAndRead(t *testing.T) {
 	var body string
 	answer := `{"name":"q","per_key":{"max_running":2,"rate":"5/1s","burst":7},"fair":true,` +
-		`"limits":{"running":0,"full_keys":3,"waiting_for":{"per_key":true}}}`
+		`"limits":{"running":0,"full_keys":3,"waiting_for":{"keys_at_limit":3}}}`
 	url, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		body = string(b)
@@ -506,7 +506,7 @@ func TestLimitsOfEachKeyAreSentAndRead(t *testing.T) {
 		}
 	}
 	limits := task.KeyLimits{MaxRunning: 2, Rate: rate, Burst: 7}
-	stands := view.QueueLimits{FullKeys: 3, WaitingFor: view.WaitingFor{PerKey: true}}
+	stands := view.QueueLimits{FullKeys: 3, WaitingFor: view.WaitingFor{KeysAtLimit: 3}}
 	if q.PerKey != limits || !q.Fair || q.Limits == nil || *q.Limits != stands {
 		t.Errorf("read %+v, %+v", q, q.Limits)
 	}

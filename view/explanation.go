@@ -18,7 +18,8 @@ const (
 	ReasonNotDue     ReasonKind = "not_due"     // its time has not come
 	ReasonBackingOff ReasonKind = "backing_off" // it waits after an attempt that failed
 	ReasonUnserved   ReasonKind = "unserved"    // no worker takes tasks of its queue
-	ReasonLimit      ReasonKind = "limit"       // as many of its queue, or of its key, run as may
+	ReasonLimit      ReasonKind = "limit"       // as many of its queue run as may
+	ReasonKeyLimit   ReasonKind = "key_limit"   // a limit of its group key holds it back
 	ReasonRate       ReasonKind = "rate"        // its queue's tasks, or its key's, begin no faster
 	ReasonTurn       ReasonKind = "turn"        // the group keys of its queue take turns
 	ReasonFull       ReasonKind = "full"        // all workers that do have all they may have

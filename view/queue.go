@@ -10,9 +10,9 @@ type QueueLimits struct {
 // WaitingFor names the limits that hold ready tasks back. A queue without ready tasks waits for
 // none.
 type WaitingFor struct {
-	MaxRunning bool `json:"max_running" doc:"as many run as may"`
-	Rate       bool `json:"rate" doc:"so many have begun that the next must wait"`
-	PerKey     bool `json:"per_key" doc:"of some group keys as many run as may: what is ready of those waits, whatever workers are free"`
+	MaxRunning  bool `json:"max_running" doc:"as many run as may"`
+	Rate        bool `json:"rate" doc:"so many have begun that the next must wait"`
+	KeysAtLimit int  `json:"keys_at_limit" doc:"group keys of which as many run as may, counted up to 1,000: what is ready of those waits, whatever workers are free"`
 }
 
 // Any tells whether a limit holds ready tasks back.

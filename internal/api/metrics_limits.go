@@ -38,6 +38,6 @@ func collectLimits(ch chan<- prometheus.Metric, g *limitGate, now int64, c *task
 	}
 	if g.perKey.Running > 0 {
 		gauge(gateKeysDesc, float64(g.FullKeys))
-		gauge(gateHeldDesc, float64(rank(held.PerKey)), "per_key")
+		gauge(gateHeldDesc, float64(rank(held.KeysAtLimit > 0)), "per_key")
 	}
 }

@@ -147,7 +147,7 @@ func limitsOf(g *limitGate, now int64, c *task.Counts) *view.QueueLimits {
 func waitingFor(g *limitGate, now int64, c *task.Counts) (w view.WaitingFor) {
 	if c.Ready > 0 {
 		w.MaxRunning, w.Rate = g.Full(), g.Next(1, now) > now
-		w.PerKey = g.FullKeys > 0
+		w.KeysAtLimit = g.FullKeys
 	}
 	return w
 }

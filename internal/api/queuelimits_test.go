@@ -186,7 +186,7 @@ func TestQueuesSayHowTheyStandBesideTheirLimits(t *testing.T) {
 		"fast":   {Running: 52, WaitingFor: view.WaitingFor{Rate: true}},
 		"rested": {},
 		"both":   {Running: 2, WaitingFor: view.WaitingFor{MaxRunning: true, Rate: true}},
-		"keys":   {FullKeys: 3, WaitingFor: view.WaitingFor{PerKey: true}},
+		"keys":   {FullKeys: 3, WaitingFor: view.WaitingFor{KeysAtLimit: 3}},
 
 		"quick-keys": {},
 	}
@@ -239,7 +239,7 @@ func TestExplanationsTellOfLimits(t *testing.T) {
 			"rota queue set fast --rate COUNT/TIME"},
 		"both": {`"kind":"limit"`, `"kind":"rate"`, "may in 50ms"},
 		"room": {`"reasons":[{"kind":"unserved"`},
-		"keys": {`"kind":"limit"`, "3 group keys of queue keys run as many tasks at a time as each may, 1:",
+		"keys": {`"kind":"key_limit"`, "3 group keys of queue keys run as many tasks at a time as each may, 1:",
 			"rota queue set keys --key-max-running N"},
 		"quick-keys": {`"reasons":[{"kind":"unserved"`},
 	} {
@@ -250,8 +250,9 @@ func TestExplanationsTellOfLimits(t *testing.T) {
 			}
 		}
 		limited := queue != "room" && queue != "quick-keys"
-		if told := strings.Contains(text, `"limit"`) || strings.Contains(text, `"rate"`); told !=
-			limited {
+		told := strings.Contains(text, `"limit"`) || strings.Contains(text, `"rate"`) ||
+			strings.Contains(text, `"key_limit"`)
+		if told != limited {
 			t.Errorf("%s: %s", queue, text)
 		}
 	}
@@ -273,24 +274,24 @@ func TestExplanationsTellOfTheKeyOfATask(t *testing.T) {
 		not        []string
 	}{
 		"as many run as may": {"keys", "ann", task.Ready, true,
-			[]string{`"kind":"limit"`, `1 of 1 runs: group key \"ann\"`, "--key-max-running N",
+			[]string{`"kind":"key_limit"`, `1 of 1 runs: group key \"ann\"`, "--key-max-running N",
 				`"kind":"turn"`, `of group key \"ann\" at most 40 ready tasks come first`},
 			[]string{`"kind":"rate"`, `"kind":"behind"`}},
 		"they begin as fast as they may": {"keys", "müll", task.Ready, true,
-			[]string{`"kind":"rate"`, `At most 10 tasks of group key \"müll\" begin in 1s`,
+			[]string{`"kind":"key_limit"`, `At most 10 tasks of group key \"müll\" begin in 1s`,
 				`"until":"2026-10-01T12:00:00.173Z"`, "--key-rate COUNT/TIME"},
 			[]string{`"kind":"limit"`}},
 		"it has room": {"quick-keys", "ann", task.Ready, true, []string{`"kind":"behind"`},
-			[]string{`"kind":"limit"`, `"kind":"rate"`, `"kind":"turn"`}},
+			[]string{`"kind":"key_limit"`, `"kind":"turn"`}},
 		"nobody knows its key": {"keys", "zoe", task.Ready, true, []string{`"kind":"turn"`},
-			[]string{`"kind":"limit"`, `"kind":"rate"`}},
+			[]string{`"kind":"key_limit"`}},
 		"it has no key": {"keys", "", task.Ready, false,
 			[]string{"of the tasks without a key, which share one turn, at most 40"},
-			[]string{`"kind":"limit"`, `"kind":"rate"`}},
+			[]string{`"kind":"key_limit"`}},
 		"it waits":               {"keys", "ann", task.Waiting, false, []string{`"not_due"`}, nil},
-		"it runs":                {"keys", "ann", task.Running, false, nil, []string{`"limit"`}},
+		"it runs":                {"keys", "ann", task.Running, false, nil, []string{`"key_limit"`}},
 		"no limits of each key":  {"full", "ann", task.Ready, false, []string{`"limit"`}, nil},
-		"no limits of any other": {"mail", "ann", task.Ready, false, nil, []string{`"limit"`}},
+		"no limits of any other": {"mail", "ann", task.Ready, false, nil, []string{`limit"`}},
 	} {
 		f := limitedFake()
 		f.tasks[1].Queue, f.tasks[1].GroupKey, f.tasks[1].State = c.queue, c.key, c.state

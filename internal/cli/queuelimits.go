@@ -138,7 +138,7 @@ func heldText(q *client.Queue) string {
 	if q.Limits.WaitingFor.Rate {
 		all = append(all, fmt.Sprintf("rate: at most %d in %v begin", q.Rate.Count, q.Rate.Per))
 	}
-	if n := q.Limits.FullKeys; q.Limits.WaitingFor.PerKey {
+	if n := q.Limits.WaitingFor.KeysAtLimit; n > 0 {
 		text := fmt.Sprintf("%d group keys run as many as each may", n)
 		if n == 1 {
 			text = "1 group key runs as many as it may"

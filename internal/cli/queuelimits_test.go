@@ -20,7 +20,7 @@ func TestLimitsOfAQueueAreWritten(t *testing.T) {
 			WaitingFor: view.WaitingFor{MaxRunning: most, Rate: rate}}
 	}
 	keys := func(full int) *view.QueueLimits {
-		return &view.QueueLimits{FullKeys: full, WaitingFor: view.WaitingFor{PerKey: true}}
+		return &view.QueueLimits{FullKeys: full, WaitingFor: view.WaitingFor{KeysAtLimit: full}}
 	}
 	for name, c := range map[string]struct {
 		is                   task.Queue

@@ -16,14 +16,18 @@ type gate struct {
 	who         string // in the words of people
 	queue       string
 	most, speed string // the flags that set its limits
+	// the kinds of what holds back
+	full, fast view.ReasonKind
 }
 
 func ofQueue(q Queue) gate {
-	return gate{q.Gate, q.At, "queue " + q.Name, q.Name, "--max-running", "--rate"}
+	return gate{q.Gate, q.At, "queue " + q.Name, q.Name, "--max-running", "--rate",
+		view.ReasonLimit, view.ReasonRate}
 }
 
 func ofKey(t Task, q Queue) gate {
-	return gate{t.KeyGate, t.KeyAt, keyName(t.GroupKey), q.Name, "--key-max-running", "--key-rate"}
+	return gate{t.KeyGate, t.KeyAt, keyName(t.GroupKey), q.Name, "--key-max-running",
+		"--key-rate", view.ReasonKeyLimit, view.ReasonKeyLimit}
 }
 
 func keyName(key string) string { return fmt.Sprintf("group key %q", key) }
@@ -38,7 +42,7 @@ func (g gate) limited() view.Reason {
 	if most == 1 {
 		text = fmt.Sprintf("1 of 1 runs: %s may run no other task beside it.", g.who)
 	}
-	return view.Reason{Kind: view.ReasonLimit, Text: text, Change: g.change(g.most, "N")}
+	return view.Reason{Kind: g.full, Text: text, Change: g.change(g.most, "N")}
 }
 
 // tooFast says so when the next task may begin only later, by a rate.
@@ -53,7 +57,7 @@ func (g gate) tooFast() view.Reason {
 		left = left.Round(time.Second)
 	}
 	begin := plural(rate.Count, "task of "+g.who+" begins", "tasks of "+g.who+" begin")
-	return view.Reason{Kind: view.ReasonRate,
+	return view.Reason{Kind: g.fast,
 		Text:   fmt.Sprintf("At most %s in %v; the next one may in %v.", begin, rate.Per, left),
 		Until:  view.Time{Time: time.UnixMicro(next).UTC()},
 		Change: g.change(g.speed, "COUNT/TIME")}
@@ -76,7 +80,7 @@ func keysFull(q Queue) view.Reason {
 	if q.FullKeys >= mostKeys {
 		text = "At least " + text
 	}
-	return view.Reason{Kind: view.ReasonLimit,
+	return view.Reason{Kind: view.ReasonKeyLimit,
 		Text: fmt.Sprintf("%s as many tasks at a time as each may, %d: what else is ready of "+
 			"such a key waits.", text, q.PerKey.Running),
 		Change: ofKey(Task{}, q).change("--key-max-running", "N")}
