@@ -99,7 +99,6 @@ func uniqueClaims() []claim {
 				[]any{"first", "[0]"})
 		}},
 		{"DebounceBeginsTheDelayAnewAndReplaceDoesNot", func(s *scene) {
-			h := s.join("a")
 			b := s.wanting("q", unfinished(keep))
 			b.Due += 10 * second
 			s.submit(store.Holder{}, b)
@@ -115,7 +114,7 @@ func uniqueClaims() []claim {
 				task.SubmittedDebounced)
 			s.want("due", s.view(id).Due, instant(next.Due))
 			s.clock.Advance(7 * time.Second)
-			h = s.join("a")
+			h := s.join("a")
 			s.want("at its first time", len(s.take(h, 1)), 0)
 			s.clock.Advance(3 * time.Second)
 			h = s.join("a")
