@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -205,7 +206,8 @@ func (ls *lanes) setRoom(l *lane, room int, opens int64) {
 
 // tidy ends lanes of which nothing is left.
 func (ls *lanes) tidy() {
-	for _, l := range ls.by {
+	for _, key := range slices.Sorted(maps.Keys(ls.by)) {
+		l := ls.by[key]
 		l.first()
 		ls.update(l)
 	}

@@ -93,6 +93,7 @@ func (s *Store) takeByKey(
 	ctx context.Context, r store.TakeRequest,
 ) (answer store.Taken, err error) {
 	var spans []store.Span
+	var chosen []int64
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		answer, spans = store.Taken{}, nil
 		lives, paused := false, false
@@ -108,8 +109,7 @@ func (s *Store) takeByKey(
 			return t.finish(ctx)
 		}
 		b := keyTake{t, r, answer.Now, rules.ChooseByKey(&r, answer.Now)}
-		chosen, err := b.choose(ctx, &answer)
-		if err != nil {
+		if chosen, err = b.choose(ctx, &answer); err != nil {
 			return err
 		}
 		return t.finish(ctx, ask(takeThose, func(r row) error {
@@ -121,6 +121,9 @@ func (s *Store) takeByKey(
 	if err != nil {
 		return answer, err
 	}
+	slices.SortFunc(spans, func(a, b store.Span) int {
+		return slices.Index(chosen, a.ID) - slices.Index(chosen, b.ID)
+	})
 	answer.Spans, err = s.loadTaken(ctx, spans)
 	return answer, err
 }

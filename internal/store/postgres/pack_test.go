@@ -349,7 +349,8 @@ func TestTasksAreFoundByTheKeysOfTheirPacks(t *testing.T) {
 		"unknown":   tell(whyNot, batch, n, n),
 		"stretches": tell(inStretches.few, batch, n, []int32{200}, nil),
 		"running": tell(writeDown, nil, "a", c.holder.Token, batch, n, n, batch, batch,
-			[]string{"w"}, []string{"i"}, batch, batch, batch, batch[0], batch[0]),
+			[]string{"w"}, []string{"i"}, batch, batch, batch, batch[0], batch[0],
+			[]*string{nil}),
 	} {
 		for _, analyze := range []string{"", "ANALYZE"} {
 			if analyze != "" {
