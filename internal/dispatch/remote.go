@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -147,16 +148,22 @@ func (m *memory) hearHint(queue string, ids []task.ID, now time.Time) {
 	if m.closed {
 		return
 	}
-	for name, q := range m.queues {
-		if name == queue || queue == "" && len(ids) == 0 {
-			q.sign(unknownRank)
-			q.backlog = true
-			if q.gate.limited {
-				q.gate.probe()
-				q.match(now)
-			}
-			q.takeSoon(now)
+	names := []string{queue}
+	if queue == "" && len(ids) == 0 {
+		names = slices.Sorted(maps.Keys(m.queues))
+	}
+	for _, name := range names {
+		q := m.queues[name]
+		if q == nil {
+			continue
 		}
+		q.sign(unknownRank)
+		q.backlog = true
+		if q.gate.limited {
+			q.gate.probe()
+			q.match(now)
+		}
+		q.takeSoon(now)
 	}
 	var touched []*item
 	for _, id := range ids {
