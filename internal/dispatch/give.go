@@ -39,7 +39,7 @@ func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span
 		q := m.queue(sp.Queue)
 		wanted := !q.conf.Paused && !m.draining && now.Sub(q.wanted) <= m.conf.GiveAfter &&
 			!stale[sp] && (sp.Sorted || q.ready.lanes == nil)
-		if sp.idle == 0 || wanted || sp.anySettling() {
+		if sp.idle == 0 || wanted || sp.waitsForSigns() && !m.draining || sp.anySettling() {
 			continue
 		}
 		sp.collectGive(&req)
@@ -210,6 +210,21 @@ func (m *memory) sortedSpans() []*span {
 	}
 	slices.SortFunc(list, func(a, b *span) int { return cmp.Compare(a.ID, b.ID) })
 	return list
+}
+
+// waitsForSigns tells whether the span was taken for the sake of a hand-out whose worker was not
+// heard since.
+func (sp *span) waitsForSigns() bool {
+	if !sp.watched {
+		return false
+	}
+	for s := range sp.live() {
+		if it := s.cell.item; it != nil && it.place == out && it.row &&
+			!it.worker.seen.After(it.worker.excused) {
+			return true
+		}
+	}
+	return false
 }
 
 // anySettling tells whether a task of the span is on its way into the store, or the store is being

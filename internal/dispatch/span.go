@@ -31,7 +31,10 @@ type span struct {
 	// this node gave it back, and nobody else had it since: whoever runs its tasks had only this
 	// node to speak to
 	returned bool
-	parked   []*item // of a poisonous span: those that wait until nothing is under way
+	// It was taken for the sake of what runs of it. Until its workers give a sign of life it stays:
+	// where it goes to and fro, no worker is silent for long enough for whoever holds it.
+	watched bool
+	parked  []*item // of a poisonous span: those that wait until nothing is under way
 }
 
 // sighting is a span as this node last saw it: one that a round found held by it, or that it gave

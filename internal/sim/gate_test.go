@@ -28,8 +28,15 @@ func (w *world) limitQueue(q *task.Queue) {
 		q.Rate = task.Rate{Count: 2 + luck.Int64N(3), Per: time.Second}
 		q.Burst = luck.IntN(4)
 	}
+	if luck.IntN(2) == 0 {
+		q.PerKey.MaxRunning = 1
+	}
+	q.Fair = luck.IntN(2) == 0
 	w.ledger.gate = *q
 }
+
+// groupKeys are those of tasks, whatever their queue.
+var groupKeys = []string{"", "x", "y", "x"}
 
 func (d *storeDoor) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
 	ids := make([]task.ID, len(r.Rows))
@@ -134,6 +141,9 @@ func (l *ledger) begun(lives bool, before map[task.ID]bool, got *store.Begun) {
 	if slices.Contains(got.Rows, store.Void) {
 		w.sometimes("a hand-out that was to begin was none")
 	}
+	if w.ledger.gate.PerKey.MaxRunning > 0 {
+		l.keysBegun(got)
+	}
 	now := w.storeNow()
 	for id := range after {
 		if !before[id] {
@@ -153,6 +163,30 @@ func (l *ledger) begun(lives bool, before map[task.ID]bool, got *store.Begun) {
 		if most := burst + window*l.gate.Rate.Count/l.gate.Rate.Per.Microseconds() + 1; n > most {
 			w.breach("gate: %d tasks of %s began within %dµs, at most %d may", n, gated, window,
 				most)
+		}
+	}
+}
+
+// keysBegun looks at what runs of each key.
+func (l *ledger) keysBegun(got *store.Begun) {
+	page, _, err := l.facts.Tasks(l.ctx, store.Filter{Queue: gated, State: task.Running},
+		task.ID{}, 1<<20)
+	if err != nil {
+		l.world.breach("list what runs of %s: %v", gated, err)
+	}
+	run := map[string]int{}
+	for _, v := range page {
+		if v.GroupKey == "" {
+			continue
+		}
+		if run[v.GroupKey]++; run[v.GroupKey] > l.gate.PerKey.MaxRunning {
+			l.world.breach("gate: %d tasks of key %q of %s run, at most %d may",
+				run[v.GroupKey], v.GroupKey, gated, l.gate.PerKey.MaxRunning)
+		}
+	}
+	for _, g := range got.Keys {
+		if g.Full() && slices.Contains(got.Rows, store.HeldBack) {
+			l.world.sometimes("a hand-out was held back while a key was full")
 		}
 	}
 }

@@ -65,6 +65,7 @@ func (s *person) wish() *wish {
 		Queue: queues[s.luck.IntN(len(queues))], Stage: stageName(1, 0),
 		Context:  []byte(contextOf(w, 0)),
 		Priority: time.Duration(s.luck.IntN(3)) * 5 * time.Second,
+		GroupKey: groupKeys[s.made%len(groupKeys)],
 	}
 	if s.luck.IntN(10) == 0 {
 		w.sub.Timeout = 8 * time.Second
