@@ -23,9 +23,9 @@ type Submission struct {
 	// 0 = it waits for ever.
 	StartWithin time.Duration
 
-	// Unique makes the task the only one of its queue with a key; zero = any number. OnExisting
+	// Unique makes the task the only one of its queue with a key; nil = any number. OnExisting
 	// says what becomes of the submission while another task has that key; "" = OnExistingKeep.
-	Unique     Unique
+	Unique     *Unique
 	OnExisting OnExisting
 
 	// Meta are up to 16 short strings that go with the task wherever it goes: into the hands of

@@ -60,7 +60,7 @@ func TestOptionsOfASubmissionAreTakenButForWhatTheTypeSays(t *testing.T) {
 		Due: due, Delay: 2 * time.Second, Key: "k", KeyFor: time.Hour, GroupKey: "g",
 		MaxAttempts: 3, Timeout: time.Minute, StartWithin: time.Second,
 		Meta:       map[string]string{"customer": "7"},
-		Unique:     task.Unique{Key: "u", While: task.WhileWaiting, For: time.Hour},
+		Unique:     &task.Unique{Key: "u", While: task.WhileWaiting, For: time.Hour},
 		OnExisting: task.OnExistingReplace,
 	}
 	for v, i := reflect.ValueOf(option), 0; i < v.NumField(); i++ {

@@ -29,6 +29,7 @@ type submission struct {
 	isText  bool   // it was
 	due     string
 	meta    metaFlag
+	unique  task.Unique
 	while   string
 	exists  string
 	lines   bool
@@ -97,11 +98,11 @@ told on stderr.`,
 	f.DurationVar(&s.Timeout, "timeout", 0, "longest attempt, as 10m (default the queue's)")
 	f.DurationVar(&s.StartWithin, "start-within", 0,
 		"how long after it is due it may wait to begin, as 30s; then it expires (default for ever)")
-	f.StringVar(&s.Unique.Key, "unique", "",
+	f.StringVar(&s.unique.Key, "unique", "",
 		"one task of the queue has the `key` at a time; it is free again when that ends (default any)")
 	f.StringVar(&s.while, "unique-while", "",
 		"until when the task has it: waiting (its first hand-out) or unfinished (default unfinished)")
-	f.DurationVar(&s.Unique.For, "unique-for", 0,
+	f.DurationVar(&s.unique.For, "unique-for", 0,
 		"how long it has it at most, as 24h (default no limit)")
 	f.StringVar(&s.exists, "on-existing", "",
 		"when another task has it: keep, replace, debounce or refuse (default keep)")
@@ -140,8 +141,11 @@ func (s *submission) check(isText bool, now time.Time) error {
 			"--lines with one --key would submit a single task: leave one of them out",
 		)
 	}
-	s.Unique.While, s.OnExisting = task.While(s.while), task.OnExisting(s.exists)
-	if s.lines && s.Unique.Key != "" {
+	s.unique.While, s.OnExisting = task.While(s.while), task.OnExisting(s.exists)
+	if s.unique != (task.Unique{}) {
+		s.Unique = &s.unique
+	}
+	if s.lines && s.Unique != nil {
 		return usage.Errorf(
 			"--lines with one --unique would submit a single task: leave one of them out",
 		)

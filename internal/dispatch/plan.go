@@ -95,7 +95,7 @@ func (m *memory) batches(load []*submitting, at int64) (list []store.Batch, wher
 			n := int32(len(b.Tasks))
 			where[i][j] = task.ID{Batch: b.ID, N: n}
 			b.Tasks = append(b.Tasks, rowOf(t, n, s.contexts[j], at))
-			if t.Unique.Key != "" {
+			if t.Unique != nil {
 				b.Tasks[n].Unique = uniqueOf(t, at, order)
 				order++
 			}

@@ -39,9 +39,9 @@ var someTasks = []task.Submission{
 	{Queue: "scan", Delay: -time.Second},
 	{Queue: "scan", Meta: map[string]string{"customer": "7", "region": ""}},
 	{Queue: "scan", StartWithin: 30 * time.Second},
-	{Queue: "scan", Unique: task.Unique{Key: "k", While: task.WhileWaiting, For: time.Hour},
+	{Queue: "scan", Unique: &task.Unique{Key: "k", While: task.WhileWaiting, For: time.Hour},
 		OnExisting: task.OnExistingDebounce},
-	{Queue: "scan", Unique: task.Unique{Key: "l"}},
+	{Queue: "scan", Unique: &task.Unique{Key: "l"}},
 }
 
 var someHandouts = Handouts{

@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -78,7 +79,7 @@ func CutSubmissions(b []byte, subs []task.Submission, long int) ([]byte, []wire.
 		if s.StartWithin != 0 {
 			b = appendSpell(b, s.StartWithin)
 		}
-		if s.Unique != (task.Unique{}) {
+		if s.Unique != nil {
 			b = appendText(appendText(b, s.Unique.Key), string(s.Unique.While))
 			b = appendSpell(b, s.Unique.For)
 		}
@@ -97,7 +98,7 @@ func submissionFlags(before, s *task.Submission) uint64 {
 		bit(subKeyFor, s.KeyFor != 0) | bit(subGroupKey, s.GroupKey != "") |
 		bit(subMaxAttempts, s.MaxAttempts != 0) | bit(subTimeout, s.Timeout != 0) |
 		bit(subMeta, len(s.Meta) > 0) | bit(subStartWithin, s.StartWithin != 0) |
-		bit(subUnique, s.Unique != (task.Unique{})) | bit(subOnExisting, s.OnExisting != "")
+		bit(subUnique, s.Unique != nil) | bit(subOnExisting, s.OnExisting != "")
 }
 
 func bit(flag uint64, set bool) uint64 {
@@ -170,9 +171,12 @@ func (d *decoder) submission(before, s *task.Submission) {
 		s.StartWithin = d.spell("start_within")
 	}
 	if f&subUnique != 0 {
-		s.Unique.Key = d.str("unique.key", "")
-		s.Unique.While = task.While(d.str("unique.while", string(before.Unique.While)))
-		s.Unique.For = d.spell("unique.for")
+		was := cmp.Or(before.Unique, &task.Unique{})
+		s.Unique = &task.Unique{
+			Key:   d.str("unique.key", ""),
+			While: task.While(d.str("unique.while", string(was.While))),
+			For:   d.spell("unique.for"),
+		}
 	}
 	if f&subOnExisting != 0 {
 		s.OnExisting = task.OnExisting(d.str("on_existing", string(before.OnExisting)))

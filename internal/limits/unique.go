@@ -4,13 +4,25 @@ import "github.com/rotahq/rota/task"
 
 // checkUnique says what is wrong with the unique key of a submission.
 func checkUnique(s *task.Submission, wrong func(field, format string, args ...any)) {
-	u := &s.Unique
+	switch s.OnExisting {
+	case "", task.OnExistingKeep:
+	case task.OnExistingReplace, task.OnExistingDebounce, task.OnExistingRefuse:
+		if s.Unique == nil {
+			wrong("on_existing", "%s needs unique", s.OnExisting)
+		}
+	default:
+		wrong("on_existing", "must be keep, replace, debounce or refuse")
+	}
+	u := s.Unique
+	if u == nil {
+		return
+	}
 	switch {
-	case u.Key == "" && *u != (task.Unique{}):
+	case u.Key == "":
 		wrong("unique.key", "is needed: at least one character")
 	case !ValidText(u.Key, MaxKey):
 		wrong("unique.key", "must be at most %d bytes of printable UTF-8", MaxKey)
-	case u.Key != "" && s.Key != "":
+	case s.Key != "":
 		wrong("unique", "give key or unique, not both: a key is never free again while it is "+
 			"remembered")
 	}
@@ -21,14 +33,5 @@ func checkUnique(s *task.Submission, wrong func(field, format string, args ...an
 	}
 	if u.For < 0 || u.For > MaxDuration {
 		wrong("unique.for", "must be 0s to %v", MaxDuration)
-	}
-	switch s.OnExisting {
-	case "", task.OnExistingKeep:
-	case task.OnExistingReplace, task.OnExistingDebounce, task.OnExistingRefuse:
-		if *u == (task.Unique{}) {
-			wrong("on_existing", "%s needs unique", s.OnExisting)
-		}
-	default:
-		wrong("on_existing", "must be keep, replace, debounce or refuse")
 	}
 }

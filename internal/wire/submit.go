@@ -33,7 +33,7 @@ func AppendSubmissions(b []byte, subs []task.Submission) []byte {
 		b = appendCount(b, `,"max_attempts":`, s.MaxAttempts)
 		b = appendSpell(b, `,"timeout":`, s.Timeout)
 		b = appendSpell(b, `,"start_within":`, s.StartWithin)
-		b = appendUnique(b, &s.Unique)
+		b = appendUnique(b, s.Unique)
 		b = appendText(b, `,"on_existing":`, string(s.OnExisting))
 		b = appendStringMap(b, `,"meta":`, s.Meta)
 		b = append(b, '}')
@@ -42,7 +42,7 @@ func AppendSubmissions(b []byte, subs []task.Submission) []byte {
 }
 
 func appendUnique(b []byte, u *task.Unique) []byte {
-	if *u == (task.Unique{}) {
+	if u == nil {
 		return b
 	}
 	b = appendString(append(b, `,"unique":{"key":`...), u.Key)
@@ -109,7 +109,8 @@ func (d *decoder) submission(before *task.Submission) (s task.Submission) {
 	return s
 }
 
-func (d *decoder) unique() (u task.Unique) {
+func (d *decoder) unique() *task.Unique {
+	var u task.Unique
 	o := d.object(uniqueFields)
 	for o.next() {
 		switch o.name {
@@ -122,7 +123,7 @@ func (d *decoder) unique() (u task.Unique) {
 		}
 	}
 	o.need("key")
-	return u
+	return &u
 }
 
 // AppendReceipts appends the answer to POST /v1/tasks.

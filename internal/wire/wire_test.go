@@ -425,7 +425,7 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 			Priority: 90 * time.Second, Due: at, Delay: time.Millisecond,
 			Key: "k", KeyFor: time.Hour, GroupKey: "g", MaxAttempts: 3, Timeout: time.Minute,
 			StartWithin: 30 * time.Second, Meta: map[string]string{"b": `"`, "a": ""},
-			Unique:     task.Unique{Key: "one", While: task.WhileWaiting, For: time.Hour},
+			Unique:     &task.Unique{Key: "one", While: task.WhileWaiting, For: time.Hour},
 			OnExisting: task.OnExistingReplace,
 		}}), `{"tasks":[{"queue":"q"},{"queue":"q","stage":"s","context":{"a": 1},"priority":"1m30s","due":"2026-11-21T12:40:01.234Z",` +
 			`"delay":"1ms","key":"k","key_for":"1h0m0s","group_key":"g","max_attempts":3,"timeout":"1m0s","start_within":"30s",` +
