@@ -28,3 +28,14 @@ func ExampleQueue_ByKeys() {
 	// false
 	// true
 }
+
+// The bookings of an account go one after another.
+func ExampleKeyLimits_InOrder() {
+	ledger := task.Queue{Name: "ledger", PerKey: task.KeyLimits{MaxRunning: 1}}
+	fmt.Println(ledger.PerKey.InOrder())
+	ledger.PerKey.MaxRunning = 2
+	fmt.Println(ledger.PerKey.InOrder())
+	// Output:
+	// true
+	// false
+}

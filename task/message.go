@@ -225,10 +225,20 @@ type KeyLimits struct {
 	MaxRunning int  // tasks of a key that run at a time; 0 = any number
 	Rate       Rate // how fast tasks of a key begin; zero = any speed
 	Burst      int  // how many of a key may begin at once after a rest; 0 = Rate.Count
+	// OnDead says what becomes of a key whose tasks go in order when one of them is dead; "" =
+	// OnDeadContinue.
+	OnDead OnDead
 }
 
+// InOrder tells whether the tasks of a key go one after the other, by rank: when one has begun,
+// none begins before it is over, whatever that takes, retries and further stages included.
+func (l *KeyLimits) InOrder() bool { return l.MaxRunning == 1 }
+
 // ByKeys tells whether the queue looks at its tasks' group keys.
-func (q *Queue) ByKeys() bool { return q.Fair || q.PerKey != (KeyLimits{}) }
+func (q *Queue) ByKeys() bool {
+	p := &q.PerKey
+	return q.Fair || p.MaxRunning > 0 || p.Rate != (Rate{})
+}
 
 // Counts are the tasks of a queue by state. Done, Dead, Cancelled and Expired count what retention
 // still keeps.

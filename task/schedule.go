@@ -79,13 +79,15 @@ const (
 	AfterEnded  AfterOn = "ended"  // in any way: done, dead, cancelled, removed
 )
 
-// OnDead says what becomes of a schedule whose task is dead.
+// OnDead says what becomes of a schedule whose task is dead, or of a key that goes in order.
 type OnDead string
 
 // What becomes of it.
 const (
 	OnDeadContinue OnDead = "continue" // nothing
-	OnDeadStop     OnDead = "stop"     // it is paused, until somebody resumes it
+	// OnDeadStop pauses a schedule, until somebody resumes it. A key waits until the dead task is
+	// retried and over, or deleted.
+	OnDeadStop OnDead = "stop"
 )
 
 // Overlap says what to do when a due time comes while a task of an earlier one is not final.

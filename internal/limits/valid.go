@@ -236,6 +236,16 @@ func checkRates(q *task.Queue, e *task.InvalidError, location string) {
 	own := task.KeyLimits{MaxRunning: q.MaxRunning, Rate: q.Rate, Burst: q.Burst}
 	checkLimits(&own, e, location)
 	checkLimits(&q.PerKey, e, location+".per_key")
+	switch q.PerKey.OnDead {
+	case "", task.OnDeadContinue:
+	case task.OnDeadStop:
+		if !q.PerKey.InOrder() {
+			e.Add(location+".per_key.on_dead", "stop is for keys that go in order: give "+
+				"max_running 1 too")
+		}
+	default:
+		e.Add(location+".per_key.on_dead", "must be continue or stop")
+	}
 }
 
 func checkLimits(l *task.KeyLimits, e *task.InvalidError, location string) {

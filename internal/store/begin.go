@@ -47,6 +47,8 @@ type Beginning uint8
 const (
 	Begins   Beginning = iota // its row stands
 	HeldBack                  // a limit of its queue, or of its key, holds it back
+	// Behind: its key goes in order, and a task in another span comes first.
+	Behind
 	// Void: the hand-out is none, because its span is no longer the holder's, an outcome stands
 	// already, or its row could not be written just now. Where the task stands only a look can
 	// tell.

@@ -1,6 +1,9 @@
 package store
 
-import "github.com/rotahq/rota/internal/admission"
+import (
+	"github.com/rotahq/rota/internal/admission"
+	"github.com/rotahq/rota/task"
+)
 
 // ByKey makes a take go by group keys: see storetest.Spans.
 type ByKey struct {
@@ -13,4 +16,12 @@ type ByKey struct {
 type KeyGate struct {
 	Queue, Key string
 	admission.Gate
+	// Owner is the task that the key has to wait for: where keys go in order, the one that has
+	// begun and is not over, or is dead and stops the key. Zero = there is none.
+	Owner task.ID
+	// Stopped: Owner is dead, and OnDead of the queue says stop.
+	Stopped bool
 }
+
+// InOrder tells whether the tasks of the key go one after the other.
+func (k *KeyGate) InOrder() bool { return k.Limits.Running == 1 }

@@ -333,6 +333,8 @@ type Taken struct {
 	NextDue int64
 	// After is the last key that a take by keys has looked at; nil = it came to the end of them.
 	After *string
+	// Owners are those of the tasks that own their keys (KeyGate.Owner): they go before all others.
+	Owners []task.ID
 }
 
 // Ready says that a queue has ready spans that nobody holds.

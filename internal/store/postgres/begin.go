@@ -94,6 +94,7 @@ type beginning struct {
 	*store.BeginRequest
 	answer  store.Begun
 	written []rules.Asked // what stands where the rows are to be
+	keys    []*rules.KeyStand
 }
 
 // look has the queues' gates for itself from here on, and reads how they stand.
@@ -101,19 +102,20 @@ func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) 
 	lives := false
 	var keys keyColumns
 	spans, tokens := make([]int64, len(b.Rows)), make([]int64, len(b.Rows))
-	at := map[store.KeyGate][]int{} // rows, by queue and key
+	at := map[keyName][]int{} // rows, by queue and key
 	for i := range b.Rows {
 		u := &b.Rows[i]
 		keys.add(u.ID, u.Seq)
 		spans[i], tokens[i] = u.Span, u.Token
-		if of := (store.KeyGate{Queue: u.Queue, Key: u.Key}); u.Key != "" {
+		b.written[i].ID, b.written[i].Span = u.ID, u.Span
+		if of := (keyName{u.Queue, u.Key}); u.Key != "" {
 			at[of] = append(at[of], i)
 		}
 	}
 	of, groups := make([]string, 0, len(at)), make([]string, 0, len(at))
 	for k := range at {
-		of = append(of, k.Queue)
-		groups = append(groups, k.Key)
+		of = append(of, k.queue)
+		groups = append(groups, k.key)
 	}
 	first := append([]query{tell(lockGates, queues)}, b.shareUniques()...)
 	err := t.run(ctx, append(first,
@@ -131,16 +133,14 @@ func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) 
 			return err
 		}, keys.batch, keys.n, keys.seq, spans, tokens),
 		ask(keyGatesOf, func(r row) error {
-			g, err := scanKeyGate(r)
-			b.answer.Keys = append(b.answer.Keys, g)
+			k, err := scanKeyStand(r)
+			k.Next = k.first
+			b.keys = append(b.keys, &k.KeyStand)
+			for _, i := range at[keyName{k.Queue, k.Key}] {
+				b.written[i].Key = &k.KeyStand
+			}
 			return err
-		}, of, groups))...)
-	for i := range b.answer.Keys {
-		g := &b.answer.Keys[i]
-		for _, i := range at[store.KeyGate{Queue: g.Queue, Key: g.Key}] {
-			b.written[i].Key = &g.Gate
-		}
-	}
+		}, of, groups, s.clock()))...)
 	b.answer.LeaseGone = !lives
 	return err
 }
@@ -184,7 +184,7 @@ func (b *beginning) apply(
 			keep = append(keep, tell(keepBucket, queue, gate.Bucket.Level, gate.Bucket.At))
 		}
 	}
-	keep = append(keep, bucketsKept(answer)...)
+	keep = append(keep, b.bucketsKept(answer.Now)...)
 	stands := map[store.Watch]bool{}
 	if len(insert) > 0 {
 		keep = append(keep, s.written(letBegin, b.Holder, insert, groups, func(r row) error {
@@ -193,6 +193,7 @@ func (b *beginning) apply(
 			stands[at] = true
 			return err
 		}))
+		keep = append(keep, b.ownersKept(answer.Rows)...)
 	}
 	if err := t.finish(ctx, keep...); err != nil {
 		return err
@@ -211,17 +212,19 @@ func (b *beginning) apply(
 			answer.Rows[i] = list[k]
 		}
 	}
+	for _, k := range b.keys {
+		answer.Keys = append(answer.Keys, k.KeyGate)
+	}
 	return nil
 }
 
 // bucketsKept makes the queries that keep what keys have left of their rates, and drop some rows of
 // others that have all of it again.
-func bucketsKept(answer *store.Begun) (list []query) {
+func (b *beginning) bucketsKept(now int64) (list []query) {
 	var queues, keys []string
 	var levels, ats, full []int64
 	count := map[string]int{}
-	for i := range answer.Keys {
-		k := &answer.Keys[i]
+	for _, k := range b.keys {
 		if k.Limits.Rate.Count == 0 {
 			continue
 		}
@@ -237,7 +240,7 @@ func bucketsKept(answer *store.Begun) (list []query) {
 	}
 	list = append(list, tell(keepBuckets, queues, keys, levels, ats, full))
 	for _, queue := range slices.Sorted(maps.Keys(count)) {
-		list = append(list, tell(dropBuckets, queue, answer.Now, 2*count[queue]))
+		list = append(list, tell(dropBuckets, queue, now, 2*count[queue]))
 	}
 	return list
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
@@ -62,14 +61,22 @@ CROSS JOIN LATERAL (SELECT ` + spanColumnList + ` FROM rota.span
 ORDER BY w.i, s.rank, s.id`
 
 	// keyGatesOf reads how keys stand, of those queues that limit each key. A bucket from before
-	// the rate was set is none.
+	// the rate was set is none. Of keys that go in order it reads which task began last, how that
+	// stands, and the spans that it is in and that comes first.
 	keyGatesOf = `SELECT k.queue, k.key, q.key_running, q.key_rate_count, q.key_rate_per, q.key_burst,
   coalesce(b.level, 0), coalesce(b.at, g.since), (SELECT count(*) FROM (SELECT FROM rota.running u
-    WHERE u.queue = k.queue AND u.key = k.key LIMIT q.key_running) u)
+    WHERE u.queue = k.queue AND u.key = k.key LIMIT q.key_running) u),
+  q.key_stop, coalesce(o.batch, 0), coalesce(o.n, 0), coalesce(o.base, 0), coalesce(o.kind, 0),
+  coalesce(o.span, 0), coalesce(o.free, false), coalesce(f.id, 0), coalesce(f.free, false)
 FROM unnest($1::text[], $2::text[]) k (queue, key)
+CROSS JOIN (SELECT rota.micros($3) AS now) c
 JOIN rota.queue q ON q.name = k.queue AND (q.key_running > 0 OR q.key_rate_count > 0)
 JOIN rota.gate g ON g.queue = k.queue
 LEFT JOIN rota.bucket b ON b.queue = k.queue AND b.key = k.key AND b.at >= g.since
+LEFT JOIN LATERAL (` + ownerOfKey + `) o ON q.key_running = 1
+LEFT JOIN LATERAL (SELECT id, holder IS NULL AS free FROM rota.span
+  WHERE key IS NOT NULL AND queue = k.queue AND key = k.key AND rank <= c.now AND due <= c.now
+  ORDER BY rank, batch, lo LIMIT 1) f ON q.key_running = 1
 ORDER BY k.queue COLLATE "C", k.key COLLATE "C"`
 	keepBuckets = `INSERT INTO rota.bucket (queue, key, level, at, full_at)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])
@@ -86,6 +93,7 @@ type keyTake struct {
 	store.TakeRequest
 	now    int64
 	choice *rules.ByKey
+	owners map[int64]task.ID // tasks that own their keys, by span
 }
 
 // takeByKey takes by keys: what it chooses it takes unless somebody was quicker.
@@ -94,6 +102,7 @@ func (s *Store) takeByKey(
 ) (answer store.Taken, err error) {
 	var spans []store.Span
 	var chosen []int64
+	var owners map[int64]task.ID
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		answer, spans = store.Taken{}, nil
 		lives, paused := false, false
@@ -108,7 +117,8 @@ func (s *Store) takeByKey(
 			answer.NextDue = 0
 			return t.finish(ctx)
 		}
-		b := keyTake{t, r, answer.Now, rules.ChooseByKey(&r, answer.Now)}
+		b := keyTake{t, r, answer.Now, rules.ChooseByKey(&r, answer.Now), map[int64]task.ID{}}
+		owners = b.owners
 		if chosen, err = b.choose(ctx, &answer); err != nil {
 			return err
 		}
@@ -124,6 +134,11 @@ func (s *Store) takeByKey(
 	slices.SortFunc(spans, func(a, b store.Span) int {
 		return slices.Index(chosen, a.ID) - slices.Index(chosen, b.ID)
 	})
+	for i := range spans {
+		if id, owned := owners[spans[i].ID]; owned {
+			answer.Owners = append(answer.Owners, id)
+		}
+	}
 	answer.Spans, err = s.loadTaken(ctx, spans)
 	return answer, err
 }
@@ -296,7 +311,7 @@ func (b *keyTake) byTurn(ctx context.Context) (after *string, cut bool, err erro
 	for round := range per {
 		for _, list := range lists {
 			if round < len(list) {
-				b.choice.Offer(list[round].ID, list[round].Key, width(&list[round]))
+				b.offerOne(&list[round])
 			}
 		}
 	}
@@ -317,9 +332,18 @@ func (b *keyTake) offer(ctx context.Context, list []store.Span) error {
 		return err
 	}
 	for i := range list {
-		b.choice.Offer(list[i].ID, list[i].Key, width(&list[i]))
+		b.offerOne(&list[i])
 	}
 	return nil
+}
+
+// offerOne has the choice of a span, or of the one that its key, which goes in order, wants first.
+func (b *keyTake) offerOne(sp *store.Span) {
+	id, tasks := sp.ID, width(sp)
+	if only := b.choice.Only(sp.Key); only != 0 {
+		id, tasks = only, 1
+	}
+	b.choice.Offer(id, sp.Key, tasks)
 }
 
 // stand tells the choice how keys stand.
@@ -334,12 +358,15 @@ func (b *keyTake) stand(ctx context.Context, keys []string) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	gates := map[string]*admission.Gate{}
+	gates := map[string]*rules.KeyStand{}
 	err := b.run(ctx, ask(keyGatesOf, func(r row) error {
-		g, err := scanKeyGate(r)
-		gates[g.Key] = &g.Gate
+		s, err := scanKeyStand(r)
+		if s.Next = s.taken(); s.Next != 0 && s.Owner != (task.ID{}) {
+			b.owners[s.Next] = s.Owner
+		}
+		gates[s.Key] = &s.KeyStand
 		return err
-	}, queues, unknown))
+	}, queues, unknown, b.clock()))
 	for _, key := range unknown {
 		if key == "" {
 			delete(gates, key)
@@ -347,14 +374,6 @@ func (b *keyTake) stand(ctx context.Context, keys []string) error {
 		b.choice.Stands(key, gates[key])
 	}
 	return err
-}
-
-func scanKeyGate(r row) (g store.KeyGate, err error) {
-	var q task.Queue
-	err = r.Scan(&g.Queue, &g.Key, &q.PerKey.MaxRunning, &q.PerKey.Rate.Count,
-		(*int64)(&q.PerKey.Rate.Per), &q.PerKey.Burst, &g.Bucket.Level, &g.Bucket.At, &g.Running)
-	g.Limits = admission.KeyLimitsOf(&q)
-	return g, err
 }
 
 // KeyGates says how keys of a queue stand beside the limits of each key. See the contract,
@@ -369,10 +388,10 @@ func (s *Store) KeyGates(
 		list = nil
 		return r.run(ctx, ask(clockNow, func(r row) error { return r.Scan(&now) }, s.clock()),
 			ask(keyGatesOf, func(r row) error {
-				g, err := scanKeyGate(r)
-				list = append(list, g)
+				s, err := scanKeyStand(r)
+				list = append(list, s.KeyGate)
 				return err
-			}, queues, names))
+			}, queues, names, s.clock()))
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("read limits of %d keys of queue %q: %w", len(keys), queue, err)

@@ -91,6 +91,7 @@ type editColumns struct {
 	starts, expires         []int64
 	looks                   lookColumns
 	groups                  []string
+	moved                   movedKeys
 	metas                   []*string
 	blobs                   blobColumns
 }
@@ -105,6 +106,9 @@ func (c *editColumns) add(id task.ID, seq int32, s *store.Step) {
 	c.expires = append(c.expires, o.Expires)
 	c.looks.add(id.Batch, o.Expires)
 	c.groups = append(c.groups, o.GroupKey)
+	if o.Changed&store.ChangedGroupKey != 0 {
+		c.moved = append(c.moved, id)
+	}
 	c.metas = append(c.metas, (*string)(o.Meta))
 	c.blobs.add(id, s.Context)
 }
@@ -113,8 +117,9 @@ func (c *editColumns) queries() []query {
 	if len(c.batch) == 0 {
 		return nil
 	}
-	return slices.Concat([]query{tell(insertEdits, c.batch, c.n, c.seq, c.changed, c.over, c.starts,
-		c.groups, c.attempts, c.expires, c.metas)}, c.blobs.queries(), c.looks.queries())
+	return slices.Concat(c.moved.queries(), []query{tell(insertEdits, c.batch, c.n, c.seq,
+		c.changed, c.over, c.starts, c.groups, c.attempts, c.expires, c.metas)},
+		c.blobs.queries(), c.looks.queries())
 }
 
 // replaced makes of each place where a replay lets a task begin what edits have made of it.

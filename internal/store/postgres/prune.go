@@ -533,7 +533,7 @@ func (t *tx) drop(
 		queries = append(queries, tell(dropKeyed, batches, ns))
 	}
 	for _, text := range [...]string{dropSteps, dropEdits, dropRuns, dropLogs, dropSizes,
-		dropUniquesOf, dropTasks, markGaps} {
+		dropUniquesOf, dropOwners, dropTasks, markGaps} {
 		queries = append(queries, tell(text, batches, ns))
 	}
 	packs := packsOf(ids)

@@ -15,15 +15,15 @@ const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
   context_limit, retention, dead_kept, paused, final_queue, title, owner,
   max_running, rate_count, rate_per, burst,
-  key_running, key_rate_count, key_rate_per, key_burst, fair`
+  key_running, key_rate_count, key_rate_per, key_burst, fair, key_stop`
 	insertQueue = `INSERT INTO rota.queue (` + queueColumns + `)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-  $23, $24, $25, $26)
+  $23, $24, $25, $26, $27)
 ON CONFLICT DO NOTHING`
 	// lockQueue makes a queue or locks the one that stands, whoever else does at the same time.
 	lockQueue = `INSERT INTO rota.queue AS q (` + queueColumns + `)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-  $23, $24, $25, $26)
+  $23, $24, $25, $26, $27)
 ON CONFLICT (name)
 DO UPDATE SET paused = q.paused
 RETURNING ` + queueColumns + `, xmax = 0`
@@ -33,7 +33,8 @@ retry_factor = $7,
   retry_jitter = $8, hold_limit = $9, poll_interval = $10, context_limit = $11, retention = $12,
   dead_kept = $13, paused = $14, final_queue = $15, title = $16, owner = $17,
   max_running = $18, rate_count = $19, rate_per = $20, burst = $21,
-  key_running = $22, key_rate_count = $23, key_rate_per = $24, key_burst = $25, fair = $26
+  key_running = $22, key_rate_count = $23, key_rate_per = $24, key_burst = $25, fair = $26,
+  key_stop = $27
 WHERE name = $1`
 	findQueue = `SELECT FROM rota.queue WHERE name = $1 FOR UPDATE`
 	allQueues = `SELECT ` + queueColumns + ` FROM rota.queue ORDER BY name`
@@ -41,14 +42,17 @@ WHERE name = $1`
 
 // scanQueue reads a configuration, and what comes after it.
 func scanQueue(r row, more ...any) (q task.Queue, err error) {
+	stop := false
 	err = r.Scan(append([]any{&q.Name, (*int64)(&q.Timeout), (*int64)(&q.Silence), &q.MaxAttempts,
 		(*int64)(&q.Retry.Initial), (*int64)(&q.Retry.Max),
 		&q.Retry.Factor, &q.Retry.Jitter, &q.HoldLimit, (*int64)(&q.PollInterval), &q.ContextLimit,
 		(*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused, &q.FinalQueue,
 		&q.Title, &q.Owner, &q.MaxRunning, &q.Rate.Count, (*int64)(&q.Rate.Per), &q.Burst,
 		&q.PerKey.MaxRunning, &q.PerKey.Rate.Count, (*int64)(&q.PerKey.Rate.Per), &q.PerKey.Burst,
-		&q.Fair},
-		more...)...)
+		&q.Fair, &stop}, more...)...)
+	if stop {
+		q.PerKey.OnDead = task.OnDeadStop
+	}
 	return q, err
 }
 
@@ -61,7 +65,8 @@ func writeQueue(text string, q task.Queue) query {
 		int64(q.Retention), int64(q.DeadKept), q.Paused, q.FinalQueue, q.Title, q.Owner,
 		int64(q.MaxRunning), q.Rate.Count, int64(q.Rate.Per), int64(q.Burst),
 		int64(q.PerKey.MaxRunning), q.PerKey.Rate.Count, int64(q.PerKey.Rate.Per),
-		int64(q.PerKey.Burst), q.Fair)
+		int64(q.PerKey.Burst), q.Fair,
+		q.PerKey.OnDead == task.OnDeadStop)
 }
 
 // newQueues makes queues with defaults unless they exist.
@@ -176,6 +181,7 @@ func (s *Store) deleteQueue(
 		late := int64(0) // tasks that somebody submitted since
 		err = t.run(ctx, tell(deleteQueueKeys, name), tell(deleteQueueUniq, name),
 			tell(deleteGate, name), tell(deleteBuckets, name),
+			tell(deleteKeyOwners, name),
 			tell(deleteQueue, name),
 			ask(deleteQueueStat, func(r row) error {
 				return r.Scan(&late)

@@ -46,7 +46,7 @@ SELECT batch, n, stage, context, key, group_key, max_attempts, timeout FROM rota
 		"DROP INDEX rota.span_ready", "ALTER TABLE rota.span DROP key",
 		"CREATE INDEX span_ready ON rota.span (queue, rank, id) WHERE holder IS NULL",
 		`ALTER TABLE rota.queue DROP key_running, DROP key_rate_count, DROP key_rate_per,
-  DROP key_burst, DROP fair`,
+  DROP key_burst, DROP fair, DROP key_stop`, "DROP TABLE rota.key_owner",
 		"ALTER TABLE rota.queue DROP max_running, DROP rate_count, DROP rate_per, DROP burst",
 		"DROP TABLE rota.pack, rota.keyed, rota.edit, rota.expiry, rota.gate, rota.bucket",
 		"DROP TABLE rota.unique_key", "ALTER TABLE rota.batch DROP existing",

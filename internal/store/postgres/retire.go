@@ -250,7 +250,8 @@ const beside = `SELECT batch, n FROM (
   SELECT batch, n FROM rota.log_size WHERE (batch, n) > ($1, $2) AND batch < $3
   UNION SELECT batch, n FROM rota.blob WHERE (batch, n) > ($1, $2) AND batch < $3
   UNION SELECT batch, n FROM rota.edit WHERE (batch, n) > ($1, $2) AND batch < $3
-  UNION SELECT batch, n FROM rota.unique_key WHERE (batch, n) > ($1, $2) AND batch < $3) x
+  UNION SELECT batch, n FROM rota.unique_key WHERE (batch, n) > ($1, $2) AND batch < $3
+  UNION SELECT batch, n FROM rota.key_owner WHERE (batch, n) > ($1, $2) AND batch < $3) x
 ORDER BY batch, n LIMIT $4`
 
 // dropBeside deletes the logs, blobs and edits of those that are not to be kept. It comes first:
@@ -283,7 +284,8 @@ func (s *Store) dropBeside(ctx context.Context, p partition, tasks []task.ID) er
 				blobs = append(blobs, name)
 				return err
 			}, batches, ns), tell(dropLogs, batches, ns), tell(dropSizes, batches, ns),
-				tell(dropEdits, batches, ns), tell(dropUniquesOf, batches, ns))
+				tell(dropEdits, batches, ns), tell(dropUniquesOf, batches, ns),
+				tell(dropOwners, batches, ns))
 		})
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package rules
 import (
 	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 )
 
 // Written says what stands where the row of a hand-out is to be.
@@ -17,8 +18,10 @@ const (
 
 // Asked is a hand-out that is to begin.
 type Asked struct {
+	ID      task.ID
+	Span    int64
 	Written Written
-	Key     *admission.Gate // how its key stands; nil = that has no limits
+	Key     *KeyStand // how its key stands; nil = that has no limits
 }
 
 // LetBegin says which hand-outs of a queue begin, in their order, and counts those that have no row
@@ -33,9 +36,13 @@ func LetBegin(gate *admission.Gate, rows []Asked, now int64) []store.Beginning {
 		case gate.Left(1, now) == 0 || r.Key != nil && r.Key.Left(1, now) == 0:
 			list[i] = store.HeldBack
 		default:
+			if list[i] = r.Key.lets(&r); list[i] != store.Begins {
+				continue
+			}
 			gate.Admit(1, now)
 			if r.Key != nil {
 				r.Key.Admit(1, now)
+				r.Key.own(r.ID)
 			}
 		}
 	}
@@ -52,8 +59,9 @@ func Began(gate *admission.Gate, rows []Asked, list []store.Beginning, written f
 		list[i] = store.Void
 		if rows[i].Written == Nothing {
 			gate.Ended()
-			if rows[i].Key != nil {
-				rows[i].Key.Ended()
+			if k := rows[i].Key; k != nil {
+				k.Ended()
+				k.disown(rows[i].ID)
 			}
 		}
 	}

@@ -63,6 +63,7 @@ type ByKey struct {
 	room map[string]int
 	held map[string]int64 // when rates let tasks begin of keys that have no room
 	soon int64            // the earliest of those that were passed over; 0 = none was
+	only map[string]int64 // of keys that go in order: the span that may be taken
 
 	Chosen []int64 // spans
 	chosen map[int64]bool
@@ -72,7 +73,7 @@ type ByKey struct {
 func ChooseByKey(r *store.TakeRequest, now int64) *ByKey {
 	b := &ByKey{
 		left: r.Limit, now: now, room: map[string]int{}, held: map[string]int64{},
-		chosen: map[int64]bool{},
+		chosen: map[int64]bool{}, only: map[string]int64{},
 	}
 	for _, key := range r.Keys.Skip {
 		b.room[key] = 0
@@ -93,10 +94,17 @@ func (b *ByKey) Knows(key string) bool {
 }
 
 // Stands takes in how a key stands beside its limits; nil = it has none.
-func (b *ByKey) Stands(key string, gate *admission.Gate) {
+func (b *ByKey) Stands(key string, gate *KeyStand) {
 	if gate == nil {
 		b.room[key] = math.MaxInt
 		return
+	}
+	if gate.InOrder() {
+		if gate.Next == 0 {
+			b.room[key] = 0
+			return
+		}
+		b.only[key] = gate.Next
 	}
 	b.room[key] = gate.Left(math.MaxInt32, b.now)
 	if held := gate.Held(b.now); held.Why == admission.TooFast {
@@ -111,6 +119,9 @@ func (b *ByKey) Open(key string) bool {
 	}
 	return b.room[key] > 0
 }
+
+// Only is the span of a key that may be taken, where the key goes in order; 0 = any.
+func (b *ByKey) Only(key string) int64 { return b.only[key] }
 
 // Offer chooses a span, if it was not chosen before, more is wanted, and its key has room.
 func (b *ByKey) Offer(id int64, key string, width int) {

@@ -91,7 +91,7 @@ func (t *tx) beginOf(r *store.BeginRequest, queue string, at []int, answer *stor
 	if err != nil {
 		return err
 	}
-	keys, err := t.keyGates(&gates, r, at, written)
+	keys, err := t.keyStands(&gates, r, at, written)
 	if err != nil {
 		return err
 	}
@@ -130,28 +130,36 @@ func (t *tx) beginOf(r *store.BeginRequest, queue string, at []int, answer *stor
 	}
 	from := len(answer.Keys)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		answer.Keys = append(answer.Keys, store.KeyGate{Queue: queue, Key: key, Gate: *keys[key]})
+		answer.Keys = append(answer.Keys, keys[key].KeyGate)
+	}
+	if err := t.keepOwners(keys); err != nil {
+		return err
 	}
 	return t.keepBuckets(&gates, answer.Keys[from:])
 }
 
-// keyGates reads how the keys stand of hand-outs that are to begin.
-func (t *tx) keyGates(
+// keyStands reads how the keys stand of hand-outs that are to begin.
+func (t *tx) keyStands(
 	of *gates, r *store.BeginRequest, at []int, rows []rules.Asked,
-) (keys map[string]*admission.Gate, err error) {
-	keys = map[string]*admission.Gate{}
+) (keys map[string]*rules.KeyStand, err error) {
+	keys = map[string]*rules.KeyStand{}
 	for k, i := range at {
-		key := r.Rows[i].Key
-		gate, known := keys[key]
+		u := &r.Rows[i]
+		stand, known := keys[u.Key]
 		if !known {
-			if gate, err = t.keyGate(of, key); err != nil {
+			if stand, err = t.keyStand(of, u.Key); err != nil {
 				return nil, err
 			}
-			if gate != nil {
-				keys[key] = gate
+			if stand != nil {
+				keys[u.Key] = stand
+			}
+			if stand != nil && stand.InOrder() && stand.Owner == (task.ID{}) {
+				if stand.Next, err = t.firstOfKey(of.Queue, u.Key, t.now); err != nil {
+					return nil, err
+				}
 			}
 		}
-		rows[k].Key = gate
+		rows[k].Key = stand
 	}
 	return keys, nil
 }
@@ -222,6 +230,7 @@ func (b *beginner) written(r *store.BeginRequest, at []int) ([]rules.Asked, erro
 	list := make([]rules.Asked, len(at))
 	for k, i := range at {
 		u := &r.Rows[i].Running
+		list[k].ID, list[k].Span = u.ID, u.Span
 		switch old, ok := stand[store.Watch{ID: u.ID, Seq: u.Seq}]; {
 		case !ok:
 		case old.Span == u.Span && old.Token == u.Token:
@@ -278,6 +287,7 @@ func (b *beginner) may(u *store.Running) (bool, error) {
 type gates struct {
 	store.Gate
 	perKey admission.Limits
+	onDead task.OnDead
 	since  int64 // when the rate of each key was set
 }
 
@@ -287,6 +297,7 @@ func (c *conn) gates(queue string) (g gates, limited bool, err error) {
 	limited, err = c.one(limitsOf, func(st *sqlite.Stmt) {
 		q := scanQueue(st)
 		g.Limits, g.perKey = admission.LimitsOf(&q), admission.KeyLimitsOf(&q)
+		g.onDead = q.PerKey.OnDead
 		k := st.ColumnCount()
 		g.Bucket = admission.Bucket{Level: st.ColumnInt64(k - 3), At: st.ColumnInt64(k - 2)}
 		g.since = st.ColumnInt64(k - 1)

@@ -47,6 +47,7 @@ type keyTake struct {
 	choice *rules.ByKey
 	gates  gates
 	spans  map[int64]store.Span // that were looked at
+	owners map[int64]task.ID    // tasks that own their keys, by span
 }
 
 func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
@@ -56,7 +57,7 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 	}
 	b := keyTake{
 		tx: t, TakeRequest: r, choice: rules.ChooseByKey(&r, t.now),
-		spans: map[int64]store.Span{},
+		spans: map[int64]store.Span{}, owners: map[int64]task.ID{},
 	}
 	var err error
 	if b.gates, _, err = t.gates(r.Queue); err != nil {
@@ -80,6 +81,9 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 		sp := b.spans[id]
 		if err := t.takeWhole(&sp, r.Holder, &answer); err != nil {
 			return answer, err
+		}
+		if owner, owned := b.owners[id]; owned {
+			answer.Owners = append(answer.Owners, owner)
 		}
 	}
 	_, err = t.one(nextDue, func(st *sqlite.Stmt) { answer.NextDue = st.ColumnInt64(0) }, r.Queue,
@@ -219,6 +223,9 @@ func (b *keyTake) offer(list []store.Span) error {
 		if err := b.stands(sp.Key); err != nil {
 			return err
 		}
+		if only := b.choice.Only(sp.Key); only != 0 {
+			*sp = b.spans[only]
+		}
 		b.spans[sp.ID] = *sp
 		b.choice.Offer(sp.ID, sp.Key, width(sp))
 	}
@@ -230,17 +237,23 @@ func (b *keyTake) stands(key string) error {
 	if b.choice.Knows(key) {
 		return nil
 	}
-	gate, err := b.keyGate(&b.gates, key)
-	b.choice.Stands(key, gate)
+	stand, err := b.keyStand(&b.gates, key)
+	if err == nil && stand != nil && stand.InOrder() {
+		err = b.next(stand)
+	}
+	b.choice.Stands(key, stand)
 	return err
 }
 
-// keyGate reads how a key of a queue stands; nil = it has no limits.
-func (c *conn) keyGate(of *gates, key string) (*admission.Gate, error) {
+// keyStand reads how a key of a queue stands; nil = it has no limits.
+func (c *conn) keyStand(of *gates, key string) (*rules.KeyStand, error) {
 	if key == "" || of.perKey.None() {
 		return nil, nil
 	}
-	g := &admission.Gate{Limits: of.perKey, Bucket: admission.Bucket{At: of.since}}
+	g := &rules.KeyStand{KeyGate: store.KeyGate{
+		Queue: of.Queue, Key: key,
+		Gate: admission.Gate{Limits: of.perKey, Bucket: admission.Bucket{At: of.since}},
+	}}
 	if of.perKey.Rate.Count > 0 {
 		if _, err := c.one(bucketOf, func(st *sqlite.Stmt) {
 			g.Bucket = admission.Bucket{Level: st.ColumnInt64(0), At: st.ColumnInt64(1)}
@@ -255,7 +268,12 @@ func (c *conn) keyGate(of *gates, key string) (*admission.Gate, error) {
 			return nil, err
 		}
 	}
-	return g, nil
+	if !g.InOrder() {
+		return g, nil
+	}
+	o, err := c.owner(of.Queue, key)
+	g.SetOwner(o, of.onDead)
+	return g, err
 }
 
 // KeyGates says how keys of a queue stand beside the limits of each key. See the contract,
@@ -270,12 +288,12 @@ func (s *Store) KeyGates(
 			return err
 		}
 		for _, key := range slices.Compact(slices.Sorted(slices.Values(keys))) {
-			gate, err := c.keyGate(&g, key)
+			stand, err := c.keyStand(&g, key)
 			if err != nil {
 				return err
 			}
-			if gate != nil {
-				list = append(list, store.KeyGate{Queue: queue, Key: key, Gate: *gate})
+			if stand != nil {
+				list = append(list, stand.KeyGate)
 			}
 		}
 		return nil

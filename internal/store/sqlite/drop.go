@@ -67,6 +67,7 @@ var leftovers = [...]string{
 	`DELETE FROM running WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM log WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM unique_key WHERE batch = ? AND n BETWEEN ? AND ?`,
+	`DELETE FROM key_owner WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM log_size WHERE batch = ? AND n BETWEEN ? AND ?`,
 }
 

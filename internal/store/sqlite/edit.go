@@ -32,6 +32,9 @@ func (t *tx) insertEdit(id task.ID, seq int32, s *store.Step) error {
 	if err == nil && o.Expires != 0 {
 		err = t.lookAt(id.Batch, o.Expires)
 	}
+	if err == nil && o.Changed&store.ChangedGroupKey != 0 {
+		_, err = t.exec(dropOwners, id.Batch, id.N)
+	}
 	if err != nil {
 		return err
 	}

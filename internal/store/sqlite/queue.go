@@ -18,12 +18,12 @@ const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
   context_limit, retention, dead_kept, paused, final_queue, title, owner,
   max_running, rate_count, rate_per, burst,
-  key_running, key_rate_count, key_rate_per, key_burst, fair`
+  key_running, key_rate_count, key_rate_per, key_burst, fair, key_stop`
 	insertQueue = `INSERT INTO queue (` + queueColumns +
-		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING`
 	updateQueue = `REPLACE INTO queue (` + queueColumns +
-		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	findQueue = `SELECT ` + queueColumns + ` FROM queue WHERE name = ?`
 	allQueues = `SELECT ` + queueColumns + ` FROM queue ORDER BY name`
 )
@@ -51,7 +51,8 @@ func scanQueue(st *sqlite.Stmt) task.Queue {
 			Rate: task.Rate{
 				Count: st.ColumnInt64(22), Per: time.Duration(st.ColumnInt64(23)),
 			},
-			Burst: st.ColumnInt(24),
+			Burst:  st.ColumnInt(24),
+			OnDead: onDead(st.ColumnBool(26)),
 		},
 		Fair: st.ColumnBool(25),
 	}
@@ -65,7 +66,16 @@ func (t *tx) putQueue(query string, q task.Queue) (changed int, err error) {
 		q.Retry.Jitter, q.HoldLimit, int64(q.PollInterval), q.ContextLimit, int64(q.Retention),
 		int64(q.DeadKept), q.Paused,
 		q.FinalQueue, q.Title, q.Owner, q.MaxRunning, q.Rate.Count, int64(q.Rate.Per), q.Burst,
-		q.PerKey.MaxRunning, q.PerKey.Rate.Count, int64(q.PerKey.Rate.Per), q.PerKey.Burst, q.Fair)
+		q.PerKey.MaxRunning, q.PerKey.Rate.Count, int64(q.PerKey.Rate.Per), q.PerKey.Burst, q.Fair,
+		q.PerKey.OnDead == task.OnDeadStop)
+}
+
+// onDead is what becomes of a key whose task is dead; the default is none said.
+func onDead(stop bool) task.OnDead {
+	if stop {
+		return task.OnDeadStop
+	}
+	return ""
 }
 
 // ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.
@@ -124,6 +134,7 @@ const (
 	deleteQueue     = `DELETE FROM queue WHERE name = ?`
 	deleteQueueKeys = `DELETE FROM task_key WHERE queue = ?`
 	deleteQueueUniq = `DELETE FROM unique_key WHERE queue = ?`
+	deleteKeyOwners = `DELETE FROM key_owner WHERE queue = ?`
 	deleteQueueStat = `DELETE FROM stat WHERE queue = ?`
 	batchOfQueue    = `SELECT id FROM batch WHERE queue = ? AND id > ? ORDER BY id LIMIT 1`
 	deleteSpansOf   = `DELETE FROM span WHERE batch = ?`
@@ -172,7 +183,8 @@ func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error
 		return false, nil
 	}
 	for _, query := range [...]string{
-		deleteQueueKeys, deleteQueueUniq, deleteQueueStat, deleteGate, deleteBuckets, deleteQueue,
+		deleteQueueKeys, deleteQueueUniq, deleteQueueStat, deleteGate, deleteBuckets,
+		deleteKeyOwners, deleteQueue,
 	} {
 		if _, err := t.exec(query, name); err != nil {
 			return false, err

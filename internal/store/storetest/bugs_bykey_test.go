@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/rotahq/rota/internal/store"
@@ -163,5 +164,134 @@ func keyBugs() []bug {
 				return now, got, err
 			}
 		}},
+	}
+}
+
+// orderBugs are wrong programs about keys that go in order.
+func orderBugs() []bug {
+	with := func(p *planted, change func() (undo func())) {
+		p.letBegin = func(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+			defer change()()
+			return p.Model.Begin(ctx, r)
+		}
+		p.take = func(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
+			defer change()()
+			return p.Model.Take(ctx, r)
+		}
+	}
+	// forgetting lets owners go that are so.
+	forgetting := func(p *planted, which func(f *fact) bool) func() {
+		before := map[key]task.ID{}
+		for k, id := range p.keyOwners {
+			if f := p.Model.tasks[id]; f != nil && which(f) {
+				before[k] = id
+				delete(p.keyOwners, k)
+			}
+		}
+		return func() {
+			for k, id := range before {
+				if _, other := p.keyOwners[k]; !other {
+					p.keyOwners[k] = id
+				}
+			}
+		}
+	}
+	return []bug{
+		{"who backs off leaves its key", "AKeyInOrderWaitsForATaskThatRetries", func(p *planted) {
+			with(p, func() func() {
+				return forgetting(p, func(f *fact) bool {
+					_, s := f.newest()
+					return s.Kind == task.KindRetry
+				})
+			})
+		}},
+		{"who goes to its next stage leaves its key", "AKeyInOrderWaitsForATaskThatRetries",
+			func(p *planted) {
+				with(p, func() func() {
+					return forgetting(p, func(f *fact) bool {
+						_, s := f.newest()
+						return s.Kind == task.KindNext
+					})
+				})
+			}},
+		{"takes do not know who owns a key", "OfAKeyInOrderItsOwnerIsTaken", func(p *planted) {
+			p.take = func(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
+				defer forgetting(p, func(*fact) bool { return true })()
+				return p.Model.Take(ctx, r)
+			}
+		}},
+		{"takes do not say for whom", "OfAKeyInOrderItsOwnerIsTaken", func(p *planted) {
+			p.take = func(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
+				got, err := p.Model.Take(ctx, r)
+				got.Owners = nil
+				return got, err
+			}
+		}},
+		{"nobody looks what comes first of a key", "WhatComesFirstOfAKeyBeginsFirst",
+			func(p *planted) {
+				p.letBegin = func(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+					asked := map[int64]bool{}
+					for i := range r.Rows {
+						asked[r.Rows[i].Span] = true
+					}
+					var hidden []*store.Span
+					for _, sp := range p.spans {
+						if sp.Sorted && !asked[sp.ID] {
+							sp.Sorted = false
+							hidden = append(hidden, sp)
+						}
+					}
+					got, err := p.Model.Begin(ctx, r)
+					for _, sp := range hidden {
+						sp.Sorted = true
+					}
+					return got, err
+				}
+			}},
+		{"dead tasks stop no key", "ADeadTaskStopsItsKeyIfItIsTo", func(p *planted) {
+			with(p, func() func() {
+				return forgetting(p, func(f *fact) bool {
+					_, s := f.newest()
+					return s.Base == store.Final
+				})
+			})
+		}},
+		{"who has another key keeps the one before", "WhoEndsOrLeavesItsKeyFreesIt",
+			func(p *planted) {
+				p.act = func(ctx context.Context, list []store.Action) ([]store.Acted, error) {
+					before := maps.Clone(p.keyOwners)
+					got, err := p.Model.Act(ctx, list)
+					for k, id := range before {
+						if p.Model.tasks[id] != nil {
+							p.keyOwners[k] = id
+						}
+					}
+					return got, err
+				}
+			}},
+		{"who did not begin owns its key", "WhoDidNotBeginOwnsNoKey", func(p *planted) {
+			p.letBegin = func(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+				got, err := p.Model.Begin(ctx, r)
+				for i, is := range got.Rows {
+					u := &r.Rows[i]
+					if q := p.queues[u.Queue]; is == store.Void && u.Key != "" &&
+						q.PerKey.InOrder() {
+						p.keyOwners[key{u.Queue, u.Key}] = u.ID
+					}
+				}
+				return got, err
+			}
+		}},
+		{"every key with a limit goes in order", "KeysThatMayRunSeveralHaveNoOwner",
+			func(p *planted) {
+				p.letBegin = func(ctx context.Context, r store.BeginRequest) (
+					got store.Begun, err error,
+				) {
+					p.withLimits(func(q *task.Queue) {
+						q.PerKey.MaxRunning = min(q.PerKey.MaxRunning, 1)
+					}, func() { got, err = p.Model.Begin(ctx, r) })
+					return got, err
+				}
+			}},
 	}
 }

@@ -25,7 +25,8 @@ type bug struct {
 // bugs lists them. Their verbs are called one at a time.
 func bugs() []bug {
 	return slices.Concat(confBugs(), eventBugs(), groupBugs(), assignBugs(), seatBugs(),
-		scheduleBugs(), fireBugs(), expiryBugs(), beginBugs(), keyBugs(), editedMetaBugs(), []bug{
+		scheduleBugs(), fireBugs(), expiryBugs(), beginBugs(), keyBugs(), orderBugs(),
+		editedMetaBugs(), []bug{
 			{"settle accepts any token", "WrongTokensAreStaleAndSpoilNoOtherReport",
 				func(p *planted) {
 					p.settle = func(ctx context.Context, s store.Settlement) (store.Settled,

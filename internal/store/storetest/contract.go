@@ -72,7 +72,9 @@ type Spans interface {
 	// most 1,000 of them, and takes of each in turn. After says how far it came. More tells that
 	// there may be more to take: Limit was reached, there are keys behind After, or spans to sort.
 	// NextDue is not after the time at which a rate lets a task begin of a key that it passed over.
-	// Tasks without a key have the key "", which has no limits.
+	// Tasks without a key have the key "", which has no limits. Of a key in order (see Begin) it
+	// takes the span that its owner is in, and names that in Owners, or the one that comes first;
+	// and nothing while somebody holds that one, or it is not due, or the key is stopped.
 	Take(context.Context, store.TakeRequest) (store.Taken, error)
 	// Ready says which of the queues have spans that Take would find, and the least rank of each.
 	// It never blocks a writer.
@@ -125,11 +127,15 @@ type Steps interface {
 	// Queue.MaxRunning count the running rows of the queue, whoever wrote them; against Queue.Rate
 	// counts what Begin has let begin, by the store's clock. The same for each key of a queue by
 	// itself, beside Queue.PerKey: a hand-out begins if its queue and its key have room; "" is no
-	// key. A hand-out that has a row already
-	// under its token counts no second time, and the row has its worker and times from then on. It
-	// says how the queues with limits stand afterwards. Of two calls at the same time one comes
-	// after the other; and after a ChangeQueue was answered every Begin goes by what it changed. A
-	// rate that is changed begins with an empty bucket.
+	// key. Where Queue.PerKey lets one run, a hand-out begins only if no other task of its key owns
+	// the key (store.KeyGate), and if none does, if it is in the span that comes first of the key's
+	// sorted ones that are due, held or free, by rank, then batch: else it is Behind. Who begins so
+	// owns the key, until it is over, is dropped or gets another group key.
+	//
+	// A hand-out that has a row already under its token counts no second time, and the row has its
+	// worker and times from then on. It says how the queues with limits stand afterwards. Of two
+	// calls at the same time one comes after the other; and after a ChangeQueue was answered every
+	// Begin goes by what it changed. A rate that is changed begins with an empty bucket.
 	Begin(context.Context, store.BeginRequest) (store.Begun, error)
 	// Overdue lists running rows whose limit has passed, whoever holds their spans. Some may be
 	// litter, at whose seq a step stands.

@@ -53,7 +53,8 @@ type Model struct {
 	// may stay
 	keyBuckets map[key]admission.Bucket
 	runKeys    map[hand]string
-	kept       int64 // when Prune last deleted history that is kept no longer
+	keyOwners  map[key]task.ID // who began last of a key that goes in order
+	kept       int64           // when Prune last deleted history that is kept no longer
 }
 
 var _ Store = (*Model)(nil)
@@ -103,7 +104,8 @@ func NewModel(now func() time.Time) *Model {
 		queues:  map[string]task.Queue{},
 		buckets: map[string]admission.Bucket{}, since: map[string]int64{},
 		keyBuckets: map[key]admission.Bucket{}, runKeys: map[hand]string{},
-		blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
+		keyOwners: map[key]task.ID{},
+		blobs:     map[string][]byte{}, logs: map[task.ID]*taskLog{},
 		told: map[string]store.Notifier{}, jobs: jobTables{
 			groups: map[string]*jobGroup{}, seats: map[string]*store.Seat{},
 		},

@@ -33,8 +33,9 @@ func (m *Model) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, e
 func (m *Model) beginOf(r *store.BeginRequest, queue string, rows []int, answer *store.Begun) {
 	now := answer.Now
 	gate := m.gate(queue)
-	keys := map[string]*admission.Gate{}
-	for _, i := range rows { // who is let begin takes his place, row or none
+	keys := map[string]*store.KeyGate{}
+	owned := map[string]int{} // by which of the rows
+	for _, i := range rows {  // who is let begin takes his place, row or none
 		u := &r.Rows[i]
 		if keys[u.Key] == nil {
 			keys[u.Key] = m.keyGate(queue, u.Key)
@@ -47,10 +48,15 @@ func (m *Model) beginOf(r *store.BeginRequest, queue string, rows []int, answer 
 		case stands:
 		case gate.Left(1, now) == 0 || own != nil && own.Left(1, now) == 0:
 			answer.Rows[i] = store.HeldBack
+		case own != nil && !m.inTurn(own, u, now, &answer.Rows[i]):
 		default:
 			gate.Admit(1, now)
 			if own != nil {
 				own.Admit(1, now)
+				if own.Limits.Running == 1 && own.Owner != u.ID {
+					own.Owner = u.ID
+					owned[u.Key] = i
+				}
 			}
 		}
 	}
@@ -70,9 +76,31 @@ func (m *Model) beginOf(r *store.BeginRequest, queue string, rows []int, answer 
 		if g := keys[name]; g != nil {
 			g.Running = m.runningOf(queue, name, q.PerKey.MaxRunning)
 			m.keyBuckets[key{queue, name}] = g.Bucket
-			answer.Keys = append(answer.Keys, store.KeyGate{Queue: queue, Key: name, Gate: *g})
+			if i, begun := owned[name]; begun && answer.Rows[i] == store.Begins {
+				m.keyOwners[key{queue, name}] = g.Owner
+			} else if begun {
+				g.Owner = task.ID{}
+			}
+			answer.Keys = append(answer.Keys, *g)
 		}
 	}
+}
+
+// inTurn tells whether a hand-out may begin for which its key has room, where that goes in order.
+func (m *Model) inTurn(g *store.KeyGate, u *store.Begin, now int64, is *store.Beginning) bool {
+	if g.Limits.Running != 1 || g.Owner == u.ID && !g.Stopped {
+		return true
+	}
+	if *is = store.HeldBack; g.Owner != (task.ID{}) {
+		return false
+	}
+	first := m.firstOfKey(u.Queue, u.Key, now)
+	if first == nil || first.ID == u.Span {
+		*is = store.Begins
+		return true
+	}
+	*is = store.Behind
+	return false
 }
 
 // beginRow writes a hand-out down that was let begin, if it is one.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
@@ -18,7 +19,8 @@ func (m *Model) takeByKey(r store.TakeRequest, now int64) (t store.Taken) {
 		return t
 	}
 	more := m.sortKeys(r.Queue, now)
-	b := keyTake{Model: m, TakeRequest: r, now: now, left: r.Limit, room: map[string]int{}}
+	b := keyTake{Model: m, TakeRequest: r, now: now, left: r.Limit, room: map[string]int{},
+		next: map[string]*store.Span{}}
 	for _, key := range r.Keys.Skip {
 		b.room[key] = 0
 	}
@@ -37,6 +39,9 @@ func (m *Model) takeByKey(r store.TakeRequest, now int64) (t store.Taken) {
 		sp.Holder = r.Holder
 		sp.Token++
 		t.Spans = append(t.Spans, m.load(sp))
+		if g := m.keyGate(r.Queue, sp.Key); g != nil && g.Owner != (task.ID{}) {
+			t.Owners = append(t.Owners, g.Owner)
+		}
 	}
 	for _, sp := range m.spans {
 		if sp.Queue == r.Queue && sp.Holder == (store.Holder{}) && sp.Due > now {
@@ -54,6 +59,7 @@ type keyTake struct {
 	now    int64
 	left   int
 	room   map[string]int
+	next   map[string]*store.Span // what may be taken of a key that goes in order
 	chosen []*store.Span
 	cut    bool
 	soon   int64
@@ -84,6 +90,12 @@ func (b *keyTake) has(key string) int {
 	}
 	b.room[key] = math.MaxInt
 	if g := b.keyGate(b.Queue, key); g != nil {
+		if g.Limits.Running == 1 {
+			if b.next[key] = b.nextOf(g); b.next[key] == nil {
+				b.room[key] = 0
+				return 0
+			}
+		}
 		if b.room[key] = g.Left(math.MaxInt32, b.now); g.Held(b.now).Why == admission.TooFast {
 			b.look(g.Held(b.now).Until)
 		}
@@ -91,7 +103,29 @@ func (b *keyTake) has(key string) int {
 	return b.room[key]
 }
 
+// nextOf is the span that may be taken of a key that goes in order; nil = there is none.
+func (b *keyTake) nextOf(g *store.KeyGate) (sp *store.Span) {
+	switch {
+	case g.Stopped:
+		return nil
+	case g.Owner == task.ID{}:
+		sp = b.firstOfKey(b.Queue, g.Key, b.now)
+	default:
+		sp = b.owner(b.tasks[g.Owner])
+		if sp != nil && (!sp.Sorted || sp.Due > b.now || sp.Rank > b.now) {
+			return nil
+		}
+	}
+	if sp == nil || sp.Holder != (store.Holder{}) {
+		return nil
+	}
+	return sp
+}
+
 func (b *keyTake) offer(sp *store.Span) {
+	if b.left > 0 && b.has(sp.Key) > 0 && b.next[sp.Key] != nil {
+		sp = b.next[sp.Key]
+	}
 	if b.left <= 0 || slices.Contains(b.chosen, sp) || b.has(sp.Key) == 0 {
 		return
 	}
@@ -183,10 +217,10 @@ func (m *Model) sortKeys(queue string, now int64) (more bool) {
 }
 
 // keyGate is how a key of a queue stands; nil = it has no limits.
-func (m *Model) keyGate(queue, name string) *admission.Gate {
+func (m *Model) keyGate(queue, name string) *store.KeyGate {
 	q, ok := m.limited(queue)
-	g := admission.Gate{Limits: admission.KeyLimitsOf(&q)}
-	if !ok || name == "" || g.Limits.None() {
+	g := store.KeyGate{Queue: queue, Key: name}
+	if g.Limits = admission.KeyLimitsOf(&q); !ok || name == "" || g.Limits.None() {
 		return nil
 	}
 	g.Bucket = m.keyBuckets[key{queue, name}]
@@ -194,7 +228,41 @@ func (m *Model) keyGate(queue, name string) *admission.Gate {
 		g.Bucket = admission.Bucket{At: since}
 	}
 	g.Running = m.runningOf(queue, name, q.PerKey.MaxRunning)
+	if f := m.tasks[m.keyOwners[key{queue, name}]]; f != nil && g.Limits.Running == 1 {
+		_, s := f.newest()
+		dead := s.Kind != task.KindRemoved && s.Kind.Leaves() == task.Dead
+		switch {
+		case s.Base != store.Final:
+			g.Owner = f.id()
+		case dead && q.PerKey.OnDead == task.OnDeadStop:
+			g.Owner, g.Stopped = f.id(), true
+		}
+	}
 	return &g
+}
+
+// ForgetOwner makes nobody own a key: a defect for simulations to find.
+func (m *Model) ForgetOwner(queue, name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.keyOwners, key{queue, name})
+}
+
+// dropOwner makes a task nobody's that its key has to wait for.
+func (m *Model) dropOwner(id task.ID) {
+	maps.DeleteFunc(m.keyOwners, func(_ key, owner task.ID) bool { return owner == id })
+}
+
+// firstOfKey is what comes first of what a key has ready, whoever holds it; nil = nothing.
+func (m *Model) firstOfKey(queue, name string, now int64) (first *store.Span) {
+	for _, sp := range m.spans {
+		if sp.Queue == queue && sp.Sorted && sp.Key == name && sp.Rank <= now && sp.Due <= now &&
+			(first == nil || cmp.Or(cmp.Compare(sp.Rank, first.Rank),
+				cmp.Compare(sp.Batch, first.Batch), cmp.Compare(sp.Lo, first.Lo)) < 0) {
+			first = sp
+		}
+	}
+	return first
 }
 
 // runningOf counts the running rows of a key, no further than most.
@@ -236,7 +304,7 @@ func (m *Model) KeyGates(
 	defer m.mu.Unlock()
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(keys))) {
 		if g := m.keyGate(queue, name); g != nil {
-			list = append(list, store.KeyGate{Queue: queue, Key: name, Gate: *g})
+			list = append(list, *g)
 		}
 	}
 	return now, list, nil

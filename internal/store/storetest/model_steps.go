@@ -254,6 +254,7 @@ func (m *Model) editTask(f *fact, step *store.Step, seq int32, e store.Edit) sto
 	}
 	if e.GroupKey != nil {
 		o.GroupKey = *e.GroupKey
+		m.dropOwner(f.id())
 	}
 	if e.MaxAttempts != nil {
 		o.MaxAttempts = *e.MaxAttempts

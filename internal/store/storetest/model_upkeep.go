@@ -67,6 +67,7 @@ func (m *Model) drop(f *fact) {
 	id := f.id()
 	delete(m.tasks, id)
 	m.dropUnique(id)
+	m.dropOwner(id)
 	delete(m.logs, id)
 	maps.DeleteFunc(m.running, func(h hand, _ store.Running) bool { return h.id == id })
 	values := []store.Value{f.Context}

@@ -223,6 +223,9 @@ func (w *walk) take(n *walkNode) {
 	if got.After != nil {
 		next += fmt.Sprintf("as far as %q ", *got.After)
 	}
+	for _, id := range got.Owners {
+		next += fmt.Sprintf("for %s ", w.id(id))
+	}
 	if !w.paused[r.Queue] && !got.LeaseGone && got.NextDue != 0 {
 		next += fmt.Sprintf("next due %d ", got.NextDue-w.start)
 	}

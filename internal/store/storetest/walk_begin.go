@@ -18,7 +18,9 @@ func (w *walk) limit(name string) {
 	}
 	perKey := task.KeyLimits{}
 	if w.luck.IntN(2) == 0 {
-		perKey.MaxRunning = w.luck.IntN(3)
+		if perKey.MaxRunning = w.luck.IntN(3); perKey.InOrder() && w.luck.IntN(3) == 0 {
+			perKey.OnDead = task.OnDeadStop
+		}
 	}
 	if w.luck.IntN(4) == 0 {
 		perKey.Rate, perKey.Burst = task.Rate{Count: 1, Per: time.Second}, w.luck.IntN(3)
@@ -71,9 +73,20 @@ func (w *walk) keyGates(now int64, list []store.KeyGate) (told []string) {
 	for _, g := range list {
 		told = append(told, g.Key+" of "+strings.Join(w.gates(now, []store.Gate{{
 			Queue: g.Queue, Gate: g.Gate,
-		}}), ""))
+		}}), "")+w.owner(g))
 	}
 	return told
+}
+
+// owner is the task that a key has to wait for as traces tell it.
+func (w *walk) owner(g store.KeyGate) string {
+	switch {
+	case g.Owner == (task.ID{}):
+		return ""
+	case g.Stopped:
+		return " stopped by " + w.id(g.Owner)
+	}
+	return " waits for " + w.id(g.Owner)
 }
 
 // gates are gates as traces tell them.
