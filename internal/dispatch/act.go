@@ -232,7 +232,9 @@ func (m *memory) learn(
 			}
 			if it.place == out {
 				it.sweep()
-				m.placeFree(g.Queue, it.span, now)
+				m.placeFree(g.Queue, it.span, !moved, now)
+			} else if it.owns {
+				m.placeFree(g.Queue, it.span, true, now)
 			}
 			it.forget()
 			it.queue.match(now) // a neighbour, or its worker's room

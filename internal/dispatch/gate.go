@@ -195,6 +195,7 @@ func (m *memory) begun(
 	}
 	begun = make(map[*item]bool, len(asked))
 	var held []handed
+	var behind []*item
 	for i, it := range asked {
 		begun[it] = false
 		switch {
@@ -204,6 +205,11 @@ func (m *memory) begun(
 		case got.Rows[i] == store.HeldBack:
 			it.asked = false
 			held = append(held, it.handed())
+		case got.Rows[i] == store.Behind:
+			it.asked = false
+			held = append(held, it.handed())
+			it.span.behind = true
+			behind = append(behind, it)
 		case got.Rows[i] == store.Void:
 			it.asked = false
 			it.settle()
@@ -217,6 +223,10 @@ func (m *memory) begun(
 	makeReady(held)
 	for i := range got.Keys { // what was held back has its lane again
 		m.queue(got.Keys[i].Queue).seeKey(&got.Keys[i], got.Now, now)
+	}
+	for _, it := range behind {
+		it.shutLane()
+		m.giveAtOnce()
 	}
 	for _, q := range touchedBy(asked) {
 		q.match(now)
@@ -271,6 +281,7 @@ func (m *memory) giveUpAgain(now time.Time) {
 // begins notes that the store lets a hand-out begin.
 func (it *item) begins(now time.Time) {
 	it.asked, it.row = false, true
+	it.owns = it.queue.conf.PerKey.InOrder() && it.span.key() != ""
 	if !now.Before(it.until) { // its alarm rang while the store was asked
 		it.watchDeadline(0)
 	}
@@ -361,18 +372,20 @@ func (m *memory) shutGates(now time.Time) []string {
 	return names
 }
 
-// placeFree notes that a task of a queue has ended that counted against its limit, or its key's:
-// this node may hand out others, and so may the other nodes. sp is the span that it is in, nil = it
-// is not held here.
-func (m *memory) placeFree(name string, sp *span, now time.Time) *queue {
+// placeFree notes that a hand-out of a queue has ended that counted against its limit, or its
+// key's: this node may hand out others, and so may the other nodes. sp is the span that it is in,
+// nil = it is not held here; over says that the task is, too.
+func (m *memory) placeFree(name string, sp *span, over bool, now time.Time) *queue {
 	q := m.queues[name]
 	if q == nil || q.conf.MaxRunning == 0 && q.conf.PerKey.MaxRunning == 0 {
 		return nil
 	}
-	if q.conf.MaxRunning > 0 {
+	if q.conf.MaxRunning > 0 { // advice: who retries had no place
 		q.gate.room = max(q.gate.room, 0) + 1
 	}
-	q.keyFree(sp, now)
+	if over || !q.conf.PerKey.InOrder() {
+		q.keyFree(sp, now)
+	}
 	if !slices.Contains(m.do.places, name) {
 		m.do.places = append(m.do.places, name)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -206,24 +205,26 @@ func TestWhatMayNotBeginStaysInTheStore(t *testing.T) {
 	})
 }
 
-// neighbours are two nodes of one store, which tell each other what has ended, or do not.
-func neighbours(
-	t *testing.T, db storetest.Store, told bool,
-) (a, b *house) {
-	var nodes []*house
-	for i, name := range []string{"a", "b"} {
-		nodes = append(nodes, openAs(t, db, name, func(c *Config) {
-			c.Announce = func(map[string]int) {}
+// neighbours are two nodes of one store. They tell each other what has ended, what there is to take
+// and for how much they have room, as nodes on a database do; or nothing.
+func neighbours(t *testing.T, db storetest.Store, told bool) (a, b *house) {
+	r := &road{houses: map[string]*house{}, lost: func(string) bool { return !told }}
+	for _, name := range []string{"a", "b"} {
+		h := openAs(t, &linked{db, name, r}, name, func(c *Config) {
+			c.Announce = func(room map[string]int) {
+				r.tell(name, func(d *Dispatcher) { d.HearRoom(name, room) })
+			}
 			c.Ended = func(queues []string) {
-				if other := nodes[1-i]; told {
-					for _, queue := range slices.Clone(queues) {
-						go other.d.HearEnded(queue)
-					}
+				for _, queue := range queues {
+					r.tell(name, func(d *Dispatcher) { d.HearEnded(queue) })
 				}
 			}
-		}))
+		})
+		r.mu.Lock()
+		r.houses[name] = h
+		r.mu.Unlock()
 	}
-	return nodes[0], nodes[1]
+	return r.houses["a"], r.houses["b"]
 }
 
 func TestALimitHoldsOverNodes(t *testing.T) {
@@ -233,6 +234,7 @@ func TestALimitHoldsOverNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, b := neighbours(t, storetest.NewModel(time.Now), told)
+				defer time.Sleep(10 * time.Millisecond) // hints that are on their way
 				defer a.close()
 				defer b.close()
 				a.limit(2, task.Rate{}, 0)
@@ -278,6 +280,7 @@ func TestALimitHoldsOverNodes(t *testing.T) {
 func TestWhoAsksNowAndThenIsServedUnderALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := neighbours(t, storetest.NewModel(time.Now), false)
+		defer time.Sleep(10 * time.Millisecond) // hints that are on their way
 		defer a.close()
 		defer b.close()
 		a.limit(1, task.Rate{}, 0)

@@ -38,7 +38,7 @@ func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span
 	for _, sp := range m.sortedSpans() {
 		q := m.queue(sp.Queue)
 		wanted := !q.conf.Paused && !m.draining && now.Sub(q.wanted) <= m.conf.GiveAfter &&
-			!stale[sp] && (sp.Sorted || q.ready.lanes == nil)
+			!stale[sp] && !sp.behind && (sp.Sorted || q.ready.lanes == nil)
 		if sp.idle == 0 || wanted || sp.waitsForSigns() && !m.draining || sp.anySettling() {
 			continue
 		}
@@ -58,6 +58,7 @@ func (m *memory) endGive(giving []*span, given bool, now time.Time) {
 			continue
 		}
 		sp.drop()
+		m.queue(sp.Queue).openLane(sp)
 		if sp.left > sp.idle {
 			m.gave[sp.ID] = sighting{sp.Token, now}
 		}
@@ -151,7 +152,14 @@ func (q *queue) giveSoon(now time.Time) {
 	if apart {
 		q.gaveApart = m.turns + 1
 	}
-	m.handing, m.do.give = true, true
+	m.giveAtOnce()
+}
+
+// giveAtOnce gives back what is to be given back, beside the rounds.
+func (m *memory) giveAtOnce() {
+	if !m.handing && !m.closed && !m.stopping {
+		m.handing, m.do.give = true, true
+	}
 }
 
 // giveNow gives back beside the rounds.
@@ -212,15 +220,19 @@ func (m *memory) sortedSpans() []*span {
 	return list
 }
 
-// waitsForSigns tells whether the span was taken for the sake of a hand-out whose worker was not
-// heard since.
+// waitsForSigns tells whether the span was taken for the sake of a hand-out of whose worker no sign
+// of it came since: where it beats, a beat that names the hand-out. Two that do not end it.
 func (sp *span) waitsForSigns() bool {
 	if !sp.watched {
 		return false
 	}
 	for s := range sp.live() {
-		if it := s.cell.item; it != nil && it.place == out && it.row &&
-			!it.worker.seen.After(it.worker.excused) {
+		it := s.cell.item
+		if it == nil || it.place != out || !it.row {
+			continue
+		}
+		w := it.worker
+		if w.beats && !it.named || !w.seen.After(w.excused) {
 			return true
 		}
 	}

@@ -17,6 +17,7 @@ type entry struct {
 	id    task.ID // of the first task
 	span  *span
 	round uint32 // the round after which it was ready
+	front bool   // it goes before all others of its heap
 
 	item  *item  // nil = a run
 	gen   uint32 // of the item, when it came in; an entry of an earlier one is void
@@ -36,6 +37,14 @@ func (e *entry) void() bool {
 	return e.from > e.to
 }
 
+// above tells whether e comes before b in a heap that both are in.
+func (e *entry) above(b *entry) bool {
+	if e.front != b.front {
+		return e.front
+	}
+	return e.before(b)
+}
+
 func (e *entry) before(b *entry) bool {
 	if e.rank != b.rank {
 		return e.rank < b.rank
@@ -46,15 +55,15 @@ func (e *entry) before(b *entry) bool {
 	return e.id.N < b.id.N
 }
 
-// push makes an item ready.
-func (h *heap) push(it *item) {
+// push makes an item ready; front = it goes before all others.
+func (h *heap) push(it *item, front bool) {
 	it.place = ready
 	it.gen++
 	h.count++
 	h.bytes += int64(len(it.context))
 	h.add(entry{
 		rank: it.rank, id: it.id, span: it.span, round: it.queue.memory.turns, item: it,
-		gen: it.gen, bytes: len(it.context),
+		gen: it.gen, bytes: len(it.context), front: front,
 	})
 }
 
@@ -103,7 +112,7 @@ func (h *heap) add(e entry) {
 	i := len(h.entries) - 1
 	for i > 0 {
 		up := (i - 1) / 2
-		if !e.before(&h.entries[up]) {
+		if !e.above(&h.entries[up]) {
 			break
 		}
 		h.entries[i] = h.entries[up]
@@ -169,10 +178,10 @@ func (h *heap) sink(e entry) {
 		if child >= n {
 			break
 		}
-		if child+1 < n && h.entries[child+1].before(&h.entries[child]) {
+		if child+1 < n && h.entries[child+1].above(&h.entries[child]) {
 			child++
 		}
-		if !h.entries[child].before(&e) {
+		if !h.entries[child].above(&e) {
 			break
 		}
 		h.entries[i] = h.entries[child]

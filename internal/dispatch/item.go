@@ -61,6 +61,7 @@ type item struct {
 	until       time.Time // hard limit
 	written     bool      // the answer is on its way: beats that begin now must name it
 	missed      int8      // beats in a row that did not name it
+	named       bool      // a beat has named it since it was handed out, or taken up
 	row         bool      // a running row stands in the store
 	// asked: the store is yet to say whether it may begin. Until then it is nobody's: nothing ends
 	// it, and nothing is written down of it. See letBegin.
@@ -68,6 +69,7 @@ type item struct {
 	// unique: the task has a unique key, so the store is asked before each hand-out whether it may
 	// begin: a submission may have replaced it. See store.Loaded.
 	unique   bool
+	owns     bool    // its key goes in order, and waits for it until it is over
 	turn     int64   // of its key, that it took; see lanes
 	progress float64 // as its worker's last beat said
 	note     string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 )
 
 // Group keys of a queue may have limits of their own (task.Queue.PerKey). The store decides by
@@ -90,9 +91,36 @@ func (q *queue) seeKey(g *store.KeyGate, storeNow int64, now time.Time) {
 	}
 	l := ls.by[g.Key]
 	l.known = g.Gate
+	if g.Owner != (task.ID{}) && !q.isNext(g.Owner, g.Key) {
+		ls.setRoom(l, 0, 0)
+		return
+	}
 	ls.setRoom(l, l.known.Left(unknownRoom, storeNow)-ls.asked[g.Key],
 		l.known.Held(storeNow).Until)
 	q.watchKeys(storeNow)
+}
+
+// isNext tells whether the task that owns a key is ready here, and puts it before all others then.
+func (q *queue) isNext(owner task.ID, key string) bool {
+	it := q.memory.item(owner)
+	if it == nil || it.queue != q || it.span.key() != key || it.place != ready {
+		return false
+	}
+	if !it.owns {
+		it.owns = true
+		q.ready.push(it) // what stood for it in its lane is void
+	}
+	return true
+}
+
+// openLane lets tasks of a key out again of which a span was given back, as another one comes
+// first.
+func (q *queue) openLane(sp *span) {
+	if ls := q.ready.lanes; ls != nil && sp.behind && ls.limits(sp.key()) {
+		if l := ls.by[sp.Key]; l != nil && l.room < 1 && l.opens == 0 {
+			ls.setRoom(l, 1, 0)
+		}
+	}
 }
 
 // watchKeys sets the alarm for the shut lane that a rate opens first.

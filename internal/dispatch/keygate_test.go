@@ -257,6 +257,7 @@ func TestALimitOfAKeyHoldsOverNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, b := neighbours(t, storetest.NewModel(time.Now), told)
+				defer time.Sleep(10 * time.Millisecond) // hints that are on their way
 				defer a.close()
 				defer b.close()
 				a.perKey(1)

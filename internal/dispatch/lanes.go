@@ -21,6 +21,7 @@ type lanes struct {
 	memory  *memory
 	fair    bool
 	limited bool // each key has limits, but for "", which is none
+	inOrder bool // a task of a key begins when the one before is over
 	rated   bool // and they say how fast tasks begin
 	room    int  // of a lane of whose key nothing is known
 	// Each lane has entries, perhaps of what left since, and is in by and in exactly one of open
@@ -72,7 +73,8 @@ func (s *laneSum) add(a laneSum, sign int) {
 func newLanes(m *memory, limits admission.Limits, fair bool) *lanes {
 	ls := &lanes{
 		memory: m, fair: fair, limited: !limits.None(), rated: limits.Rate.Count > 0,
-		room: unknownRoom, by: map[string]*lane{}, asked: map[string]int{},
+		inOrder: limits.Running == 1,
+		room:    unknownRoom, by: map[string]*lane{}, asked: map[string]int{},
 	}
 	if limits.Running > 0 {
 		ls.room = limits.Running
@@ -124,13 +126,22 @@ func (ls *lanes) turn() int64 {
 }
 
 func (ls *lanes) push(it *item) {
-	if l := ls.lane(it.span); l != nil {
-		l.push(it)
-		ls.update(l)
+	l := ls.lane(it.span)
+	if l == nil {
+		ls.apart.push(it, false)
 		return
 	}
-	ls.apart.push(it)
+	front := ls.puts(it)
+	l.push(it, front)
+	if front && l.room < 1 {
+		l.room, l.opens = 1, 0
+	}
+	ls.update(l)
 }
+
+// puts tells whether an item goes before all others of its lane: it owns its key. There may be no
+// lanes, and no item.
+func (ls *lanes) puts(it *item) bool { return ls != nil && ls.inOrder && it != nil && it.owns }
 
 func (ls *lanes) pushRun(sp *span) {
 	if l := ls.lane(sp); l != nil {
@@ -214,13 +225,16 @@ func (ls *lanes) tidy() {
 }
 
 // skip names the keys of which there is enough here, when so many tasks are wanted: as many of each
-// as may begin, or as are wanted of it.
+// as may begin, or as are wanted of it. Of a key in order whose next task is not here there is not.
 func (ls *lanes) skip(want int) (keys []string) {
 	part := want
 	if ls.fair {
 		part = (want + len(ls.by) - 1) / max(len(ls.by), 1)
 	}
 	for key, l := range ls.by {
+		if ls.inOrder && l.room <= 0 {
+			continue
+		}
 		if enough := max(min(l.room, part), 1); l.heap.count >= enough {
 			l.passed, l.least = true, enough/2
 			keys = append(keys, key)

@@ -62,7 +62,7 @@ func (r *readyTasks) push(it *item) {
 		r.lanes.push(it)
 		return
 	}
-	r.heap.push(it)
+	r.heap.push(it, false)
 }
 
 // pushRun makes the plain ones of a span's tasks ready, which are all not yet handed out.
@@ -148,6 +148,7 @@ func (r *readyTasks) arrange(m *memory, conf *task.Queue) {
 		}
 	}
 	for i := range all {
+		all[i].front = r.lanes.puts(all[i].item)
 		if r.lanes != nil {
 			r.lanes.take(all[i])
 		} else {

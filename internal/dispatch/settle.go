@@ -198,7 +198,8 @@ func (m *memory) apply(
 			r := &s.reports[i]
 			switch {
 			case r.status == task.Recorded:
-				touch(m.placeFree(r.row.Queue, r.spot.span, now))
+				over := r.decision.Final != "" || r.committed
+				touch(m.placeFree(r.row.Queue, r.spot.span, over, now))
 				touch(r.apply(m, got.Now, now))
 			case r.current():
 				again = append(again, r.item())

@@ -34,6 +34,7 @@ type span struct {
 	// It was taken for the sake of what runs of it. Until its workers give a sign of life it stays:
 	// where it goes to and fro, no worker is silent for long enough for whoever holds it.
 	watched bool
+	behind  bool    // a task of its key that is not in it comes first: it is to be given back
 	parked  []*item // of a poisonous span: those that wait until nothing is under way
 }
 

@@ -155,6 +155,11 @@ func (m *memory) took(t taking, got store.Taken, now time.Time) {
 			m.loadSpan(q, sp, got.Now, now)
 		}
 	}
+	for _, id := range got.Owners {
+		if it := m.item(id); it != nil {
+			q.isNext(id, it.span.key())
+		}
+	}
 	q.behind = noRank
 	switch {
 	case t.Keys != nil:
@@ -309,6 +314,7 @@ func (it *item) resume(r *store.Running, storeNow int64, now time.Time) {
 	m := it.queue.memory
 	w := m.worker(r.Worker, now)
 	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
+	it.named = false
 	it.expires = 0
 	token := task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}
 	it.token = m.seals.Seal(token, it.id, r.Worker)

@@ -13,7 +13,8 @@ func TestReplacedTaskGoesOutAsItWasReplaced(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		only := func(text string, how task.OnExisting) (task.Receipt, error) {
 			list, err := h.d.Submit(h.ctx, []task.Submission{
-				{Queue: "q", Context: []byte(text), Unique: &task.Unique{Key: "k"}, OnExisting: how},
+				{Queue: "q", Context: []byte(text),
+					Unique: &task.Unique{Key: "k"}, OnExisting: how},
 			})
 			if err != nil {
 				return task.Receipt{}, err

@@ -148,6 +148,7 @@ func (l *ledger) begun(lives bool, before map[task.ID]bool, got *store.Begun) {
 	for id := range after {
 		if !before[id] {
 			l.began = append(l.began, now)
+			l.beganInOrder(id)
 		}
 	}
 	if l.gate.Rate == (task.Rate{}) || w.jumped != 0 {
@@ -191,6 +192,53 @@ func (l *ledger) keysBegun(got *store.Begun) {
 	}
 }
 
+// beganInOrder looks whether a task that has just begun was next of its key: the one before it is
+// over, and none that was submitted along with it and stands in front of it is ready.
+func (l *ledger) beganInOrder(id task.ID) {
+	w := l.world
+	key := l.keyOf(id)
+	if !l.gate.PerKey.InOrder() || key == "" {
+		return
+	}
+	if before, known := l.owners[key]; known && before != id {
+		if s := l.stood(before); s.Found && !s.Final && l.keyOf(before) == key {
+			w.breach("order: %v of key %q began before %v was over", id, key, before)
+		}
+		ready, _, err := l.facts.Tasks(l.ctx, store.Filter{Queue: gated, State: task.Ready},
+			task.ID{}, 1<<20)
+		if err != nil {
+			w.breach("list what is ready of %s: %v", gated, err)
+		}
+		for _, v := range ready {
+			if v.GroupKey == key && v.ID.Batch == id.Batch && v.ID.N < id.N &&
+				l.stood(v.ID).Seq == 0 && l.stood(id).Seq == 0 {
+				w.breach("order: %v of key %q began before %v", id, key, v.ID)
+			}
+		}
+	} else if known {
+		w.sometimes("a task that had its key began again")
+	}
+	l.owners[key] = id
+}
+
+func (l *ledger) stood(id task.ID) store.Stood {
+	list, err := l.facts.Stand(l.ctx, []task.ID{id})
+	if err != nil {
+		l.world.breach("read where %v stands: %v", id, err)
+		return store.Stood{}
+	}
+	return list[0]
+}
+
+// keyOf is the group key that a task of the queue with limits has now.
+func (l *ledger) keyOf(id task.ID) string {
+	v, err := l.facts.Task(l.ctx, id)
+	if err != nil { // it is gone
+		return ""
+	}
+	return v.GroupKey
+}
+
 // given looks at a task of the queue with limits that leaves a node: its row stands, or it is over.
 func (l *ledger) gateOf(node *process, h *task.Handout, seq int32) {
 	if !l.world.gates() || h.Queue != gated {
@@ -210,6 +258,14 @@ func (l *ledger) gateOf(node *process, h *task.Handout, seq int32) {
 // gateBugs are wrong programs about limits.
 func gateBugs() []bug {
 	return []bug{
+		{name: "who backs off leaves its key", mode: safety, store: func(p *planted) {
+			p.begin = func(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+				for i := range r.Rows {
+					p.Model.ForgetOwner(r.Rows[i].Queue, r.Rows[i].Key)
+				}
+				return p.Model.Begin(ctx, r)
+			}
+		}},
 		{name: "limits are each node's own", mode: safety, from: 1, store: func(p *planted) {
 			p.begin = func(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
 				var kept []task.ID

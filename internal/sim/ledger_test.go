@@ -32,8 +32,10 @@ type ledger struct {
 	// nodes and workers, queues too: since when somebody knows it, until it is undone
 	drained map[string]time.Time
 
-	gate  task.Queue // that has limits
-	began []int64    // when each of its hand-outs was first written down
+	gate task.Queue // that has limits
+	// who began last of each of its keys
+	owners map[string]task.ID
+	began  []int64 // when each of its hand-outs was first written down
 }
 
 // wish is a task as a submitter wants it. Its name stands in its context, so that it is known
@@ -71,7 +73,8 @@ type tale struct {
 
 func newLedger(w *world, facts *storetest.Model) *ledger {
 	return &ledger{
-		world: w, facts: facts, ctx: context.Background(), wishes: map[string]*wish{},
+		owners: map[string]task.ID{},
+		world:  w, facts: facts, ctx: context.Background(), wishes: map[string]*wish{},
 		tales: map[task.ID]*tale{},
 		keys:  map[[2]string]task.ID{}, tokens: map[string]int64{}, stray: map[[2]int64]int{},
 		drained: map[string]time.Time{},
