@@ -53,11 +53,14 @@ type RetryChange struct {
 }
 
 // KeyLimitsChange says what to change of the limits of each group key by itself; nil leaves it as
-// it is. One in which all are nil takes all three away.
+// it is. One in which all are nil takes all of them away.
 type KeyLimitsChange struct {
 	MaxRunning *int       // tasks of a key that run at a time, over all nodes; 0 = any number
 	Rate       *task.Rate // how fast tasks of a key begin; zero = any speed, and no burst
 	Burst      *int       // how many of a key may begin at once after a rest; 0 = the rate's count
+	// OnDead is what becomes of a key that goes in order (MaxRunning 1) when one of its tasks is
+	// dead.
+	OnDead *task.OnDead
 }
 
 // queueFields is a queue's configuration in the API's JSON; nil fields are left out.
@@ -82,9 +85,10 @@ type queueFields struct {
 }
 
 type perKey struct {
-	MaxRunning *int       `json:"max_running,omitempty"`
-	Rate       *task.Rate `json:"rate,omitempty"`
-	Burst      *int       `json:"burst,omitempty"`
+	MaxRunning *int         `json:"max_running,omitempty"`
+	Rate       *task.Rate   `json:"rate,omitempty"`
+	Burst      *int         `json:"burst,omitempty"`
+	OnDead     *task.OnDead `json:"on_dead,omitempty"`
 }
 
 type retryFields struct {
@@ -136,7 +140,10 @@ func over(q *Queue) queueView {
 		ContextLimit: &q.ContextLimit,
 		Retention:    (*duration)(&q.Retention), DeadKept: (*duration)(&q.DeadKept),
 		FinalQueue: &q.FinalQueue, MaxRunning: &q.MaxRunning, Rate: &q.Rate, Burst: &q.Burst,
-		PerKey: &perKey{&q.PerKey.MaxRunning, &q.PerKey.Rate, &q.PerKey.Burst}, Fair: &q.Fair,
+		PerKey: &perKey{
+			&q.PerKey.MaxRunning, &q.PerKey.Rate, &q.PerKey.Burst, &q.PerKey.OnDead,
+		},
+		Fair:  &q.Fair,
 		Title: &q.Title, Owner: &q.Owner,
 	}
 	return v

@@ -20,6 +20,7 @@ const (
 	ReasonUnserved   ReasonKind = "unserved"    // no worker takes tasks of its queue
 	ReasonLimit      ReasonKind = "limit"       // as many of its queue run as may
 	ReasonKeyLimit   ReasonKind = "key_limit"   // a limit of its group key holds it back
+	ReasonKeyPaused  ReasonKind = "key_paused"  // its group key hands nothing out
 	ReasonRate       ReasonKind = "rate"        // its queue's tasks, or its key's, begin no faster
 	ReasonTurn       ReasonKind = "turn"        // the group keys of its queue take turns
 	ReasonFull       ReasonKind = "full"        // all workers that do have all they may have
@@ -32,7 +33,7 @@ const (
 
 // Reason is one thing that holds a task back.
 type Reason struct {
-	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,limit,rate,turn,backing_off,unheard,unowned,refused,expired"`
+	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,limit,rate,key_limit,key_paused,turn,backing_off,unheard,unowned,refused,expired"`
 	Text   string     `json:"text" doc:"for people"`
 	Until  Time       `json:"until,omitzero" doc:"when it ends by itself"`
 	Change string     `json:"change,omitempty" doc:"what would end it before: often a command"`

@@ -102,6 +102,7 @@ func (a *API) keyFacts(ctx context.Context, t *explain.Task, q *explain.Queue) e
 	for i := range gates {
 		if gates[i].Key == t.GroupKey {
 			t.KeyGate, t.KeyAt = gates[i].Gate, now
+			t.KeyOwner, t.KeyStopped = gates[i].Owner, gates[i].Stopped
 		}
 	}
 	return nil

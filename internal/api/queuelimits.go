@@ -66,7 +66,7 @@ func (perKeyIn) Schema(r huma.Registry) *huma.Schema {
 // changeLimits applies the limits that were given.
 func (in *queueIn) changeLimits(q *task.Queue) {
 	own := task.KeyLimits{MaxRunning: q.MaxRunning, Rate: q.Rate, Burst: q.Burst}
-	changed := keyLimitsIn{in.MaxRunning, in.Rate, in.Burst}
+	changed := keyLimitsIn{MaxRunning: in.MaxRunning, Rate: in.Rate, Burst: in.Burst}
 	changed.apply(&own)
 	q.MaxRunning, q.Rate, q.Burst = own.MaxRunning, own.Rate, own.Burst
 	if in.PerKey.Given && in.PerKey.Value == (keyLimitsIn{}) {
@@ -76,13 +76,18 @@ func (in *queueIn) changeLimits(q *task.Queue) {
 	set(&q.Fair, in.Fair)
 }
 
-// apply changes what was given. Whoever takes the rate away takes its burst away, too.
+// apply changes what was given. Whoever takes the rate away takes its burst away, too; and what
+// becomes of a key that goes in order, whoever lets several of its tasks run.
 func (in *keyLimitsIn) apply(l *task.KeyLimits) {
 	in.MaxRunning.Set(&l.MaxRunning)
 	if in.Rate.Set((*givenRate)(&l.Rate)); l.Rate == (task.Rate{}) {
 		l.Burst = 0
 	}
 	in.Burst.Set(&l.Burst)
+	set(&l.OnDead, in.OnDead)
+	if in.OnDead == nil && !l.InOrder() || l.OnDead == task.OnDeadContinue {
+		l.OnDead = "" // the default
+	}
 }
 
 // rateText is a rate in answers: text as task.Rate writes it.

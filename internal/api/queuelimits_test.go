@@ -74,31 +74,38 @@ func TestLimitsOfEachKeyChangeOnlyWhereTheyAreGiven(t *testing.T) {
 		Max   int    `json:"max_running"`
 		Rate  string `json:"rate"`
 		Burst int    `json:"burst"`
+		// in answers it is always said
+		OnDead string `json:"on_dead"`
 	}
 	type conf struct {
 		Own    int    `json:"max_running"`
 		PerKey perKey `json:"per_key"`
 		Fair   bool   `json:"fair"`
 	}
-	all := perKey{2, "5/1s", 7}
+	const goOn = "continue"
+	all := perKey{2, "5/1s", 7, goOn}
 	for body, want := range map[string]conf{
 		`{}`:                                   {20, all, true},
 		`{"max_running":null,"rate":0}`:        {0, all, true},
 		`{"fair":false}`:                       {20, all, false},
 		`{"fair":true}`:                        {20, all, true},
-		`{"per_key":{"max_running":1}}`:        {20, perKey{1, "5/1s", 7}, true},
-		`{"per_key":{"max_running":0}}`:        {20, perKey{0, "5/1s", 7}, true},
-		`{"per_key":{"max_running":null}}`:     {20, perKey{0, "5/1s", 7}, true},
-		`{"per_key":{"rate":"9/m"}}`:           {20, perKey{2, "9/1m0s", 7}, true},
-		`{"per_key":{"rate":"9/m","burst":0}}`: {20, perKey{2, "9/1m0s", 0}, true},
-		`{"per_key":{"burst":8}}`:              {20, perKey{2, "5/1s", 8}, true},
-		`{"per_key":{"burst":null}}`:           {20, perKey{2, "5/1s", 0}, true},
-		`{"per_key":{"rate":0}}`:               {20, perKey{2, "", 0}, true},
-		`{"per_key":{"rate":null}}`:            {20, perKey{2, "", 0}, true},
-		`{"per_key":{"rate":"","burst":null}}`: {20, perKey{2, "", 0}, true},
-		`{"per_key":null}`:                     {20, perKey{}, true},
-		`{"per_key": {} ,"fair":false}`:        {20, perKey{}, false},
-		`{"per_key":null,"max_running":3}`:     {3, perKey{}, true},
+		`{"per_key":{"max_running":1}}`:        {20, perKey{1, "5/1s", 7, goOn}, true},
+		`{"per_key":{"on_dead":"continue"}}`:   {20, all, true},
+		`{"per_key":{"max_running":0}}`:        {20, perKey{0, "5/1s", 7, goOn}, true},
+		`{"per_key":{"max_running":null}}`:     {20, perKey{0, "5/1s", 7, goOn}, true},
+		`{"per_key":{"rate":"9/m"}}`:           {20, perKey{2, "9/1m0s", 7, goOn}, true},
+		`{"per_key":{"rate":"9/m","burst":0}}`: {20, perKey{2, "9/1m0s", 0, goOn}, true},
+		`{"per_key":{"burst":8}}`:              {20, perKey{2, "5/1s", 8, goOn}, true},
+		`{"per_key":{"burst":null}}`:           {20, perKey{2, "5/1s", 0, goOn}, true},
+		`{"per_key":{"rate":0}}`:               {20, perKey{2, "", 0, goOn}, true},
+		`{"per_key":{"rate":null}}`:            {20, perKey{2, "", 0, goOn}, true},
+		`{"per_key":{"rate":"","burst":null}}`: {20, perKey{2, "", 0, goOn}, true},
+		`{"per_key":null}`:                     {20, perKey{OnDead: goOn}, true},
+		`{"per_key": {} ,"fair":false}`:        {20, perKey{OnDead: goOn}, false},
+		`{"per_key":{"max_running":1,"on_dead":"stop"}}`: {
+			20, perKey{1, "5/1s", 7, "stop"}, true,
+		},
+		`{"per_key":null,"max_running":3}`: {3, perKey{OnDead: goOn}, true},
 	} {
 		f := newFake()
 		q := &f.queues[0]
@@ -115,8 +122,9 @@ func TestLimitsOfEachKeyChangeOnlyWhereTheyAreGiven(t *testing.T) {
 		if got != want {
 			t.Errorf("%s makes it %+v, want %+v", body, got, want)
 		}
-		stored := fmt.Sprintf("PerKey:{MaxRunning:%d Rate:%s Burst:%d} Fair:%v", want.PerKey.Max,
-			want.PerKey.Rate, want.PerKey.Burst, want.Fair)
+		onDead := strings.TrimPrefix(want.PerKey.OnDead, "continue") // the default
+		stored := fmt.Sprintf("PerKey:{MaxRunning:%d Rate:%s Burst:%d OnDead:%s} Fair:%v",
+			want.PerKey.Max, want.PerKey.Rate, want.PerKey.Burst, onDead, want.Fair)
 		if !strings.Contains(f.changed()[0], stored) {
 			t.Errorf("%s stores %s", body, f.changed()[0])
 		}

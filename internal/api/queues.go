@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -68,7 +69,7 @@ type queueIn struct {
 	MaxRunning   limitIn   `json:"max_running,omitempty" minimum:"0" maximum:"100000" doc:"tasks that run at a time, over all nodes; what a dead node or an unheard worker has counts until it is lost; 0 or null = any number"`
 	Rate         rateIn    `json:"rate,omitempty" doc:"how fast tasks begin, over all nodes: a count of 1 to 1,000,000 and a time of 1ms to 24h; 0 or null = any speed, and no burst"`
 	Burst        limitIn   `json:"burst,omitempty" minimum:"0" maximum:"1000000" doc:"how many may begin at once after a rest, where there is a rate; 0 or null = its count"`
-	PerKey       perKeyIn  `json:"per_key,omitempty" doc:"limits of each group key by itself, of which only those given change; tasks without a group key have none; null or {} takes all three away"`
+	PerKey       perKeyIn  `json:"per_key,omitempty" doc:"limits of each group key by itself, of which only those given change; tasks without a group key have none; null or {} takes all of them away"`
 	Fair         *bool     `json:"fair,omitempty" doc:"group keys take turns, however many tasks each has; false: rank decides"`
 	Title        *string   `json:"title,omitempty" maxLength:"256" doc:"what people call it, in any language; empty = nothing"`
 	Owner        *string   `json:"owner,omitempty" maxLength:"256" doc:"who answers for it, a name or a mail address; empty = nobody"`
@@ -79,12 +80,15 @@ type keyLimits struct {
 	MaxRunning int      `json:"max_running" doc:"tasks of a key that run at a time, over all nodes; 0 = any number"`
 	Rate       rateText `json:"rate" doc:"how fast tasks of a key begin, over all nodes; empty = any speed"`
 	Burst      int      `json:"burst" doc:"how many of a key may begin at once after a rest; 0 = the rate's count"`
+	// where keys go in order
+	OnDead task.OnDead `json:"on_dead" enum:"continue,stop" doc:"with max_running 1 tasks of a key go one after the other, by rank, retries included: what becomes of the key when one of them is dead; stop = none begins until that one is retried and over, or deleted"`
 }
 
 type keyLimitsIn struct {
-	MaxRunning limitIn `json:"max_running,omitempty" minimum:"0" maximum:"100000" doc:"tasks of a key that run at a time, over all nodes; 0 or null = any number"`
-	Rate       rateIn  `json:"rate,omitempty" doc:"how fast tasks of a key begin, over all nodes; 0 or null = any speed, and no burst"`
-	Burst      limitIn `json:"burst,omitempty" minimum:"0" maximum:"1000000" doc:"how many of a key may begin at once after a rest, where there is a rate; 0 or null = its count"`
+	MaxRunning limitIn      `json:"max_running,omitempty" minimum:"0" maximum:"100000" doc:"tasks of a key that run at a time, over all nodes; 0 or null = any number"`
+	Rate       rateIn       `json:"rate,omitempty" doc:"how fast tasks of a key begin, over all nodes; 0 or null = any speed, and no burst"`
+	Burst      limitIn      `json:"burst,omitempty" minimum:"0" maximum:"1000000" doc:"how many of a key may begin at once after a rest, where there is a rate; 0 or null = its count"`
+	OnDead     *task.OnDead `json:"on_dead,omitempty" enum:"continue,stop" doc:"what becomes of a key when one of its tasks is dead, with max_running 1; continue by default, and when max_running is another"`
 }
 
 type retryIn struct {
@@ -141,8 +145,9 @@ func confOf(q *task.Queue) QueueConf {
 		Retention:    duration{q.Retention}, DeadKept: duration{q.DeadKept},
 		FinalQueue: q.FinalQueue,
 		MaxRunning: q.MaxRunning, Rate: rateText{q.Rate}, Burst: q.Burst,
-		PerKey: keyLimits{q.PerKey.MaxRunning, rateText{q.PerKey.Rate}, q.PerKey.Burst},
-		Fair:   q.Fair, Paused: q.Paused, Title: q.Title, Owner: q.Owner,
+		PerKey: keyLimits{q.PerKey.MaxRunning, rateText{q.PerKey.Rate}, q.PerKey.Burst,
+			cmp.Or(q.PerKey.OnDead, task.OnDeadContinue)},
+		Fair: q.Fair, Paused: q.Paused, Title: q.Title, Owner: q.Owner,
 	}
 }
 

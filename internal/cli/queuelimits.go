@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -37,6 +38,9 @@ func limitFlags(
 		optional(f.Int("key-burst", 0,
 			"how many of a group key may begin at once after a rest; 0 = the key rate's count (default 0)"),
 			f, "key-burst", &perKey.Burst),
+		optional((*task.OnDead)(f.String("key-on-dead", "",
+			"where tasks of a group key go in order (--key-max-running 1), what becomes of the key when one is dead: `continue`, or stop until that one is retried or deleted (default continue)")),
+			f, "key-on-dead", &perKey.OnDead),
 		optional(f.Bool("fair", false,
 			"group keys take turns, however many tasks each has (default false: rank decides)"), f,
 			"fair", &q.Fair),
@@ -75,6 +79,9 @@ func limitLines(s *term.Sheet, q *client.Queue) {
 	if most := q.PerKey.MaxRunning; most > 0 {
 		s.Line("key-max-running", fmt.Sprint(most))
 	}
+	if q.PerKey.InOrder() {
+		s.Line("key-on-dead", string(cmp.Or(q.PerKey.OnDead, task.OnDeadContinue)))
+	}
 	if p := &q.PerKey; p.Rate != (task.Rate{}) {
 		s.Line("key-rate", p.Rate.String())
 		s.Line("key-burst", fmt.Sprint(burst(p.Rate, p.Burst)))
@@ -106,7 +113,12 @@ func limitsText(q *client.Queue) string {
 		all = append(all, rateText(q.Rate, q.Burst))
 	}
 	var each []string
-	if p := &q.PerKey; p.MaxRunning > 0 {
+	switch p := &q.PerKey; {
+	case p.InOrder() && p.OnDead == task.OnDeadStop:
+		each = append(each, "tasks go one after another, and none behind a dead one")
+	case p.InOrder():
+		each = append(each, "tasks go one after another")
+	case p.MaxRunning > 0:
 		each = append(each, fmt.Sprintf("at most %d run at a time", p.MaxRunning))
 	}
 	if p := &q.PerKey; p.Rate != (task.Rate{}) {

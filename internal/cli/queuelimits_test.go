@@ -41,7 +41,7 @@ func TestLimitsOfAQueueAreWritten(t *testing.T) {
 			"at most 2 run at a time, and 2 do; at most 100 in 1s begin, 5 at once after a rest",
 			"max-running: 2 of 2 run; rate: at most 100 in 1s begin"},
 		"keys": {task.Queue{PerKey: task.KeyLimits{MaxRunning: 1}}, keys(3), "limited",
-			"key-max-running 1", "of each group key at most 1 run at a time",
+			"key-max-running 1 key-on-dead continue", "of each group key tasks go one after another",
 			"key-max-running: 3 group keys run as many as each may, 1"},
 		"one key": {task.Queue{PerKey: task.KeyLimits{MaxRunning: 2, Rate: hundred}, Fair: true},
 			keys(1), "limited", "key-max-running 2 key-rate 100/1s key-burst 100 fair true",

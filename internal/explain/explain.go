@@ -60,7 +60,11 @@ type Task struct {
 	// KeyGate is how its group key stood beside the limits of each key at the store's time KeyAt,
 	// in microseconds; the zero Gate is a task that has no key, or whose queue has no such limits.
 	KeyGate admission.Gate
-	KeyAt   int64
+	// KeyOwner is the task that its key waits for, where that goes in order; zero = none.
+	// KeyStopped says that it is dead, and stops the key.
+	KeyOwner   task.ID
+	KeyStopped bool
+	KeyAt      int64
 	// Away is the node that holds the task while nothing is heard of that node, or "".
 	Away string
 }
@@ -88,7 +92,11 @@ func OfTask(t Task, q Queue, now time.Time) view.Explanation {
 		e.Reasons = append(e.Reasons, list(waits(t, now))...)
 	} else {
 		own, key := ofQueue(q), ofKey(t, q)
-		e.Reasons = append(e.Reasons, list(own.limited(), own.tooFast(), key.limited(),
+		keyFull := key.limited()
+		if first := inOrder(t, q); first.Kind != "" {
+			keyFull = first
+		}
+		e.Reasons = append(e.Reasons, list(own.limited(), own.tooFast(), keyFull,
 			key.tooFast(), full(s), behind(t, q))...)
 	}
 	if !t.Expires.IsZero() {

@@ -30,6 +30,26 @@ func ofKey(t Task, q Queue) gate {
 		"--key-rate", view.ReasonKeyLimit, view.ReasonKeyLimit}
 }
 
+// inOrder says so when another task of the key comes first, which goes in order.
+func inOrder(t Task, q Queue) view.Reason {
+	key, owner := keyName(t.GroupKey), t.KeyOwner
+	switch {
+	case owner == (task.ID{}) || owner == t.ID:
+		return view.Reason{}
+	case t.KeyStopped:
+		return view.Reason{Kind: view.ReasonKeyPaused,
+			Text: fmt.Sprintf("Task %s of %s is dead, and queue %s says that nothing else of the "+
+				"key begins then.", owner, key, q.Name),
+			Change: fmt.Sprintf("rota task retry %s, or rota task rm %s; rota queue set %s "+
+				"--key-on-dead continue", owner, owner, q.Name)}
+	}
+	return view.Reason{Kind: view.ReasonKeyLimit,
+		Text: fmt.Sprintf("The tasks of %s go one after another, and task %s is not over.", key,
+			owner),
+		Change: fmt.Sprintf("rota task explain %s; rota queue set %s --key-max-running N", owner,
+			q.Name)}
+}
+
 func keyName(key string) string { return fmt.Sprintf("group key %q", key) }
 
 // limited says so when as many tasks run as may.
@@ -133,6 +153,9 @@ func starts(t Task, q Queue, s workers, now time.Time) view.Time {
 		at = now.Add(time.Duration(float64(left) / places * float64(t.Usual)))
 	}
 	at = later(at, q.Gate.Next(first, q.At), q.At)
+	if t.KeyOwner != (task.ID{}) && t.KeyOwner != t.ID {
+		return view.Time{} // nobody knows when that one is over
+	}
 	if int64(t.KeyGate.Left(int(first), t.KeyAt)) < first { // it may be the key that holds it
 		if first > 1 || t.KeyGate.Full() {
 			return view.Time{} // nobody knows how many are of its key, or when one of them ends
