@@ -26,7 +26,7 @@ type bug struct {
 func bugs() []bug {
 	return slices.Concat(confBugs(), eventBugs(), groupBugs(), assignBugs(), seatBugs(),
 		scheduleBugs(), fireBugs(), expiryBugs(), beginBugs(), keyBugs(), orderBugs(),
-		editedMetaBugs(), []bug{
+		editedMetaBugs(), uniqueBugs(), []bug{
 			{"settle accepts any token", "WrongTokensAreStaleAndSpoilNoOtherReport",
 				func(p *planted) {
 					p.settle = func(ctx context.Context, s store.Settlement) (store.Settled,

@@ -126,12 +126,17 @@ func uniqueClaims() []claim {
 			first := s.last
 			s.clock.Advance(10*time.Second - time.Microsecond)
 			s.want("not yet", s.only(unfinished(debounce)), "debounced 0")
-			s.clock.Advance(time.Microsecond)
 			s.prune()
-			s.want("then", s.only(unfinished(keep)), "created")
+			s.want("pruned before", s.only(unfinished(keep)), "kept 0")
+			s.clock.Advance(time.Microsecond)
+			now = s.clock.Micros()
+			s.want("then", s.only(store.Unique{Until: now + second}), "created")
 			s.wantState(first, task.Ready)
 			s.changed(task.KindCancelled, first)
 			s.want("the second has it", s.only(unfinished(keep)), "kept 0")
+			s.clock.Advance(time.Second)
+			s.prune()
+			s.want("pruned after", s.only(unfinished(keep)), "created")
 		}},
 		{"ARefusedCallLeavesNothing", func(s *scene) {
 			s.want("first", s.only(unfinished(keep)), "created")
@@ -171,6 +176,18 @@ func uniqueClaims() []claim {
 				[]store.Refusal{{Call: 3, ID: task.ID{Batch: twice.ID, N: 1},
 					First: task.ID{Batch: twice.ID}}})
 		}},
+		{"ARefusedCallReplacesNothing", func(s *scene) {
+			s.want("first", s.only(unfinished(keep)), "created")
+			b := s.batch("q", 2)
+			b.Call = 1
+			b.Tasks[0].Unique = &store.Unique{Key: "k", OnExisting: replace}
+			b.Tasks[1].Unique = &store.Unique{Key: "k", OnExisting: refuse, Order: 1}
+			got := s.submit(store.Holder{}, b)
+			s.want("refused", got.Refused, []store.Refusal{{Call: 1,
+				ID: task.ID{Batch: b.ID, N: 1}, First: s.last}})
+			s.want("existing", len(got.Existing), 0)
+			s.want("steps", len(s.stepsOf(s.last)), 0)
+		}},
 		{"TheSecondOfOneSubmissionSeesTheFirst", func(s *scene) {
 			h := s.join("a")
 			b, later := s.batch("q", 3), s.batch("q", 1)
@@ -190,6 +207,18 @@ func uniqueClaims() []claim {
 			s.want("it is the last", string(s.stand(first).Context), `"order 2"`)
 			s.last = first
 			s.want("it has the key", s.only(unfinished(keep)), "kept 0")
+		}},
+		{"AnExpiredTaskHasNoUniqueKey", func(s *scene) {
+			h := s.join("a")
+			b := s.wanting("q", unfinished(keep))
+			b.Tasks[0].StartWithin = second
+			s.submit(store.Holder{}, b)
+			s.last = task.ID{Batch: b.ID}
+			o := s.nextOne(h)
+			s.clock.Advance(time.Second)
+			s.want("its time is over, and nobody said so", s.only(unfinished(keep)), "kept 0")
+			s.recorded(s.expired(o))
+			s.want("expired", s.only(unfinished(keep)), "created")
 		}},
 		{"ADeletedTaskHasNoUniqueKey", func(s *scene) {
 			s.want("first", s.only(unfinished(keep)), "created")

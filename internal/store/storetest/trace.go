@@ -437,6 +437,9 @@ func (w *walk) loaded(l store.Loaded) string {
 		running = fmt.Sprintf(" running %s %s %d until %d of token %d", r.Worker, r.Incarnation,
 			r.Seq, r.Until-w.start, r.Token)
 	}
+	if l.Unique {
+		running += " unique"
+	}
 	return fmt.Sprintf("{%d %q seq %d attempt %d base %d context %d%s max %d timeout %d meta %s due %d ahead by %d expires %d%s}",
 		l.N, l.Stage, l.Seq, l.Attempt, l.Base, l.ContextSeq, writer(l.ContextBy), l.MaxAttempts,
 		l.Timeout, l.Meta, due-w.start, l.HeadStart, w.expiry(l.Expires), running)

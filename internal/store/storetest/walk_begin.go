@@ -48,7 +48,7 @@ func (w *walk) letBegin(n *walkNode) {
 			continue
 		}
 		r.Rows = append(r.Rows, store.Begin{
-			Queue: o.span.Queue, Key: o.span.Key, Running: w.running(o),
+			Queue: o.span.Queue, Key: o.span.Key, Running: w.running(o), Unique: o.Unique,
 		})
 		asked = append(asked, fmt.Sprintf("%s seq %d token %d", w.id(o.id()), o.Seq, o.span.Token))
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// walkAsks are the unique keys that tasks want. Odd times only: see step.
+// walkAsks are the unique keys that tasks want.
 var walkAsks = []store.Unique{
 	{OnExisting: task.OnExistingKeep}, {OnExisting: task.OnExistingReplace, Waiting: true},
 	{OnExisting: task.OnExistingDebounce}, {OnExisting: task.OnExistingReplace, KeepDue: true},
@@ -24,8 +24,11 @@ func (w *walk) wantUnique(b *store.Batch, t *store.Task, i int64) {
 	}
 	u := walkAsks[k]
 	u.Key = fmt.Sprintf("u%d", (w.ranks+i)%3)
-	if w.ranks%4 == 0 {
+	switch w.ranks % 4 {
+	case 0:
 		u.Until = b.Due + 20e6 + 1
+	case 2: // a step or two later: the very microsecond
+		u.Until = w.clock.Micros() + w.ranks%8*2
 	}
 	t.Unique = &u
 }
