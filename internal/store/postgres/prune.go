@@ -169,12 +169,20 @@ func (s *Store) Retention() store.Retention {
 const keptByQueues = `SELECT coalesce(md5(string_agg(name || ' ' || retention || ' ' || dead_kept,
 ',' ORDER BY name)), '') FROM rota.queue`
 
+// deleteKeys deletes both kinds of keys, not more than the limit together.
 const deleteKeys = `WITH o AS MATERIALIZED (
   SELECT queue, key FROM rota.task_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until
-  LIMIT $2 FOR UPDATE SKIP LOCKED)
-DELETE FROM rota.task_key k USING o WHERE k.queue = o.queue AND k.key = o.key RETURNING 1`
+  LIMIT $2 FOR UPDATE SKIP LOCKED),
+u AS MATERIALIZED (
+  SELECT queue, key FROM rota.unique_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until
+  LIMIT $2 - (SELECT count(*) FROM o) FOR UPDATE SKIP LOCKED),
+keys AS (
+  DELETE FROM rota.task_key k USING o WHERE k.queue = o.queue AND k.key = o.key RETURNING 1),
+uniques AS (
+  DELETE FROM rota.unique_key k USING u WHERE k.queue = u.queue AND k.key = u.key RETURNING 1)
+SELECT 1 FROM keys UNION ALL SELECT 1 FROM uniques`
 
-// pruneKeys deletes keys that may come again, and asks what else is to be known in the same trip.
+// pruneKeys deletes keys whose time is over, and asks what else is to be known in the same trip.
 func (s *Store) pruneKeys(
 	ctx context.Context, limit int, now *int64, more ...query,
 ) (pruned int, err error) {
@@ -184,9 +192,6 @@ func (s *Store) pruneKeys(
 			return r.Scan(now)
 		}, s.clock()),
 			ask(deleteKeys, func(row) error {
-				pruned++
-				return nil
-			}, s.clock(), min(limit, piece)), ask(deleteUniques, func(row) error {
 				pruned++
 				return nil
 			}, s.clock(), min(limit, piece)))...)

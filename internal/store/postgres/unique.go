@@ -56,10 +56,6 @@ AND w.hi OFFSET 0) u`
   ORDER BY k.queue, k.key FOR UPDATE OF k SKIP LOCKED)
 DELETE FROM rota.unique_key u USING o
 WHERE u.queue = o.queue AND u.key = o.key`
-	deleteUniques = `WITH o AS MATERIALIZED (
-  SELECT queue, key FROM rota.unique_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until
-  LIMIT $2 FOR UPDATE SKIP LOCKED)
-DELETE FROM rota.unique_key k USING o WHERE k.queue = o.queue AND k.key = o.key RETURNING 1`
 )
 
 // uniqueColumns are rows of unique_key.

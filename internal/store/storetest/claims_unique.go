@@ -138,6 +138,25 @@ func uniqueClaims() []claim {
 			s.prune()
 			s.want("pruned after", s.only(unfinished(keep)), "created")
 		}},
+		{"PruneDeletesNoMoreKeysThanItsLimit", func(s *scene) {
+			until := s.clock.Micros() + second
+			b := s.batch("q", 6)
+			for i := range b.Tasks {
+				t, key := &b.Tasks[i], fmt.Sprint("k", i)
+				if t.Unique = (&store.Unique{Key: key, Until: until}); i%2 == 0 {
+					t.Unique, t.Key, t.KeyUntil = nil, key, until
+				}
+			}
+			s.submit(store.Holder{}, b)
+			s.clock.Advance(time.Second)
+			var pruned []int
+			for range 4 {
+				n, err := s.Prune(s.ctx, 2)
+				s.ok(err)
+				pruned = append(pruned, n)
+			}
+			s.want("pruned", pruned, []int{2, 2, 2, 0})
+		}},
 		{"ARefusedCallLeavesNothing", func(s *scene) {
 			s.want("first", s.only(unfinished(keep)), "created")
 			first := s.last
