@@ -79,11 +79,11 @@ func TestStories(t *testing.T) {
 }
 
 // TestStoriesOnPostgreSQL tells on the other store what databases must understand of texts: names
-// of all scripts, and what tasks carry; and what queues are allowed and who has unique keys, of which
-// the store decides.
+// of all scripts, and what tasks carry; and of what the store decides: what queues are allowed, and
+// who has unique keys.
 func TestStoriesOnPostgreSQL(t *testing.T) {
-	for _, story := range []string{"names", "meta", "editmeta", "limits", "limits_keys", "limits_keys_work",
-		"limits_work", "submit_unique"} {
+	for _, story := range []string{"names", "meta", "editmeta", "limits", "limits_keys",
+		"limits_keys_work", "limits_work", "submit_unique"} {
 		tell(t, testscript.Params{Files: []string{"testdata/" + story + ".txtar"}},
 			pgtest.Shared(t).Database(t))
 	}

@@ -236,14 +236,14 @@ type submission struct {
 	Timeout     duration          `json:"timeout,omitzero" doc:"of one attempt; 0s = the queue's"`
 	StartWithin duration          `json:"start_within,omitzero" doc:"so long after it is due it expires, unless it was handed out by then; 0s = it waits for ever"`
 	Meta        map[string]string `json:"meta,omitempty" maxProperties:"16" doc:"short strings that go wherever the task goes, and that lists can be filtered by: names of at most 64 bytes (letters, digits, . - _ : @ +), texts of at most 256, 2 KiB in all"`
-	Unique      *unique           `json:"unique,omitempty" doc:"at most one task of the queue has the key at a time; not together with key"`
+	Unique      *unique           `json:"unique,omitempty" doc:"only one task of the queue has this key at a time, see on_existing; not together with key"`
 	OnExisting  string            `json:"on_existing,omitempty" enum:"keep,replace,debounce,refuse" default:"keep" doc:"when another task has the unique key: keep answers its id; replace gives it this context, stage, priority, due and meta, if it was never handed out; debounce also begins the delay anew; refuse is 409 for the whole call"`
 }
 
 type unique struct {
 	Key   string   `json:"key" minLength:"1" maxLength:"256"`
-	While string   `json:"while,omitempty" enum:"waiting,unfinished" default:"unfinished" doc:"the key is free again when the task is handed out for the first time, or when it has ended"`
-	For   duration `json:"for,omitzero" doc:"the key is free again so long after it was taken, at the latest; 0s = only then"`
+	While string   `json:"while,omitempty" enum:"waiting,unfinished" default:"unfinished" doc:"waiting: the key is free again when the task is handed out for the first time; unfinished: when it is done, dead, cancelled, expired or deleted"`
+	For   duration `json:"for,omitzero" doc:"the key is free again so long after it was taken, at the latest; 0s = no limit"`
 }
 
 type submitOut struct {

@@ -51,6 +51,12 @@ context as it is, any other line becomes a JSON string; with --context-text - ev
 and with --context-text @FILE every line of that file. The ids are printed in the order of the
 lines (not on a terminal, where a progress line stands instead).
 
+With --unique only one task of the queue has the key at a time. While one has it, nothing new
+comes to be: the id printed is that of the task that has it. --on-existing says what becomes of
+that one: it stays as it is (keep), takes what is submitted if no worker was handed it yet
+(replace; with debounce its delay begins anew), or the command fails (refuse). With -o json
+the answer says which.
+
 With --wait the command ends when the task does: it tells the id on stderr at once, prints
 the result, and exits 1 when the task died or was cancelled. A server that is away for a
 while is waited for; Ctrl-C ends the waiting, not the task. With --lines and --wait all
@@ -99,13 +105,13 @@ told on stderr.`,
 	f.DurationVar(&s.StartWithin, "start-within", 0,
 		"how long after it is due it may wait to begin, as 30s; then it expires (default for ever)")
 	f.StringVar(&s.unique.Key, "unique", "",
-		"one task of the queue has the `key` at a time; it is free again when that ends (default any)")
+		"let one task of the queue at a time have this `key`; see --on-existing (default none)")
 	f.StringVar(&s.while, "unique-while", "",
-		"until when the task has it: waiting (its first hand-out) or unfinished (default unfinished)")
+		"until when it has the unique key: waiting (its first hand-out) or unfinished (default unfinished)")
 	f.DurationVar(&s.unique.For, "unique-for", 0,
-		"how long it has it at most, as 24h (default no limit)")
+		"how long it has the unique key at most, as 24h (default no limit)")
 	f.StringVar(&s.exists, "on-existing", "",
-		"when another task has it: keep, replace, debounce or refuse (default keep)")
+		"when another task has the unique key: keep, replace, debounce or refuse (default keep)")
 	f.BoolVar(&s.lines, "lines", false, "one task for each line of stdin")
 	f.BoolVar(&s.wait, "wait", false,
 		"wait until the task ended and print its result; with --lines until all have")

@@ -333,7 +333,7 @@ func refusedReplaces(p *planted) {
 		for _, b := range s.Batches {
 			for _, t := range b.Tasks {
 				if u := t.Unique; u == nil || b.Call == 0 || !refuses(got, b.Call) ||
-					u.OnExisting != task.OnExistingReplace && u.OnExisting != task.OnExistingDebounce {
+					u.OnExisting == task.OnExistingKeep || u.OnExisting == task.OnExistingRefuse {
 					continue
 				}
 				k := key{b.Queue, t.Unique.Key}

@@ -1,0 +1,84 @@
+package sqlite
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// BenchmarkUnique is the life of tasks with unique keys beside that of others: plain as most are,
+// begun as those of a queue with limits, unique with a key of its own each, one hand-out of all.
+// Of kept and replaced the price is that of the submission: they meet tasks that have their keys.
+func BenchmarkUnique(b *testing.B) {
+	for _, tasks := range []int{1, 100, 500} {
+		for _, kind := range []string{"plain", "begun", "unique", "kept", "replaced"} {
+			b.Run(fmt.Sprintf("tasks=%d/%s", tasks, kind), func(b *testing.B) {
+				c := join(b, open(b, Config{}))
+				how := map[string]task.OnExisting{"replaced": task.OnExistingReplace}[kind]
+				met := kind == "kept" || kind == "replaced"
+				if met {
+					c.submit(wanting(c.batch(tasks, tasks, false), "met", how))
+				}
+				cpu := cpuTime()
+				done := 0
+				for b.Loop() {
+					batch := c.batch(tasks, tasks, !met)
+					switch {
+					case met:
+						c.submit(wanting(batch, "met", how))
+					case kind == "unique":
+						batch = wanting(batch, fmt.Sprint(batch.ID), how)
+						fallthrough
+					default:
+						spans := c.submit(batch)
+						if kind != "plain" {
+							c.begin(spans, kind == "unique")
+						}
+						c.settle(spans)
+					}
+					done += tasks
+				}
+				b.ReportMetric(float64((cpuTime()-cpu).Nanoseconds())/float64(done), "cpu-ns/task")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(done), "ns/task")
+			})
+		}
+	}
+}
+
+// wanting lets each task of a batch want a unique key.
+func wanting(b store.Batch, key string, how task.OnExisting) store.Batch {
+	for i := range b.Tasks {
+		b.Tasks[i].Unique = &store.Unique{
+			Key: fmt.Sprint(key, " ", i), OnExisting: how, Order: int32(i),
+		}
+	}
+	return b
+}
+
+// begin lets all tasks of spans begin.
+func (c *client) begin(spans []store.Span, unique bool) {
+	c.Helper()
+	now := c.clock()
+	r := store.BeginRequest{Holder: c.holder}
+	for i := range spans {
+		for n := spans[i].Lo; n <= spans[i].Hi; n++ {
+			r.Rows = append(r.Rows, store.Begin{Queue: "q", Unique: unique, Running: store.Running{
+				ID: task.ID{Batch: spans[i].Batch, N: n}, Span: spans[i].ID, Token: spans[i].Token,
+				Worker: "worker-1", Incarnation: "i", Started: now,
+				Until: now + time.Hour.Microseconds(),
+			}})
+		}
+	}
+	got, err := c.Begin(c.Context(), r)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for i, is := range got.Rows {
+		if is != store.Begins {
+			c.Fatalf("hand-out %d: %v", i, is)
+		}
+	}
+}
