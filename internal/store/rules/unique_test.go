@@ -83,7 +83,8 @@ type chosen struct {
 // oneByOne is ChooseUnique as it is promised: all calls one after the other, each on a copy of the
 // keys as the one before left them, which it throws away when it is refused.
 func oneByOne(
-	asks []rules.UniqueAsk, of map[task.ID]store.Batch, held map[rules.UniqueName]rules.UniqueHolder,
+	asks []rules.UniqueAsk, of map[task.ID]store.Batch,
+	held map[rules.UniqueName]rules.UniqueHolder,
 ) chosen {
 	all := chosen{map[task.ID]store.Existing{}, map[rules.UniqueName]task.ID{},
 		map[int32]store.Refusal{}, map[task.ID]string{}}

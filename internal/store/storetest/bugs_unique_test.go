@@ -356,7 +356,8 @@ func twoOwners(p *planted) {
 		for _, b := range s.Batches {
 			for i := range b.Tasks {
 				if b.Tasks[i].Unique != nil {
-					asks = append(asks, asking{batch: b, task: b.Tasks[i], id: task.ID{N: int32(i)}})
+					at := task.ID{N: int32(i)}
+					asks = append(asks, asking{batch: b, task: b.Tasks[i], id: at})
 				}
 			}
 		}
