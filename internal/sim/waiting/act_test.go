@@ -1,0 +1,321 @@
+package waiting
+
+// end cancels a task that is not over, if it has not begun or that does not matter. What gives the
+// right to report it is locked first, in the order wait, span, running row, and looked at by a
+// later statement.
+func (w *world) end(t *tx, i id, begun bool) bool {
+	f, kin, ok := w.seize(t, i)
+	if !ok || f.begun && !begun {
+		return false
+	}
+	if !t.insert(stepKey(i, f.seq+1), stepRow{kind: "cancelled", base: final, token: unasked}) {
+		return false
+	}
+	w.leave(t, &f)
+	if w.bug != "who cancels tells nobody" {
+		w.tell(t, i, kin, "cancelled")
+	}
+	return true
+}
+
+// seize locks a task that is not over: its wait, its span and its running row.
+func (w *world) seize(t *tx, i id) (f fact, kin int, ok bool) {
+	t.statement()
+	_, waits := get[waitRow](t, waitKey(i))
+	if w.bug == "a wait and its span are read by two statements" {
+		t.statement()
+	}
+	f = t.fact(i)
+	s, owned := t.owner(&f)
+	if waits {
+		t.lock(waitKey(i), true)
+	}
+	if !owned {
+		return f, 0, false
+	}
+	if w.bug != "who acts from outside locks no span" {
+		t.lock(s.key, true)
+	}
+	t.statement()
+	if _, runs := get[runningRow](t, runningKey(i, f.seq+1)); runs {
+		t.lock(runningKey(i, f.seq+1), true)
+	}
+	t.statement()
+	f = t.fact(i)
+	again, owned := t.owner(&f)
+	if !owned || again.key != s.key {
+		return f, 0, false // it went on meanwhile: try again
+	}
+	kin = again.row.kin
+	if r, runs := get[runningRow](t, runningKey(i, f.seq+1)); runs {
+		kin |= r.kin
+	}
+	return f, kin, true
+}
+
+// leave takes a task out of its span, and ends its wait.
+func (w *world) leave(t *tx, f *fact) {
+	t.statement()
+	s, ok := t.owner(f)
+	t.remove(runningKey(f.id, f.seq+1))
+	if ok && s.row.lo == s.row.hi && s.row.holder == 0 {
+		t.remove(s.key)
+	}
+	t.remove(waitKey(f.id))
+}
+
+// cancel is what people ask for; tree: with all below it, begun or not.
+func (w *world) cancel(p *process, i id, tree bool) {
+	w.do(p, "cancels", func(t *tx) bool {
+		if w.end(t, i, true) && !tree {
+			return true
+		}
+		t.statement()
+		if f := t.fact(i); !tree || !f.over() {
+			return false
+		}
+		t.put(newsKey(t.id()), newsRow{topic: i, fell: true})
+		return true
+	})
+}
+
+// edit gives a task that does not run another priority. A wait goes along.
+func (w *world) edit(p *process, i id) {
+	w.do(p, "edits", func(t *tx) bool {
+		f, kin, ok := w.seize(t, i)
+		if !ok {
+			return false
+		}
+		if _, runs := get[runningRow](t, runningKey(i, f.seq+1)); runs {
+			return false
+		}
+		s, _ := t.owner(&f)
+		wait, waits := get[waitRow](t, waitKey(i))
+		row := stepRow{kind: "edited", base: f.seq + 2, token: unasked}
+		if s.row.holder != 0 || !t.insert(stepKey(i, f.seq+1), row) {
+			return false
+		}
+		if s.row.lo == s.row.hi {
+			t.remove(s.key)
+		}
+		t.put(spanKey(t.id()), spanRow{
+			lo: i, hi: i, seq0: f.seq + 2, kin: kin, parked: s.row.parked,
+		})
+		if waits && w.bug != "an edit leaves the wait behind" {
+			wait.seq, wait.stayed = f.seq+2, true
+			t.put(waitKey(i), wait)
+		}
+		return true
+	})
+}
+
+// replay lets a task that is over begin again.
+func (w *world) replay(p *process, i id) {
+	w.do(p, "replays", func(t *tx) bool {
+		t.statement()
+		if w.bug != "a replay does not wait for who begins to wait" {
+			t.lock(taskKey(i), true)
+		}
+		t.statement()
+		f := t.fact(i)
+		if !f.over() {
+			return false
+		}
+		row := stepRow{kind: "replayed", base: f.seq + 2, token: unasked}
+		if !t.insert(stepKey(i, f.seq+1), row) {
+			return false
+		}
+		t.statement()
+		kin := 0
+		if f.batch.parent != 0 {
+			kin = kinParent
+			if w.bug != "a replay is not counted" {
+				t.put(newsKey(t.id()), newsRow{
+					topic: f.batch.parent, run: f.batch.run, counts: one(f.state(), -1),
+				})
+			}
+		}
+		if t.below(i) {
+			kin |= kinBelow
+		}
+		t.put(spanKey(t.id()), spanRow{lo: i, hi: i, seq0: f.seq + 2, kin: kin})
+		return true
+	})
+}
+
+// signal sends a signal to an address; the same name twice counts once.
+func (w *world) signal(p *process, addr, name string, to id) {
+	w.do(p, "signals", func(t *tx) bool {
+		t.statement()
+		if to != 0 {
+			if f := t.fact(to); !f.found || f.over() {
+				return false
+			}
+		}
+		k := signalKey(addr, name)
+		if !t.insert(k, signalRow{until: w.now + 200}) {
+			return false
+		}
+		if w.bug == "a signal is no news" {
+			return true
+		}
+		if to != 0 {
+			t.put(newsKey(t.id()), newsRow{topic: to})
+		} else {
+			t.put(newsKey(t.id()), newsRow{addr: addr})
+		}
+		return true
+	})
+}
+
+// prune deletes a task that is over and that nobody needs.
+func (w *world) prune(p *process, i id) {
+	w.do(p, "prunes", func(t *tx) bool {
+		t.statement()
+		if !t.free(t, taskKey(i), true) {
+			return false
+		}
+		t.lock(taskKey(i), true)
+		t.statement()
+		f := t.fact(i)
+		if !f.over() || w.needed(t, &f) {
+			return false
+		}
+		t.remove(taskKey(i))
+		for seq := range f.seq + 1 {
+			t.remove(stepKey(i, seq))
+		}
+		t.forget(i)
+		for _, l := range list(t, "link", func(k key, _ linkRow) bool {
+			return id(k.a) == i || id(k.b) == i
+		}) {
+			t.remove(l.key)
+		}
+		return true
+	})
+}
+
+// needed tells whether somebody still has to look at a task that is over.
+func (w *world) needed(t *tx, f *fact) bool {
+	if w.bug == "retention asks nobody" {
+		return false
+	}
+	if f.batch.parent != 0 {
+		if p := t.fact(f.batch.parent); p.found && !p.over() {
+			return true
+		}
+	}
+	for range list(t, "news", func(_ key, n newsRow) bool { return n.topic == f.id }) {
+		return true
+	}
+	for _, l := range list(t, "link", func(k key, _ linkRow) bool { return id(k.a) == f.id }) {
+		if y := t.fact(id(l.b)); l.row.state == "" || y.found && !y.over() {
+			return true
+		}
+	}
+	return false
+}
+
+// take makes a node hold a free span, and hands its tasks out.
+func (w *world) take(p *process) {
+	me := w.nodes[p.node].lease
+	var out []handout
+	var judged []handout
+	w.do(p, "takes", func(t *tx) bool {
+		out, judged = nil, nil
+		t.statement()
+		if _, member := get[bool](t, leaseKey(me)); !member {
+			return false
+		}
+		t.lock(leaseKey(me), false)
+		var s found[spanRow]
+		for _, s = range list(t, "span", func(_ key, s spanRow) bool {
+			return s.holder == 0 && (!s.parked || w.bug == "what waits is taken")
+		}) {
+			if t.free(t, s.key, true) && w.chance(70) {
+				break
+			}
+			s.key = key{}
+		}
+		if s.key == (key{}) {
+			return false
+		}
+		row, ok := locked[spanRow](t, s.key)
+		if !ok || row.holder != 0 {
+			return false
+		}
+		row.holder = me
+		row.token++
+		t.write(s.key, row)
+		t.statement()
+		for i := row.lo; i <= row.hi; i++ {
+			f := t.fact(i)
+			if !f.found || f.over() || f.base != row.seq0 {
+				continue
+			}
+			d, _ := get[taskRow](t, taskKey(i))
+			h := handout{i, f.seq + 1, s.key.a, row.token, d.depth, f.run}
+			if r, runs := get[runningRow](t, runningKey(i, f.seq+1)); runs {
+				h.span, h.token = r.span, r.token
+				judged = append(judged, h)
+			} else {
+				out = append(out, h)
+			}
+		}
+		if len(out)+len(judged) == 0 {
+			t.remove(s.key) // spent
+		}
+		return true
+	})
+	for _, h := range out {
+		w.start("worker", p.node, func(p *process) { w.work(p, h, false) })
+	}
+	for _, h := range judged {
+		w.start("judge", p.node, func(p *process) { w.work(p, h, true) })
+	}
+}
+
+// writeDown writes a running row, which takes along what its span says of kin.
+func (w *world) writeDown(p *process, h *handout) bool {
+	me := w.nodes[p.node].lease
+	return w.do(p, "writes down", func(t *tx) bool {
+		t.statement()
+		if _, member := get[bool](t, leaseKey(me)); !member {
+			return false
+		}
+		t.lock(leaseKey(me), false)
+		t.statement()
+		t.lock(spanKey(h.span), false)
+		t.statement()
+		s, ok := get[spanRow](t, spanKey(h.span))
+		if _, over := get[stepRow](t, stepKey(h.id, h.seq)); !ok || over || s.holder != me ||
+			s.token != h.token {
+			return false
+		}
+		row := runningRow{h.span, h.token, s.kin}
+		if w.bug == "a running row does not take the mark along" {
+			row.kin = 0
+		}
+		return t.insert(runningKey(h.id, h.seq), row)
+	})
+}
+
+// giveBack gives back what nodes hold that are members no more.
+func (w *world) giveBack(p *process) {
+	w.do(p, "frees", func(t *tx) bool {
+		t.statement()
+		some := false
+		for _, s := range list(t, "span", func(_ key, s spanRow) bool { return s.holder != 0 }) {
+			if _, member := get[bool](t, leaseKey(s.row.holder)); member ||
+				!t.free(t, s.key, true) {
+				continue
+			}
+			row, ok := locked[spanRow](t, s.key)
+			if ok && row.holder == s.row.holder {
+				row.holder, some = 0, true
+				t.write(s.key, row)
+			}
+		}
+		return some
+	})
+}

@@ -1,0 +1,312 @@
+package waiting
+
+// handout is a task in a worker's hands.
+type handout struct {
+	id
+	seq, span, token int64
+	depth            int
+	run              int64
+}
+
+// need says what a task waits for that is submitted.
+type need struct {
+	on   id
+	fits string
+}
+
+// draft is a task that is to be submitted; those of one submission come in order, and the ones with
+// needs last.
+type draft struct {
+	depth int
+	refs  []int  // earlier ones of the same submission
+	after []need // tasks that stand
+	fits  string // of refs
+}
+
+// under is whose children are submitted.
+type under struct {
+	handout
+	run    int64
+	orphan bool
+}
+
+// report is what a worker says of a hand-out.
+type report struct {
+	handout
+	kind   string // "done", "dead", "retry", "next", "lost"
+	moves  bool   // a long delay
+	spawn  []draft
+	orphan bool
+	await  string // "", "children", "signal"
+	first  bool
+	addr   string
+	until  int64
+	hash   int64
+}
+
+// insert writes a batch with its tasks, spans, links and waits.
+func (w *world) insert(t *tx, u *under, drafts []draft) {
+	t.statement()
+	b := t.id()
+	row, kin := batchRow{}, 0
+	if u != nil {
+		row = batchRow{parent: u.id, run: u.run, seq: u.seq, orphan: u.orphan}
+		kin = kinParent
+	}
+	t.put(batchKey(b), row)
+	ids := make([]id, len(drafts))
+	free, kinOf := 0, kin
+	for i := range drafts {
+		d := &drafts[i]
+		ids[i] = id(b*100 + int64(i))
+		t.put(taskKey(ids[i]), taskRow{d.depth})
+		needs := d.after
+		for _, r := range d.refs {
+			needs = append(needs, need{ids[r], d.fits})
+			kinOf |= kinBelow
+		}
+		if len(needs) == 0 {
+			free++
+			continue
+		}
+		for _, n := range needs {
+			t.put(linkKey(n.on, ids[i]), linkRow{fits: n.fits})
+		}
+		t.put(waitKey(ids[i]), waitRow{what: "after", mark: t.id()})
+	}
+	if free > 0 {
+		t.put(spanKey(t.id()), spanRow{lo: ids[0], hi: ids[free-1], kin: kinOf})
+	}
+	if free < len(ids) {
+		t.put(spanKey(t.id()), spanRow{
+			lo: ids[free], hi: ids[len(ids)-1], kin: kinOf, parked: true,
+		})
+	}
+	if u != nil {
+		t.put(newsKey(t.id()), newsRow{topic: u.id, run: u.run, counts: counts{total: len(ids)}})
+	}
+}
+
+// mark notes on the rows that give the right to report a task that something hangs on it, and
+// answers how the task stands, by a later statement. So whatever ends it from then on knows.
+func (w *world) mark(t *tx, i id) (f fact) {
+	t.statement()
+	t.lock(taskKey(i), false)
+	for {
+		t.statement()
+		f = t.fact(i)
+		s, ok := t.owner(&f)
+		if !ok || w.bug == "who waits leaves no mark" {
+			return f
+		}
+		if w.bug == "who waits looks before it marks" {
+			defer func(seen fact) { f = seen }(f)
+		}
+		t.statement()
+		w.flag(t, s.key, i, f.seq+1)
+		t.statement()
+		g := t.fact(i)
+		if o, ok := t.owner(&g); !ok || o.key == s.key && o.row.kin&kinBelow != 0 {
+			return g
+		}
+	}
+}
+
+// flag marks a span and a running row, and has them alone. Who writes a running row shares the span:
+// so a later statement than the one that got the span finds the row.
+func (w *world) flag(t *tx, span key, i id, seq int64) {
+	if s, ok := locked[spanRow](t, span); ok {
+		s.kin |= kinBelow
+		t.write(span, s)
+	}
+	if w.bug != "span and running row are marked by one statement" {
+		t.statement()
+	}
+	if r, ok := locked[runningRow](t, runningKey(i, seq)); ok {
+		r.kin |= kinBelow
+		t.write(runningKey(i, seq), r)
+	}
+}
+
+// submit submits tasks that nobody is the parent of.
+func (w *world) submit(p *process, drafts []draft) {
+	w.do(p, "submits", func(t *tx) bool {
+		ended := map[id]bool{}
+		for i := range drafts {
+			for _, n := range drafts[i].after {
+				switch f := w.mark(t, n.on); {
+				case !f.found:
+					return false
+				case f.over():
+					ended[n.on] = true
+				}
+			}
+		}
+		w.insert(t, nil, drafts)
+		for i := range drafts { // in their order
+			for _, n := range drafts[i].after {
+				if ended[n.on] {
+					t.put(newsKey(t.id()), newsRow{topic: n.on, ended: true})
+					ended[n.on] = false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// right tells whether a token gives the right to report, by the rows that the present statement
+// sees, and what they say of kin.
+func (t *tx) right(h *handout) (right bool, kin int) {
+	if r, ok := get[runningRow](t, runningKey(h.id, h.seq)); ok {
+		return r.span == h.span && r.token == h.token, r.kin
+	}
+	s, ok := get[spanRow](t, spanKey(h.span))
+	return ok && s.token == h.token && s.lo <= h.id && h.id <= s.hi, s.kin
+}
+
+// addChildren submits children of a task that runs.
+func (w *world) addChildren(p *process, h *handout, drafts []draft) bool {
+	return w.do(p, "adds children", func(t *tx) bool {
+		if w.bug == "children are fenced before they are written" {
+			t.statement()
+			right, _ := t.right(h)
+			if _, over := get[stepRow](t, stepKey(h.id, h.seq)); !right || over {
+				return false
+			}
+		}
+		w.insert(t, &under{handout: *h, run: h.run}, drafts)
+		if w.bug == "children are fenced before they are written" {
+			return true
+		}
+		t.statement()
+		w.flag(t, spanKey(h.span), h.id, h.seq)
+		t.statement()
+		right, _ := t.right(h)
+		_, over := get[stepRow](t, stepKey(h.id, h.seq))
+		return right && !over
+	})
+}
+
+// settle records a report. It answers "recorded", "repeated" or "stale".
+func (w *world) settle(p *process, r *report) (verdict string) {
+	later := newsRow{}
+	w.do(p, "settles", func(t *tx) bool {
+		t.statement()
+		t.lock(spanKey(r.span), false)
+		t.statement()
+		right, kin := t.right(&r.handout)
+		f := t.fact(r.id)
+		right = right && f.found // retention leaves no right behind
+		row := stepRow{kind: r.kind, base: f.base, token: r.token, hash: r.hash}
+		moves := r.moves || r.await != "" || len(r.spawn) > 0
+		switch {
+		case r.kind == "done" || r.kind == "dead":
+			row.base, moves = final, false
+		case r.kind == "lost" || r.kind == "retry":
+			row.kind = "retry"
+			fallthrough
+		default:
+			if moves {
+				row.base = r.seq + 1
+			}
+		}
+		if !right || !t.insert(stepKey(r.id, r.seq), row) {
+			verdict = "stale"
+			t.statement()
+			if s, ok := get[stepRow](t, stepKey(r.id, r.seq)); ok && s.token == r.token &&
+				s.hash == r.hash {
+				verdict = "repeated"
+			}
+			if verdict == "repeated" && w.bug == "a repeated report spawns again" &&
+				len(r.spawn) > 0 {
+				w.insert(t, &under{r.handout, r.run, r.orphan}, r.spawn)
+				return true
+			}
+			return false
+		}
+		verdict = "recorded"
+		t.statement()
+		t.remove(runningKey(r.id, r.seq))
+		if len(r.spawn) > 0 && w.bug != "children are spawned after the outcome" {
+			w.insert(t, &under{r.handout, r.run, r.orphan}, r.spawn)
+		}
+		if moves {
+			w.moveOut(t, r, kin)
+		}
+		if row.base == final {
+			later = w.tell(t, r.id, kin, r.kind)
+		}
+		return true
+	})
+	if verdict != "recorded" {
+		return verdict
+	}
+	if later.run >= 0 && later.counts != (counts{}) {
+		w.do(p, "counts", func(t *tx) bool {
+			t.statement()
+			t.put(newsKey(t.id()), later)
+			return true
+		})
+	}
+	if len(r.spawn) > 0 && w.bug == "children are spawned after the outcome" {
+		w.do(p, "spawns", func(t *tx) bool {
+			w.insert(t, &under{r.handout, r.run, r.orphan}, r.spawn)
+			return true
+		})
+	}
+	return verdict
+}
+
+// moveOut gives a task a span of its own; one that is to wait gets one that nobody takes.
+func (w *world) moveOut(t *tx, r *report, kin int) {
+	t.statement()
+	if len(r.spawn) > 0 {
+		kin |= kinBelow
+	}
+	if w.bug == "a span of its own is not marked" {
+		kin = 0
+	}
+	if w.bug == "a task that spawns is not marked" {
+		kin &^= kinBelow
+	}
+	t.put(spanKey(t.id()), spanRow{
+		lo: r.id, hi: r.id, seq0: r.seq + 1, kin: kin, parked: r.await != "",
+	})
+	if r.await == "" {
+		return
+	}
+	wait := waitRow{
+		seq: r.seq + 1, mark: t.id(), what: r.await, run: r.run, first: r.first, addr: r.addr,
+		until: r.until,
+	}
+	t.put(waitKey(r.id), wait)
+	news := newsRow{topic: r.id, run: r.run}
+	if r.await == "signal" && r.addr != mailbox(r.id) {
+		news = newsRow{addr: r.addr}
+	}
+	if w.bug != "a wait is no news" {
+		t.put(newsKey(t.id()), news)
+	}
+}
+
+// tell writes what the end of a task is to others. It costs a task without kin nothing.
+func (w *world) tell(t *tx, i id, kin int, state string) (later newsRow) {
+	if kin&kinParent != 0 {
+		t.statement()
+		b, _ := get[batchRow](t, batchKey(i.batch()))
+		n := newsRow{topic: b.parent, run: b.run, counts: one(state, 1)}
+		if w.bug == "an end is counted in a transaction of its own" {
+			later = n
+		} else {
+			t.put(newsKey(t.id()), n)
+		}
+	}
+	if kin&kinBelow != 0 {
+		t.statement()
+		if t.below(i) {
+			t.put(newsKey(t.id()), newsRow{topic: i, ended: true})
+		}
+	}
+	return later
+}
