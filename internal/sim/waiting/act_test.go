@@ -1,73 +1,107 @@
 package waiting
 
-// end cancels a task that is not over, if it has not begun or that does not matter. What gives the
-// right to report it is locked first, in the order wait, span, running row, and looked at by a
-// later statement.
-func (w *world) end(t *tx, i id, begun bool) bool {
-	f, kin, ok := w.seize(t, i)
-	if !ok || f.begun && !begun {
+import "slices"
+
+// seized is a task that is not over, with all that a step of it from outside concerns, locked.
+type seized struct {
+	fact
+	ok    bool // false: it is over, or went on while it was waited for
+	span  found[spanRow]
+	wait  waitRow
+	waits bool
+	kin   int
+}
+
+// seize locks tasks: their waits, then their spans, then their running rows, each in the order of
+// their keys, and reads by a later statement how they stand. Wait and span are found by one
+// statement: they come and go together.
+func (w *world) seize(t *tx, ids ...id) []seized {
+	list := make([]seized, len(ids))
+	t.statement()
+	var waits, spans []key
+	for k, i := range ids {
+		list[k].fact = t.fact(i)
+		if _, ok := get[waitRow](t, waitKey(i)); ok {
+			waits = append(waits, waitKey(i))
+		}
+		if w.bug == "a wait and its span are read by two statements" {
+			t.statement()
+			list[k].fact = t.fact(i)
+		}
+		if list[k].span, list[k].ok = t.owner(&list[k].fact); list[k].ok {
+			spans = append(spans, list[k].span.key)
+		}
+	}
+	if w.bug == "tasks are locked one after the other" && len(ids) > 1 {
+		list = list[:0]
+		for _, i := range ids {
+			list = append(list, w.seize(t, i)...)
+		}
+		return list
+	}
+	if w.bug != "who acts from outside locks nothing" {
+		t.lockAll(waits)
+		t.lockAll(spans)
+	}
+	t.statement()
+	var running []key
+	for k, i := range ids {
+		if k := runningKey(i, list[k].seq+1); t.row(k) != nil {
+			running = append(running, k)
+		}
+	}
+	t.lockAll(running)
+	t.statement()
+	for k, i := range ids {
+		s := &list[k]
+		was := s.span.key
+		s.fact = t.fact(i)
+		s.span, s.ok = t.owner(&s.fact)
+		s.ok = s.ok && s.span.key == was
+		s.wait, s.waits = get[waitRow](t, waitKey(i))
+		s.kin = s.span.row.kin
+		if r, runs := get[runningRow](t, runningKey(i, s.seq+1)); runs {
+			s.kin |= r.kin
+		}
+	}
+	return list
+}
+
+// lockAll waits for rows, in the order of their keys.
+func (t *tx) lockAll(keys []key) {
+	slices.SortFunc(keys, key.compare)
+	for _, k := range slices.Compact(keys) {
+		t.lock(k, true)
+	}
+}
+
+// end cancels a task that is seized.
+func (w *world) end(t *tx, s *seized) bool {
+	step := stepRow{kind: "cancelled", base: final, token: unasked}
+	if !s.ok || !t.insert(stepKey(s.id, s.seq+1), step) {
 		return false
 	}
-	if !t.insert(stepKey(i, f.seq+1), stepRow{kind: "cancelled", base: final, token: unasked}) {
-		return false
-	}
-	w.leave(t, &f)
+	w.leave(t, s)
 	if w.bug != "who cancels tells nobody" {
-		w.tell(t, i, kin, "cancelled")
+		w.tell(t, s.id, s.kin, "cancelled")
 	}
 	return true
 }
 
-// seize locks a task that is not over: its wait, its span and its running row.
-func (w *world) seize(t *tx, i id) (f fact, kin int, ok bool) {
-	t.statement()
-	_, waits := get[waitRow](t, waitKey(i))
-	if w.bug == "a wait and its span are read by two statements" {
-		t.statement()
-	}
-	f = t.fact(i)
-	s, owned := t.owner(&f)
-	if waits {
-		t.lock(waitKey(i), true)
-	}
-	if !owned {
-		return f, 0, false
-	}
-	if w.bug != "who acts from outside locks no span" {
-		t.lock(s.key, true)
-	}
-	t.statement()
-	if _, runs := get[runningRow](t, runningKey(i, f.seq+1)); runs {
-		t.lock(runningKey(i, f.seq+1), true)
-	}
-	t.statement()
-	f = t.fact(i)
-	again, owned := t.owner(&f)
-	if !owned || again.key != s.key {
-		return f, 0, false // it went on meanwhile: try again
-	}
-	kin = again.row.kin
-	if r, runs := get[runningRow](t, runningKey(i, f.seq+1)); runs {
-		kin |= r.kin
-	}
-	return f, kin, true
-}
-
 // leave takes a task out of its span, and ends its wait.
-func (w *world) leave(t *tx, f *fact) {
+func (w *world) leave(t *tx, s *seized) {
 	t.statement()
-	s, ok := t.owner(f)
-	t.remove(runningKey(f.id, f.seq+1))
-	if ok && s.row.lo == s.row.hi && s.row.holder == 0 {
-		t.remove(s.key)
+	t.remove(runningKey(s.id, s.seq+1))
+	if s.span.row.lo == s.span.row.hi && s.span.row.holder == 0 {
+		t.remove(s.span.key)
 	}
-	t.remove(waitKey(f.id))
+	t.remove(waitKey(s.id))
 }
 
 // cancel is what people ask for; tree: with all below it, begun or not.
 func (w *world) cancel(p *process, i id, tree bool) {
 	w.do(p, "cancels", func(t *tx) bool {
-		if w.end(t, i, true) && !tree {
+		if s := w.seize(t, i); w.end(t, &s[0]) && !tree {
 			return true
 		}
 		t.statement()
@@ -82,28 +116,27 @@ func (w *world) cancel(p *process, i id, tree bool) {
 // edit gives a task that does not run another priority. A wait goes along.
 func (w *world) edit(p *process, i id) {
 	w.do(p, "edits", func(t *tx) bool {
-		f, kin, ok := w.seize(t, i)
-		if !ok {
+		s := &w.seize(t, i)[0]
+		if !s.ok {
 			return false
 		}
-		if _, runs := get[runningRow](t, runningKey(i, f.seq+1)); runs {
+		if _, runs := get[runningRow](t, runningKey(i, s.seq+1)); runs {
 			return false
 		}
-		s, _ := t.owner(&f)
-		wait, waits := get[waitRow](t, waitKey(i))
-		row := stepRow{kind: "edited", base: f.seq + 2, token: unasked}
-		if s.row.holder != 0 || !t.insert(stepKey(i, f.seq+1), row) {
+		span := s.span.row
+		row := stepRow{kind: "edited", base: s.seq + 2, token: unasked}
+		if span.holder != 0 || !t.insert(stepKey(i, s.seq+1), row) {
 			return false
 		}
-		if s.row.lo == s.row.hi {
-			t.remove(s.key)
+		if span.lo == span.hi {
+			t.remove(s.span.key)
 		}
 		t.put(spanKey(t.id()), spanRow{
-			lo: i, hi: i, seq0: f.seq + 2, kin: kin, parked: s.row.parked,
+			lo: i, hi: i, seq0: s.seq + 2, kin: s.kin, parked: span.parked,
 		})
-		if waits && w.bug != "an edit leaves the wait behind" {
-			wait.seq, wait.stayed = f.seq+2, true
-			t.put(waitKey(i), wait)
+		if s.waits && w.bug != "an edit leaves the wait behind" {
+			s.wait.seq = s.seq + 2
+			t.put(waitKey(i), s.wait)
 		}
 		return true
 	})
@@ -197,6 +230,13 @@ func (w *world) prune(p *process, i id) {
 
 // needed tells whether somebody still has to look at a task that is over.
 func (w *world) needed(t *tx, f *fact) bool {
+	// Retention is longer than any transaction lasts.
+	ended := w.rows[stepKey(f.id, f.seq)].versions
+	for _, p := range w.processes {
+		if p.tx != nil && p.tx != t && p.tx.began < ended[len(ended)-1].commit {
+			return true
+		}
+	}
 	if w.bug == "retention asks nobody" {
 		return false
 	}

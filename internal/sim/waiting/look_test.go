@@ -1,7 +1,6 @@
 package waiting
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 )
@@ -104,7 +103,7 @@ func (w *world) follow(t *tx, topic id, news []newsRow) {
 	case f.over() && (ended || fell):
 		w.followEnd(t, &f, fell)
 	case !f.over():
-		w.followWait(t, &f, news)
+		w.followWait(t, &f)
 	}
 }
 
@@ -116,32 +115,31 @@ func (t *tx) forget(i id) {
 }
 
 // followWait ends the wait of a task if what it waits for is there.
-func (w *world) followWait(t *tx, f *fact, news []newsRow) {
-	t.statement()
-	k := waitKey(f.id)
-	wait, ok := get[waitRow](t, k)
-	if !ok {
-		return
+func (w *world) followWait(t *tx, f *fact) {
+	s := &w.seize(t, f.id)[0]
+	if !s.ok && !s.over() && w.bug != "who went on meanwhile is passed over" {
+		t.put(newsKey(t.id()), newsRow{topic: f.id, run: s.run})
 	}
-	if wait, ok = locked[waitRow](t, k); !ok {
+	if !s.ok || !s.waits {
 		return
 	}
 	t.statement()
-	switch wait.what {
+	switch s.wait.what {
 	case "children":
-		if c := w.countsOf(t, f.id, &wait, news); c.open() == 0 || wait.first && c.dead > 0 {
-			w.wake(t, f.id, &wait, "children", "")
+		c := w.countsOf(t, f.id, &s.wait)
+		if c.open() == 0 || s.wait.first && c.dead > 0 {
+			w.wake(t, s, "children", "")
 		}
 	case "signal":
-		if wait.addr == mailbox(f.id) {
-			w.deliver(t, f.id, &wait)
+		if s.wait.addr == mailbox(f.id) {
+			w.deliver(t, s)
 		}
 	}
 }
 
 // countsOf are those of the children that a wait is about: what was added up, and what was not yet.
 // They are read after the wait is locked, so all that its task added before it waited is there.
-func (w *world) countsOf(t *tx, i id, wait *waitRow, news []newsRow) (c counts) {
+func (w *world) countsOf(t *tx, i id, wait *waitRow) (c counts) {
 	switch w.bug {
 	case "a look decides by the news that it took":
 		c, _ = get[counts](t, familyKey(i, wait.run))
@@ -162,22 +160,22 @@ func (w *world) countsOf(t *tx, i id, wait *waitRow, news []newsRow) (c counts) 
 }
 
 // deliver ends a wait by the oldest signal at its address that ended none.
-func (w *world) deliver(t *tx, i id, wait *waitRow) bool {
+func (w *world) deliver(t *tx, to *seized) bool {
 	for _, s := range list(t, "signal", func(k key, s signalRow) bool {
-		return s.mark == 0 && s.until > w.now && strings.HasPrefix(k.s, wait.addr+" ")
+		return s.mark == 0 && s.until > w.now && strings.HasPrefix(k.s, to.wait.addr+" ")
 	}) {
 		row, ok := locked[signalRow](t, s.key)
 		if !ok || row.mark != 0 {
 			continue
 		}
-		if !w.wake(t, i, wait, "signal", s.key.s) {
+		if !w.wake(t, to, "signal", s.key.s) {
 			return false
 		}
 		if w.bug == "a signal that was delivered is deleted" {
 			t.remove(s.key)
 			return true
 		}
-		row.mark = wait.mark
+		row.mark = to.wait.mark
 		t.write(s.key, row)
 		return true
 	}
@@ -194,16 +192,22 @@ func (w *world) lookAt(p *process, addr string) {
 			}
 		}
 		t.statement()
+		var ids []id
 		for _, r := range list(t, "wait", func(_ key, x waitRow) bool { return x.addr == addr }) {
+			ids = append(ids, id(r.a))
+		}
+		more := len(ids) > piece
+		all := w.seize(t, ids[:min(piece, len(ids))]...)
+		for k := range all {
+			s := &all[k]
 			t.statement()
-			wait, ok := locked[waitRow](t, r.key)
-			if !ok || wait.addr != addr {
-				continue
+			if s.ok && s.waits && s.wait.addr == addr && !w.deliver(t, s) {
+				return true // there are no more signals
 			}
-			t.statement()
-			if !w.deliver(t, id(r.a), &wait) {
-				return true
-			}
+			more = more || !s.ok
+		}
+		if more {
+			t.put(newsKey(t.id()), newsRow{addr: addr})
 		}
 		return true
 	})
@@ -213,56 +217,45 @@ func (w *world) lookAt(p *process, addr string) {
 func (w *world) lookDue(p *process, i id) {
 	w.do(p, "looks whether it is time", func(t *tx) bool {
 		t.statement()
-		wait, ok := get[waitRow](t, waitKey(i))
-		if !ok || wait.until == 0 || wait.until > w.now {
-			return false
-		}
+		early, waited := get[waitRow](t, waitKey(i))
+		s := &w.seize(t, i)[0]
 		if w.bug == "a time that is over ends the wait wherever its task is" {
-			t.statement()
-			f := t.fact(i)
-			wait.seq = f.seq + 1
-		} else if wait, ok = locked[waitRow](t, waitKey(i)); !ok || wait.until == 0 ||
-			wait.until > w.now {
+			s.wait, s.waits = early, waited
+			s.wait.seq = s.seq + 1
+		}
+		if !s.ok || !s.waits || s.wait.until == 0 || s.wait.until > w.now {
 			return false
 		}
-		return w.wake(t, i, &wait, "timeout", "")
+		return w.wake(t, s, "timeout", "")
 	})
 }
 
 // wake writes the step that ends a wait. Its place is the wait's: the key of step lets nothing else
 // stand there.
-func (w *world) wake(t *tx, i id, wait *waitRow, why, by string) bool {
-	t.statement()
-	f := t.fact(i)
-	s, ok := t.owner(&f)
-	if ok && w.bug != "a wake-up does not lock the span that it reads" {
-		t.lock(s.key, true)
-		t.statement()
-		f = t.fact(i)
-		s, ok = t.owner(&f)
-	}
-	seq := wait.seq
+func (w *world) wake(t *tx, s *seized, why, by string) bool {
+	seq := s.wait.seq
 	if w.bug == "a wake-up stands wherever its task is" {
-		seq = f.seq + 1
-		if f.over() {
+		t.statement()
+		f := t.fact(s.id)
+		if seq = f.seq + 1; f.over() {
 			return false
 		}
 	}
 	row := stepRow{
-		kind: "woken", base: seq + 1, token: unasked, why: why, by: by, mark: wait.mark,
+		kind: "woken", base: seq + 1, token: unasked, why: why, by: by, mark: s.wait.mark,
 	}
-	if !t.insert(stepKey(i, seq), row) {
+	if !t.insert(stepKey(s.id, seq), row) {
 		t.statement()
-		t.remove(waitKey(i))
+		t.remove(waitKey(s.id))
 		return false
 	}
 	t.statement()
-	if ok && s.row.lo == s.row.hi {
-		t.remove(s.key)
+	if s.span.row.lo == s.span.row.hi {
+		t.remove(s.span.key)
 	}
-	t.put(spanKey(t.id()), spanRow{lo: i, hi: i, seq0: seq + 1, kin: s.row.kin})
+	t.put(spanKey(t.id()), spanRow{lo: s.id, hi: s.id, seq0: seq + 1, kin: s.kin})
 	if w.bug != "a wake-up leaves the wait" {
-		t.remove(waitKey(i))
+		t.remove(waitKey(s.id))
 	}
 	return true
 }
@@ -272,8 +265,13 @@ func (w *world) followEnd(t *tx, f *fact, fell bool) {
 	t.statement()
 	open := list(t, "link", func(k key, l linkRow) bool { return id(k.a) == f.id && l.state == "" })
 	more := len(open) > piece
-	for _, l := range open[:min(piece, len(open))] {
-		w.followLink(t, f, l)
+	open = open[:min(piece, len(open))]
+	var ids []id
+	for _, l := range open {
+		ids = append(ids, id(l.b))
+	}
+	for k, s := range w.seize(t, ids...) {
+		more = !w.followLink(t, f, open[k], &s) || more
 	}
 	if !more && (fell || f.state() != "done") {
 		more = w.fell(t, f, fell)
@@ -283,55 +281,56 @@ func (w *world) followEnd(t *tx, f *fact, fell bool) {
 	}
 }
 
-// followLink notes with a task that waits how what it waits for has ended.
-func (w *world) followLink(t *tx, f *fact, l found[linkRow]) {
-	y := id(l.b)
-	t.statement()
-	wait, ok := locked[waitRow](t, waitKey(y))
-	if w.bug == "two that end at once both look before either is written" {
-		t.end()
+// followLink notes with a task that waits how what it waits for has ended; false: another look has
+// to.
+func (w *world) followLink(t *tx, f *fact, l found[linkRow], s *seized) bool {
+	if !s.ok && s.found && !s.over() {
+		return w.bug == "who went on meanwhile is passed over"
 	}
 	l.row.state = f.state()
 	t.put(l.key, l.row)
-	if !ok || wait.what != "after" && w.bug != "what a task once waited for ends another wait" {
-		return
+	if !s.ok || !s.waits ||
+		s.wait.what != "after" && w.bug != "what a task once waited for ends another wait" {
+		return true
 	}
 	if l.row.fits == "done" && l.row.state != "done" {
-		w.end(t, y, true)
-		return
+		w.end(t, s)
+		return true
 	}
 	t.statement()
 	if len(list(t, "link", func(k key, l linkRow) bool {
-		return id(k.b) == y && l.state == ""
+		return id(k.b) == s.id && l.state == ""
 	})) == 0 {
-		w.wake(t, y, &wait, "after", "")
+		w.wake(t, s, "after", "")
 	}
+	return true
 }
 
 // fell cancels what has not begun below a task that is over, or all of it; a piece.
 func (w *world) fell(t *tx, f *fact, all bool) (more bool) {
 	t.statement()
-	var fall []id
+	var fall, over []id
 	for _, c := range t.children(f.id) {
-		g := t.fact(c)
-		switch {
-		case g.over() || g.batch.orphan && !all:
-		case all || !g.begun:
+		switch g := t.fact(c); {
+		case g.over():
+			over = append(over, c)
+		case all || !g.begun && !g.batch.orphan:
 			fall = append(fall, c)
 		}
 	}
-	slices.SortFunc(fall, func(a, b id) int { return cmp.Compare(a, b) })
+	slices.Sort(fall)
 	more = len(fall) > piece
-	for _, c := range fall[:min(piece, len(fall))] {
-		if !w.end(t, c, all) && w.bug != "who went on meanwhile is passed over" {
-			more = true
+	for _, s := range w.seize(t, fall[:min(piece, len(fall))]...) {
+		if s.begun && !all || w.end(t, &s) || w.bug == "who went on meanwhile is passed over" {
+			continue
 		}
+		more = more || !s.over()
 	}
 	if more || !all {
 		return more
 	}
-	for _, c := range t.children(f.id) {
-		if g := t.fact(c); g.over() && len(t.children(c)) > 0 && !slices.Contains(fall, c) {
+	for _, c := range over {
+		if len(t.children(c)) > 0 {
 			t.put(newsKey(t.id()), newsRow{topic: c, fell: true})
 		}
 	}

@@ -57,14 +57,13 @@ type runningRow struct {
 }
 
 type waitRow struct {
-	seq    int64 // where the step will stand that ends it
-	mark   int64 // no other wait has it
-	what   string
-	run    int64 // of children
-	first  bool  // of children: the first that is dead is enough
-	addr   string
-	until  int64 // 0 = for ever
-	stayed bool  // an edit carried it
+	seq   int64 // where the step will stand that ends it
+	mark  int64 // no other wait has it
+	what  string
+	run   int64 // of children
+	first bool  // of children: the first that is dead is enough
+	addr  string
+	until int64 // 0 = for ever
 }
 
 type counts struct{ total, done, dead, cancelled int }

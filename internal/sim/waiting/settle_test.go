@@ -103,7 +103,7 @@ func (w *world) mark(t *tx, i id) (f fact) {
 			defer func(seen fact) { f = seen }(f)
 		}
 		t.statement()
-		w.flag(t, s.key, i, f.seq+1)
+		w.flag(t, s.key, i)
 		t.statement()
 		g := t.fact(i)
 		if o, ok := t.owner(&g); !ok || o.key == s.key && o.row.kin&kinBelow != 0 {
@@ -112,9 +112,9 @@ func (w *world) mark(t *tx, i id) (f fact) {
 	}
 }
 
-// flag marks a span and a running row, and has them alone. Who writes a running row shares the span:
+// flag marks a task's span and its running row, and has them alone. Who writes a running row shares the span:
 // so a later statement than the one that got the span finds the row.
-func (w *world) flag(t *tx, span key, i id, seq int64) {
+func (w *world) flag(t *tx, span key, i id) {
 	if s, ok := locked[spanRow](t, span); ok {
 		s.kin |= kinBelow
 		t.write(span, s)
@@ -122,9 +122,11 @@ func (w *world) flag(t *tx, span key, i id, seq int64) {
 	if w.bug != "span and running row are marked by one statement" {
 		t.statement()
 	}
-	if r, ok := locked[runningRow](t, runningKey(i, seq)); ok {
-		r.kin |= kinBelow
-		t.write(runningKey(i, seq), r)
+	for _, r := range list(t, "running", func(k key, _ runningRow) bool { return id(k.a) == i }) {
+		if row, ok := locked[runningRow](t, r.key); ok {
+			row.kin |= kinBelow
+			t.write(r.key, row)
+		}
 	}
 }
 
@@ -180,7 +182,7 @@ func (w *world) addChildren(p *process, h *handout, drafts []draft) bool {
 			return true
 		}
 		t.statement()
-		w.flag(t, spanKey(h.span), h.id, h.seq)
+		w.flag(t, spanKey(h.span), h.id)
 		t.statement()
 		right, _ := t.right(h)
 		_, over := get[stepRow](t, stepKey(h.id, h.seq))

@@ -29,42 +29,78 @@ type lock struct {
 	shared []*tx
 }
 
+// record is a row, with all that commits made of it.
+type record struct {
+	key
+	versions []version
+}
+
+// at is the row as it was after a commit.
+func (r *record) at(commit int) any {
+	for i := len(r.versions) - 1; i >= 0; i-- {
+		if r.versions[i].commit <= commit {
+			return r.versions[i].row
+		}
+	}
+	return nil
+}
+
 // database is a store with many writers: each statement sees what was committed when it began, and
 // what its own transaction wrote (READ COMMITTED). A row that is written is locked until the
 // transaction ends, as is one that is asked for.
 type database struct {
 	commits int
-	rows    map[key][]version
-	tables  map[string][]key // of every row that ever was, sorted
+	rows    map[key]*record
+	tables  map[string][]*record // every row that ever was, by key
 	locks   map[key]*lock
 	ids     int64
 }
 
 func newDatabase() *database {
 	return &database{
-		rows: map[key][]version{}, tables: map[string][]key{}, locks: map[key]*lock{},
+		rows: map[key]*record{}, tables: map[string][]*record{}, locks: map[key]*lock{},
 	}
 }
 
 // at is a row as it was after a commit.
 func (d *database) at(k key, commit int) any {
-	for _, v := range slices.Backward(d.rows[k]) {
-		if v.commit <= commit {
-			return v.row
-		}
+	if r := d.rows[k]; r != nil {
+		return r.at(commit)
 	}
 	return nil
+}
+
+// place is where a row stands in its table, or would.
+func (d *database) place(k key) (at int, known bool) {
+	return slices.BinarySearchFunc(d.tables[k.table], k, func(r *record, k key) int {
+		return r.compare(k)
+	})
+}
+
+// vacuum forgets rows that are deleted, and that nobody sees any more who sees what was committed
+// from a time on.
+func (d *database) vacuum(from int) {
+	for name, rows := range d.tables {
+		d.tables[name] = slices.DeleteFunc(rows, func(r *record) bool {
+			last := r.versions[len(r.versions)-1]
+			gone := last.row == nil && last.commit <= from
+			if gone {
+				delete(d.rows, r.key)
+			}
+			return gone
+		})
+	}
 }
 
 // tx is a transaction. Its statements are what stands between two calls of statement.
 type tx struct {
 	*database
 	by      *process
+	began   int // the last commit that its first statement saw
 	sees    int // the last commit that its present statement sees
 	written map[key]any
 	order   []key // of written
 	held    []key // locks
-	after   []func()
 }
 
 // statement begins the next statement. The process may end here, others may go on.
@@ -75,8 +111,10 @@ func (t *tx) statement() {
 
 // row is what the present statement sees of a row.
 func (t *tx) row(k key) any {
-	if r, own := t.written[k]; own {
-		return r
+	if len(t.order) > 0 {
+		if r, own := t.written[k]; own {
+			return r
+		}
 	}
 	return t.at(k, t.sees)
 }
@@ -187,21 +225,29 @@ func locked[T any](t *tx, k key) (row T, ok bool) {
 
 // list are the rows of a table that fit, as the present statement sees them, by key.
 func list[T any](t *tx, table string, fits func(key, T) bool) (rows []found[T]) {
-	for _, k := range t.tables[table] {
-		if row, ok := t.row(k).(T); ok && fits(k, row) {
-			rows = append(rows, found[T]{k, row})
+	for _, r := range t.tables[table] {
+		at := r.at(t.sees)
+		if len(t.order) > 0 {
+			if own, is := t.written[r.key]; is {
+				at = own
+			}
+		}
+		if row, ok := at.(T); ok && fits(r.key, row) {
+			rows = append(rows, found[T]{r.key, row})
 		}
 	}
-	if len(t.written) == 0 {
-		return rows
-	}
+	some := false
 	for _, k := range t.order { // of this transaction, and new
-		_, known := slices.BinarySearchFunc(t.tables[table], k, key.compare)
-		if row, ok := t.written[k].(T); ok && k.table == table && !known && fits(k, row) {
-			rows = append(rows, found[T]{k, row})
+		if k.table != table || t.rows[k] != nil {
+			continue
+		}
+		if row, ok := t.written[k].(T); ok && fits(k, row) {
+			rows, some = append(rows, found[T]{k, row}), true
 		}
 	}
-	slices.SortFunc(rows, func(a, b found[T]) int { return a.compare(b.key) })
+	if some {
+		slices.SortFunc(rows, func(a, b found[T]) int { return a.compare(b.key) })
+	}
 	return rows
 }
 
@@ -226,14 +272,14 @@ func (t *tx) commit() {
 		t.commits++
 	}
 	for _, k := range t.order {
-		if _, known := t.rows[k]; !known {
-			at, _ := slices.BinarySearchFunc(t.tables[k.table], k, key.compare)
-			t.tables[k.table] = slices.Insert(t.tables[k.table], at, k)
+		r := t.rows[k]
+		if r == nil {
+			r = &record{key: k}
+			t.rows[k] = r
+			at, _ := t.place(k)
+			t.tables[k.table] = slices.Insert(t.tables[k.table], at, r)
 		}
-		t.rows[k] = append(t.rows[k], version{t.commits, t.written[k]})
+		r.versions = append(r.versions, version{t.commits, t.written[k]})
 	}
 	t.end()
-	for _, f := range t.after {
-		f()
-	}
 }

@@ -147,7 +147,7 @@ func (w *world) do(p *process, name string, run func(t *tx) bool) bool {
 	if w.serial {
 		p.pause(nil) // whoever is in a transaction ends it first
 	}
-	t := &tx{database: w.database, by: p, written: map[key]any{}}
+	t := &tx{database: w.database, by: p, began: w.commits, written: map[key]any{}}
 	p.tx = t
 	ok := run(t)
 	if ok {
@@ -156,8 +156,11 @@ func (w *world) do(p *process, name string, run func(t *tx) bool) bool {
 		t.commit()
 		p.tx = nil
 		if w.commits > before {
-			w.did("%s: %s %s", p.name, name, t.changes())
+			if w.trace != nil {
+				w.did("%s: %s %s", p.name, name, t.changes())
+			}
 			w.ledger.look(t)
+			w.vacuum()
 		}
 	} else {
 		t.end()
@@ -165,6 +168,20 @@ func (w *world) do(p *process, name string, run func(t *tx) bool) bool {
 	}
 	p.pause(nil) // killed here, everything stands
 	return ok
+}
+
+// vacuum forgets what nobody sees, now and then.
+func (w *world) vacuum() {
+	if w.commits%16 != 0 {
+		return
+	}
+	from := w.commits
+	for _, p := range w.processes {
+		if p.tx != nil {
+			from = min(from, p.tx.sees)
+		}
+	}
+	w.database.vacuum(from)
 }
 
 func (t *tx) changes() (text string) {
