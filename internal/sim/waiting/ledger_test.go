@@ -240,10 +240,13 @@ func (l *ledger) facts(now *tx, i id, run int64) (c counts) {
 
 // families holds what is counted against the facts.
 func (l *ledger) families(now *tx) {
+	seen := map[key]bool{}
 	for _, b := range list(now, "batch", func(_ key, b batchRow) bool { return b.parent != 0 }) {
 		i, run := b.row.parent, b.row.run
-		if f := now.fact(i); !f.found {
+		if at := familyKey(i, run); now.row(taskKey(i)) == nil || seen[at] {
 			continue
+		} else {
+			seen[at] = true
 		}
 		sum, _ := get[counts](now, familyKey(i, run))
 		for _, n := range list(now, "news", func(_ key, n newsRow) bool {
@@ -259,6 +262,13 @@ func (l *ledger) families(now *tx) {
 
 // marks looks whether the rows that give the right to report tell of kin.
 func (l *ledger) marks(now *tx) {
+	below := map[id]bool{}
+	for _, b := range list(now, "batch", func(_ key, b batchRow) bool { return b.parent != 0 }) {
+		below[b.row.parent] = true
+	}
+	for _, x := range list(now, "link", func(_ key, x linkRow) bool { return x.state == "" }) {
+		below[id(x.a)] = true
+	}
 	for _, k := range list(now, "task", func(key, taskRow) bool { return true }) {
 		f := now.fact(id(k.a))
 		if f.over() {
@@ -268,7 +278,7 @@ func (l *ledger) marks(now *tx) {
 		if f.batch.parent != 0 {
 			kin = kinParent
 		}
-		if now.below(f.id) {
+		if below[f.id] {
 			kin |= kinBelow
 		}
 		s, ok := now.owner(&f)

@@ -234,7 +234,7 @@ func (w *world) lookDue(p *process, i id) {
 // stand there.
 func (w *world) wake(t *tx, s *seized, why, by string) bool {
 	seq := s.wait.seq
-	if w.bug == "a wake-up stands wherever its task is" {
+	if w.bug == "a wake-up has neither lock nor place" {
 		t.statement()
 		f := t.fact(s.id)
 		if seq = f.seq + 1; f.over() {

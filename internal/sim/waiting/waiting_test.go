@@ -63,3 +63,56 @@ func TestWhatWaitsIsWokenOnceWhateverHappens(t *testing.T) {
 		t.Errorf("seed %s: %v", strconv.FormatUint(failed, 10), breaches)
 	}
 }
+
+// planted are wrong programs: each leaves out one rule of docs/waiting.md, or has done in it what
+// another way would do.
+var planted = []string{
+	"who waits leaves no mark",
+	"who waits looks before it marks",
+	"span and running row are marked by one statement",
+	"children are fenced before they are written",
+	"a repeated report spawns again",
+	"children are spawned after the outcome",
+	"a span of its own is not marked",
+	"a task that spawns is not marked",
+	"a wait is no news",
+	"an end is counted in a transaction of its own",
+	"a look deletes the news before it does what follows",
+	"a look reads the wait before the news",
+	"counts are read before they are locked",
+	"who went on meanwhile is passed over",
+	"a signal that was delivered is deleted",
+	"a time that is over ends the wait wherever its task is",
+	"a wake-up has neither lock nor place",
+	"a look decides by the news that it took",
+	"children of former runs count",
+	"a wake-up leaves the wait",
+	"a look does one piece",
+	"what a task once waited for ends another wait",
+	"a wait and its span are read by two statements",
+	"tasks are locked one after the other",
+	"who acts from outside locks nothing",
+	"who cancels tells nobody",
+	"an edit leaves the wait behind",
+	"a replay does not wait for who begins to wait",
+	"a replay is not counted",
+	"a signal is no news",
+	"retention asks nobody",
+	"what waits is taken",
+	"a running row does not take the mark along",
+}
+
+func TestPlantedBugsAreFound(t *testing.T) {
+	if *onlySeed != 0 {
+		t.Skip("one seed is played")
+	}
+	for _, bug := range planted {
+		t.Run(bug, func(t *testing.T) {
+			failed, breaches, _ := playAll(5000, bug)
+			if failed == 0 {
+				t.Fatal("no seed shows it")
+			}
+			t.Logf("seed %d: %s", failed, breaches[0])
+		})
+	}
+}
