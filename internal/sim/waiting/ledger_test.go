@@ -312,7 +312,7 @@ func (l *ledger) last() {
 	if !l.found() && !l.quiet() && l.steps >= 40_000 {
 		l.breach("W11: news is never looked at")
 	}
-	for range list(now, "wait", func(key, waitRow) bool { return true }) {
-		l.counts["a wait was left behind"]++
+	for _, x := range list(now, "wait", func(key, waitRow) bool { return true }) {
+		l.breach("W3: a wait of task %d is left behind: %+v", x.a, x.row)
 	}
 }

@@ -56,16 +56,20 @@ func (w *world) draw(p *process, h *handout, judge bool) report {
 	for may && !judge && w.left > 0 && w.chance(15) {
 		w.addChildren(p, h, w.drafts(h.depth+1, 1+w.IntN(2), false))
 	}
-	switch n := w.IntN(100); {
+	n := w.IntN(100)
+	switch {
 	case judge:
 		r.kind = "lost"
 		if h.seq > 6 {
 			r.kind = "dead"
 		}
-	case n < 35 && may:
+	case n < 15:
+		r.kind = "dead"
+	case n < 50 || !may:
+	case n < 70:
 		r.kind, r.await, r.first = "next", "children", w.chance(25)
 		r.spawn, r.orphan = w.drafts(h.depth+1, w.IntN(4), false), w.chance(15)
-	case n < 50 && may:
+	case n < 82:
 		r.kind, r.await, r.addr = "next", "signal", mailbox(h.id)
 		if w.chance(40) {
 			r.addr = address
@@ -73,14 +77,10 @@ func (w *world) draw(p *process, h *handout, judge bool) report {
 		if w.chance(50) {
 			r.until = w.now + int64(w.IntN(60))
 		}
-	case n < 58 && may:
+	case n < 88:
 		r.spawn, r.orphan = w.drafts(h.depth+1, 1+w.IntN(2), false), w.chance(15)
-	case n < 65 && may:
-		r.kind = "retry"
-	case n < 70 && may:
-		r.kind, r.moves = "retry", true
-	case n < 82:
-		r.kind = "dead"
+	default:
+		r.kind, r.moves = "retry", w.chance(50)
 	}
 	return r
 }
@@ -274,15 +274,15 @@ func (w *world) trouble() {
 		w.start("freer", n, w.giveBack)
 	case k < 43:
 		w.start("person", -1, w.person)
-	case k < 45:
+	case k < 49:
 		w.start("pruner", n, func(p *process) {
 			if i, ok := w.some(); ok {
 				w.prune(p, i)
 			}
 		})
-	case k < 46:
+	case k < 50:
 		w.kill(n)
-	case k < 47:
+	case k < 51:
 		w.cut(n)
 		w.counts["a node was cut off"]++
 	}

@@ -1,5 +1,7 @@
 package waiting
 
+import "slices"
+
 // handout is a task in a worker's hands.
 type handout struct {
 	id
@@ -87,74 +89,104 @@ func (w *world) insert(t *tx, u *under, drafts []draft) {
 	}
 }
 
-// mark notes on the rows that give the right to report a task that something hangs on it, and
-// answers how the task stands, by a later statement. So whatever ends it from then on knows.
-func (w *world) mark(t *tx, i id) (f fact) {
+// mark notes on the rows that give the right to report tasks that something hangs on them, and
+// answers how they stand, by a later statement: so whatever ends them from then on knows. Spans come
+// first, then running rows, each in the order of their keys. ok is false when a task went on into
+// another span meanwhile: then all of it is to be tried again.
+func (w *world) mark(t *tx, ids ...id) (facts []fact, ok bool) {
+	var spans, running []key
+	owners := map[id]key{}
 	t.statement()
-	t.lock(taskKey(i), false)
-	for {
-		t.statement()
-		f = t.fact(i)
-		s, ok := t.owner(&f)
-		if !ok || w.bug == "who waits leaves no mark" {
-			return f
-		}
-		if w.bug == "who waits looks before it marks" {
-			defer func(seen fact) { f = seen }(f)
-		}
-		t.statement()
-		w.flag(t, s.key, i)
-		t.statement()
-		g := t.fact(i)
-		if o, ok := t.owner(&g); !ok || o.key == s.key && o.row.kin&kinBelow != 0 {
-			return g
+	for _, i := range ids {
+		f := t.fact(i)
+		facts = append(facts, f)
+		if s, ok := t.owner(&f); ok {
+			owners[i] = s.key
+			spans = append(spans, s.key)
 		}
 	}
-}
-
-// flag marks a task's span and its running row, and has them alone. Who writes a running row shares the span:
-// so a later statement than the one that got the span finds the row.
-func (w *world) flag(t *tx, span key, i id) {
-	if s, ok := locked[spanRow](t, span); ok {
-		s.kin |= kinBelow
-		t.write(span, s)
+	early := slices.Clone(facts)
+	if w.bug == "who waits leaves no mark" {
+		return facts, true
+	}
+	t.statement()
+	t.lockAll(spans)
+	for _, k := range spans {
+		if s, ok := t.newest(k).(spanRow); ok {
+			s.kin |= kinBelow
+			t.put(k, s)
+		}
 	}
 	if w.bug != "span and running row are marked by one statement" {
 		t.statement()
 	}
-	for _, r := range list(t, "running", func(k key, _ runningRow) bool { return id(k.a) == i }) {
-		if row, ok := locked[runningRow](t, r.key); ok {
-			row.kin |= kinBelow
-			t.write(r.key, row)
+	for k, i := range ids {
+		facts[k] = t.fact(i)
+		if s, ok := t.owner(&facts[k]); ok && s.key != owners[i] {
+			return facts, false
+		}
+		for _, r := range list(t, "running", func(k key, _ runningRow) bool {
+			return id(k.a) == i
+		}) {
+			running = append(running, r.key)
 		}
 	}
+	t.lockAll(running)
+	for _, k := range running {
+		if r, ok := t.newest(k).(runningRow); ok {
+			r.kin |= kinBelow
+			t.put(k, r)
+		}
+	}
+	t.statement()
+	for k, i := range ids {
+		facts[k] = t.fact(i)
+		if s, ok := t.owner(&facts[k]); ok && s.key != owners[i] {
+			return facts, false
+		}
+	}
+	if w.bug == "who waits looks before it marks" {
+		return early, true
+	}
+	return facts, true
 }
 
 // submit submits tasks that nobody is the parent of.
 func (w *world) submit(p *process, drafts []draft) {
-	w.do(p, "submits", func(t *tx) bool {
-		ended := map[id]bool{}
-		for i := range drafts {
-			for _, n := range drafts[i].after {
-				switch f := w.mark(t, n.on); {
-				case !f.found:
+	var ids []id
+	for i := range drafts {
+		for _, n := range drafts[i].after {
+			ids = append(ids, n.on)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	again := true
+	for again {
+		again = false
+		w.do(p, "submits", func(t *tx) bool {
+			t.statement()
+			for _, i := range ids {
+				t.lock(taskKey(i), false)
+			}
+			facts, ok := w.mark(t, ids...)
+			if again = !ok; again {
+				return false
+			}
+			for k := range facts {
+				if !facts[k].found {
 					return false
-				case f.over():
-					ended[n.on] = true
 				}
 			}
-		}
-		w.insert(t, nil, drafts)
-		for i := range drafts { // in their order
-			for _, n := range drafts[i].after {
-				if ended[n.on] {
-					t.put(newsKey(t.id()), newsRow{topic: n.on, ended: true})
-					ended[n.on] = false
+			w.insert(t, nil, drafts)
+			for k := range facts {
+				if facts[k].over() {
+					t.put(newsKey(t.id()), newsRow{topic: ids[k], ended: true})
 				}
 			}
-		}
-		return true
-	})
+			return true
+		})
+	}
 }
 
 // right tells whether a token gives the right to report, by the rows that the present statement
@@ -167,27 +199,36 @@ func (t *tx) right(h *handout) (right bool, kin int) {
 	return ok && s.token == h.token && s.lo <= h.id && h.id <= s.hi, s.kin
 }
 
-// addChildren submits children of a task that runs.
-func (w *world) addChildren(p *process, h *handout, drafts []draft) bool {
-	return w.do(p, "adds children", func(t *tx) bool {
-		if w.bug == "children are fenced before they are written" {
-			t.statement()
-			right, _ := t.right(h)
-			if _, over := get[stepRow](t, stepKey(h.id, h.seq)); !right || over {
+// addChildren submits children of a task that runs. They are written first, so that others wait as
+// short as can be for what is locked.
+func (w *world) addChildren(p *process, h *handout, drafts []draft) {
+	const early = "children are fenced before they are written"
+	again := true
+	for again {
+		again = false
+		w.do(p, "adds children", func(t *tx) bool {
+			if w.bug == early && !t.stands(h) {
 				return false
 			}
-		}
-		w.insert(t, &under{handout: *h, run: h.run}, drafts)
-		if w.bug == "children are fenced before they are written" {
-			return true
-		}
-		t.statement()
-		w.flag(t, spanKey(h.span), h.id)
-		t.statement()
-		right, _ := t.right(h)
-		_, over := get[stepRow](t, stepKey(h.id, h.seq))
-		return right && !over
-	})
+			w.insert(t, &under{handout: *h, run: h.run}, drafts)
+			if w.bug == early {
+				return true
+			}
+			_, ok := w.mark(t, h.id)
+			if again = !ok && t.stands(h); !ok {
+				return false
+			}
+			return t.stands(h)
+		})
+	}
+}
+
+// stands tells whether a hand-out may still report.
+func (t *tx) stands(h *handout) bool {
+	t.statement()
+	right, _ := t.right(h)
+	_, over := get[stepRow](t, stepKey(h.id, h.seq))
+	return right && !over
 }
 
 // settle records a report. It answers "recorded", "repeated" or "stale".

@@ -147,7 +147,7 @@ func (w *world) do(p *process, name string, run func(t *tx) bool) bool {
 	if w.serial {
 		p.pause(nil) // whoever is in a transaction ends it first
 	}
-	t := &tx{database: w.database, by: p, began: w.commits, written: map[key]any{}}
+	t := &tx{database: w.database, by: p, name: name, written: map[key]any{}}
 	p.tx = t
 	ok := run(t)
 	if ok {
