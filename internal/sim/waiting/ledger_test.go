@@ -85,6 +85,12 @@ func (l *ledger) step(before, now *tx, i id, seq int64, s *stepRow) {
 		if s.kind == "edited" && waited {
 			l.counts["a task that waits was edited"]++
 		}
+		if f := before.fact(now.fact(i).batch.parent); s.kind == "cancelled" && f.over() {
+			l.counts["a child of one that is over was cancelled"]++
+		}
+		if s.kind == "replayed" && now.fact(i).batch.parent != 0 {
+			l.counts["a child was replayed"]++
+		}
 		if s.kind == "cancelled" && waited {
 			l.counts["a task that waits was cancelled"]++
 		}
@@ -96,6 +102,17 @@ func (l *ledger) step(before, now *tx, i id, seq int64, s *stepRow) {
 	}
 	if !l.held[s.mark][s.why] {
 		l.breach("W2: task %d is woken by %s, which never held", i, s.why)
+	}
+	over := wait.until > 0 && wait.until <= l.now
+	switch c := l.facts(before, i, wait.run); {
+	case s.why == "children" && c.open() > 0:
+		l.counts["the first child that died woke its parent"]++
+	case s.why == "children" && c.total > 1:
+		l.counts["the last of several children woke their parent"]++
+	case s.why == "signal" && over:
+		l.counts["a signal was before a time that was over"]++
+	case s.why == "timeout" && len(l.waiting(before, wait.addr)) > 0:
+		l.counts["a time that was over was before a signal"]++
 	}
 	if s.why != "signal" {
 		return
@@ -111,6 +128,9 @@ func (l *ledger) batch(before *tx, b int64, row *batchRow) {
 		return
 	}
 	l.counts["children were submitted"]++
+	if row.orphan {
+		l.counts["children were to outlive their parent"]++
+	}
 	if _, over := get[stepRow](before, stepKey(row.parent, row.seq)); over {
 		l.breach("W5: children of task %d come behind the outcome of their hand-out", row.parent)
 	}
@@ -195,9 +215,7 @@ func (l *ledger) waits(now *tx) {
 			h["children"] = h["children"] || c.open() == 0 || x.row.first && c.dead > 0
 		case "signal":
 			h["timeout"] = h["timeout"] || x.row.until > 0 // the clock is the looker's
-			h["signal"] = h["signal"] || len(list(now, "signal", func(k key, s signalRow) bool {
-				return s.mark == 0 && strings.HasPrefix(k.s, x.row.addr+" ")
-			})) > 0
+			h["signal"] = h["signal"] || len(l.waiting(now, x.row.addr)) > 0
 		case "after":
 			fit := true
 			for _, r := range list(now, "link", func(k key, _ linkRow) bool { return k.b == x.a }) {
@@ -211,6 +229,13 @@ func (l *ledger) waits(now *tx) {
 			h["after"] = h["after"] || fit
 		}
 	}
+}
+
+// waiting are the signals at an address that ended no wait.
+func (l *ledger) waiting(now *tx, addr string) []found[signalRow] {
+	return list(now, "signal", func(k key, s signalRow) bool {
+		return s.mark == 0 && strings.HasPrefix(k.s, addr+" ")
+	})
 }
 
 // facts are the counts of a task's children as their steps say.

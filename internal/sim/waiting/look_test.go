@@ -91,9 +91,14 @@ func (w *world) addUp(t *tx, topic id, news []newsRow) {
 
 // follow does what follows from how everything stands, whatever the news said.
 func (w *world) follow(t *tx, topic id, news []newsRow) {
-	ended, fell := false, false
+	ended, fell, from := false, false, id(0)
 	for _, n := range news {
-		ended, fell = ended || n.ended, fell || n.fell
+		if n.ended || n.fell {
+			if !ended && !fell || n.from < from {
+				from = n.from
+			}
+			ended, fell = ended || n.ended, fell || n.fell
+		}
 	}
 	t.statement()
 	f := t.fact(topic)
@@ -101,7 +106,7 @@ func (w *world) follow(t *tx, topic id, news []newsRow) {
 	case !f.found:
 		t.forget(topic)
 	case f.over() && (ended || fell):
-		w.followEnd(t, &f, fell)
+		w.followEnd(t, &f, fell, from)
 	case !f.over():
 		w.followWait(t, &f)
 	}
@@ -261,7 +266,7 @@ func (w *world) wake(t *tx, s *seized, why, by string) bool {
 }
 
 // followEnd does what follows from the end of a task: for those that wait for it, and below it.
-func (w *world) followEnd(t *tx, f *fact, fell bool) {
+func (w *world) followEnd(t *tx, f *fact, fell bool, from id) {
 	t.statement()
 	open := list(t, "link", func(k key, l linkRow) bool { return id(k.a) == f.id && l.state == "" })
 	more := len(open) > piece
@@ -274,10 +279,10 @@ func (w *world) followEnd(t *tx, f *fact, fell bool) {
 		more = !w.followLink(t, f, open[k], &s) || more
 	}
 	if !more && (fell || f.state() != "done") {
-		more = w.fell(t, f, fell)
+		from, more = w.fell(t, f, fell, from)
 	}
 	if more && w.bug != "a look does one piece" {
-		t.put(newsKey(t.id()), newsRow{topic: f.id, ended: true, fell: fell})
+		t.put(newsKey(t.id()), newsRow{topic: f.id, ended: true, fell: fell, from: from})
 	}
 }
 
@@ -306,33 +311,29 @@ func (w *world) followLink(t *tx, f *fact, l found[linkRow], s *seized) bool {
 	return true
 }
 
-// fell cancels what has not begun below a task that is over, or all of it; a piece.
-func (w *world) fell(t *tx, f *fact, all bool) (more bool) {
+// fell cancels what has not begun below a task that is over, or all of it: a piece, behind a child.
+func (w *world) fell(t *tx, f *fact, all bool, from id) (next id, more bool) {
 	t.statement()
-	var fall, over []id
-	for _, c := range t.children(f.id) {
-		switch g := t.fact(c); {
-		case g.over():
-			over = append(over, c)
-		case all || !g.begun && !g.batch.orphan:
-			fall = append(fall, c)
+	rest := slices.DeleteFunc(t.children(f.id), func(c id) bool { return c <= from })
+	slices.Sort(rest)
+	more = len(rest) > piece
+	rest = rest[:min(piece, len(rest))]
+	for _, s := range w.seize(t, rest...) {
+		next = max(next, s.id)
+		switch {
+		case !s.found:
+		case s.over():
+			if t.statement(); all && len(t.children(s.id)) > 0 {
+				t.put(newsKey(t.id()), newsRow{topic: s.id, fell: true})
+			}
+		case s.ok && !all && (s.begun || s.batch.orphan):
+		case !w.end(t, &s):
+			if w.bug != "who went on meanwhile is passed over" {
+				return from, true // once more
+			}
+		case all:
+			t.put(newsKey(t.id()), newsRow{topic: s.id, fell: true})
 		}
 	}
-	slices.Sort(fall)
-	more = len(fall) > piece
-	for _, s := range w.seize(t, fall[:min(piece, len(fall))]...) {
-		if s.begun && !all || w.end(t, &s) || w.bug == "who went on meanwhile is passed over" {
-			continue
-		}
-		more = more || !s.over()
-	}
-	if more || !all {
-		return more
-	}
-	for _, c := range over {
-		if len(t.children(c)) > 0 {
-			t.put(newsKey(t.id()), newsRow{topic: c, fell: true})
-		}
-	}
-	return false
+	return next, more
 }

@@ -65,11 +65,11 @@ func (w *world) draw(p *process, h *handout, judge bool) report {
 		}
 	case n < 15:
 		r.kind = "dead"
-	case n < 50 || !may:
-	case n < 70:
+	case n < 38 || !may:
+	case n < 65:
 		r.kind, r.await, r.first = "next", "children", w.chance(25)
 		r.spawn, r.orphan = w.drafts(h.depth+1, w.IntN(4), false), w.chance(15)
-	case n < 82:
+	case n < 80:
 		r.kind, r.await, r.addr = "next", "signal", mailbox(h.id)
 		if w.chance(40) {
 			r.addr = address
@@ -228,7 +228,7 @@ func (w *world) kill(n int) {
 func play(seed uint64, bug string, trace func(string)) *world {
 	w := &world{
 		database: newDatabase(), Rand: rand.New(rand.NewPCG(seed, 57)), bug: bug,
-		left: 16, counts: map[string]int{}, trace: trace,
+		left: 18, counts: map[string]int{}, trace: trace,
 	}
 	w.ledger = newLedger(w)
 	w.serial = w.chance(15)
@@ -265,7 +265,7 @@ func (w *world) trouble() {
 	n := w.IntN(nodes)
 	switch k := w.IntN(200); {
 	case k < 5 && w.left > 0:
-		w.start("submitter", -1, func(p *process) { w.submit(p, w.drafts(0, 1+w.IntN(4), true)) })
+		w.start("submitter", -1, func(p *process) { w.submit(p, w.drafts(0, 1+w.IntN(3), w.chance(60))) })
 	case k < 25:
 		w.start("taker", n, w.take)
 	case k < 33:

@@ -97,6 +97,7 @@ type newsRow struct {
 	counts
 	ended bool // the topic ended
 	fell  bool // all below it is to be cancelled, begun or not
+	from  id   // of ended and fell: children up to here were looked at
 }
 
 type linkRow struct {

@@ -129,13 +129,13 @@ func (w *world) step() bool {
 		return false
 	}
 	p := w.processes[w.IntN(len(w.processes))]
-	w.ledger.breach("W12: all wait for each other: %s", w.waiting())
+	w.ledger.breach("W12: all wait for each other: %s", w.stuck())
 	w.finish(p)
 	return true
 }
 
-// waiting says who waits for what, and who has it.
-func (w *world) waiting() (text string) {
+// stuck says who waits for what, and who has it.
+func (w *world) stuck() (text string) {
 	for _, p := range w.processes {
 		text += fmt.Sprintf("\n\t%s, which has %v, for %v", p.name, p.tx.held, p.wish.key)
 	}
