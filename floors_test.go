@@ -38,7 +38,7 @@ var floors = map[string]int{
 	"internal/api": 2, "internal/store/sqlite": 2, "internal/store/postgres": 2,
 	"internal/store/blob": 2, "internal/notify": 2, "internal/peers": 2,
 	"internal/store/storetest": 2, "internal/pgtest": 2, "internal/ptytest": 1,
-	"internal/sim": 3, "internal/chaos": 3,
+	"internal/sim": 3, "internal/sim/waiting": 3, "internal/chaos": 3,
 	"internal/expired":  2,
 	"internal/unserved": 2, "internal/queuetest": 2, "worker": 2, "client": 2,
 	".":        3,
@@ -63,6 +63,7 @@ var testsOnly = map[string]bool{
 	"internal/store/storetest": true, "internal/queuetest": true, "internal/pgtest": true,
 	"internal/ptytest": true,
 	"internal/sim":     true, "internal/chaos": true, "internal/scenarios": true, "rotatest": true,
+	"internal/sim/waiting": true,
 }
 
 // parsed is one file of the tree.

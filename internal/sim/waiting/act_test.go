@@ -2,21 +2,21 @@ package waiting
 
 import "slices"
 
-// seized is a task that is not over, with all that a step of it from outside concerns, locked.
-type seized struct {
+// lockedTask is a task that is not over, with all that a step of it from outside concerns, locked.
+type lockedTask struct {
 	fact
-	ok    bool // false: it is over, or went on while it was waited for
-	span  found[spanRow]
-	wait  waitRow
-	waits bool
-	kin   int
+	ok     bool // false: it is over, or went on while it was waited for
+	span   found[spanRow]
+	wait   waitRow
+	waits  bool
+	linked int
 }
 
-// seize locks tasks: their waits, then their spans, then their running rows, each in the order of
+// lockTasks locks tasks: their waits, then their spans, then their running rows, each in the order of
 // their keys, and reads by a later statement how they stand. Wait and span are found by one
 // statement: they come and go together.
-func (w *world) seize(t *tx, ids ...id) []seized {
-	list := make([]seized, len(ids))
+func (w *world) lockTasks(t *tx, ids ...id) []lockedTask {
+	list := make([]lockedTask, len(ids))
 	t.statement()
 	var waits, spans []key
 	for k, i := range ids {
@@ -35,7 +35,7 @@ func (w *world) seize(t *tx, ids ...id) []seized {
 	if w.bug == "tasks are locked one after the other" && len(ids) > 1 {
 		list = list[:0]
 		for _, i := range ids {
-			list = append(list, w.seize(t, i)...)
+			list = append(list, w.lockTasks(t, i)...)
 		}
 		return list
 	}
@@ -60,9 +60,9 @@ func (w *world) seize(t *tx, ids ...id) []seized {
 		s.span, s.ok = t.owner(&s.fact)
 		s.ok = s.ok && s.span.key == was
 		s.wait, s.waits = get[waitRow](t, waitKey(i))
-		s.kin = s.span.row.kin
+		s.linked = s.span.row.linked
 		if r, runs := get[runningRow](t, runningKey(i, s.seq+1)); runs {
-			s.kin |= r.kin
+			s.linked |= r.linked
 		}
 	}
 	return list
@@ -76,21 +76,21 @@ func (t *tx) lockAll(keys []key) {
 	}
 }
 
-// end cancels a task that is seized.
-func (w *world) end(t *tx, s *seized) bool {
+// end cancels a task that is lockedTask.
+func (w *world) end(t *tx, s *lockedTask) bool {
 	step := stepRow{kind: "cancelled", base: final, token: unasked}
 	if !s.ok || !t.insert(stepKey(s.id, s.seq+1), step) {
 		return false
 	}
 	w.leave(t, s)
 	if w.bug != "who cancels tells nobody" {
-		w.tell(t, s.id, s.kin, "cancelled")
+		w.tell(t, s.id, s.linked, "cancelled")
 	}
 	return true
 }
 
 // leave takes a task out of its span, and ends its wait.
-func (w *world) leave(t *tx, s *seized) {
+func (w *world) leave(t *tx, s *lockedTask) {
 	t.statement()
 	t.remove(runningKey(s.id, s.seq+1))
 	if s.span.row.lo == s.span.row.hi && s.span.row.holder == 0 {
@@ -102,14 +102,14 @@ func (w *world) leave(t *tx, s *seized) {
 // cancel is what people ask for; tree: with all below it, begun or not.
 func (w *world) cancel(p *process, i id, tree bool) {
 	w.do(p, "cancels", func(t *tx) bool {
-		if s := w.seize(t, i); w.end(t, &s[0]) && !tree {
+		if s := w.lockTasks(t, i); w.end(t, &s[0]) && !tree {
 			return true
 		}
 		t.statement()
 		if f := t.fact(i); !tree || !f.over() {
 			return false
 		}
-		t.put(newsKey(t.id()), newsRow{topic: i, fell: true})
+		t.put(changeKey(t.id()), changeRow{topic: i, tree: true})
 		return true
 	})
 }
@@ -117,7 +117,7 @@ func (w *world) cancel(p *process, i id, tree bool) {
 // edit gives a task that does not run another priority. A wait goes along.
 func (w *world) edit(p *process, i id) {
 	w.do(p, "edits", func(t *tx) bool {
-		s := &w.seize(t, i)[0]
+		s := &w.lockTasks(t, i)[0]
 		if !s.ok {
 			return false
 		}
@@ -133,7 +133,7 @@ func (w *world) edit(p *process, i id) {
 			t.remove(s.span.key)
 		}
 		t.put(spanKey(t.id()), spanRow{
-			lo: i, hi: i, seq0: s.seq + 2, kin: s.kin, parked: span.parked,
+			lo: i, hi: i, seq0: s.seq + 2, linked: s.linked, parked: span.parked,
 		})
 		if s.waits && w.bug != "an edit leaves the wait behind" {
 			s.wait.seq = s.seq + 2
@@ -160,19 +160,19 @@ func (w *world) replay(p *process, i id) {
 			return false
 		}
 		t.statement()
-		kin := 0
+		linked := 0
 		if f.batch.parent != 0 {
-			kin = kinParent
+			linked = upwards
 			if w.bug != "a replay is not counted" {
-				t.put(newsKey(t.id()), newsRow{
+				t.put(changeKey(t.id()), changeRow{
 					topic: f.batch.parent, run: f.batch.run, counts: one(f.state(), -1),
 				})
 			}
 		}
 		if t.below(i) {
-			kin |= kinBelow
+			linked |= downwards
 		}
-		t.put(spanKey(t.id()), spanRow{lo: i, hi: i, seq0: f.seq + 2, kin: kin})
+		t.put(spanKey(t.id()), spanRow{lo: i, hi: i, seq0: f.seq + 2, linked: linked})
 		return true
 	})
 }
@@ -190,13 +190,13 @@ func (w *world) signal(p *process, addr, name string, to id) {
 		if !t.insert(k, signalRow{until: w.now + 200}) {
 			return false
 		}
-		if w.bug == "a signal is no news" {
+		if w.bug == "a signal leaves no change" {
 			return true
 		}
 		if to != 0 {
-			t.put(newsKey(t.id()), newsRow{topic: to})
+			t.put(changeKey(t.id()), changeRow{topic: to})
 		} else {
-			t.put(newsKey(t.id()), newsRow{addr: addr})
+			t.put(changeKey(t.id()), changeRow{addr: addr})
 		}
 		return true
 	})
@@ -220,7 +220,7 @@ func (w *world) prune(p *process, i id) {
 			t.remove(stepKey(i, seq))
 		}
 		t.forget(i)
-		for _, l := range list(t, "link", func(k key, _ linkRow) bool {
+		for _, l := range list(t, "dependency", func(k key, _ dependencyRow) bool {
 			return id(k.a) == i || id(k.b) == i
 		}) {
 			t.remove(l.key)
@@ -240,14 +240,14 @@ func (w *world) needed(t *tx, f *fact) bool {
 		return false
 	}
 	if f.batch.parent != 0 {
-		if p := t.fact(f.batch.parent); p.found && !p.over() {
+		if p := t.fact(f.batch.parent); p.found && !p.over() && p.run == f.batch.run {
 			return true
 		}
 	}
-	for range list(t, "news", func(_ key, n newsRow) bool { return n.topic == f.id }) {
+	for range list(t, "change", func(_ key, n changeRow) bool { return n.topic == f.id }) {
 		return true
 	}
-	for _, l := range list(t, "link", func(k key, _ linkRow) bool { return id(k.a) == f.id }) {
+	for _, l := range list(t, "dependency", func(k key, _ dependencyRow) bool { return id(k.a) == f.id }) {
 		if y := t.fact(id(l.b)); l.row.state == "" || y.found && !y.over() {
 			return true
 		}
@@ -314,7 +314,7 @@ func (w *world) take(p *process) {
 	}
 }
 
-// writeDown writes a running row, which takes along what its span says of kin.
+// writeDown writes a running row, which takes along what its span says of links.
 func (w *world) writeDown(p *process, h *handout) bool {
 	me := w.nodes[p.node].lease
 	return w.do(p, "writes down", func(t *tx) bool {
@@ -331,9 +331,9 @@ func (w *world) writeDown(p *process, h *handout) bool {
 			s.token != h.token {
 			return false
 		}
-		row := runningRow{h.span, h.token, s.kin}
+		row := runningRow{h.span, h.token, s.linked}
 		if w.bug == "a running row does not take the mark along" {
-			row.kin = 0
+			row.linked = 0
 		}
 		return t.insert(runningKey(h.id, h.seq), row)
 	})

@@ -42,7 +42,7 @@ func (l *ledger) look(t *tx) {
 			l.step(before, now, id(k.a), k.b, &row)
 		case batchRow:
 			l.batch(before, k.a, &row)
-		case linkRow:
+		case dependencyRow:
 			if row.state == "" {
 				l.links[k] = map[string]bool{}
 			} else if !l.links[k][row.state] {
@@ -61,7 +61,7 @@ func (l *ledger) look(t *tx) {
 		}
 	}
 	l.waits(now)
-	l.families(now)
+	l.childCounts(now)
 	l.marks(now)
 }
 
@@ -158,7 +158,7 @@ func (l *ledger) span(before, now *tx, k key, s *spanRow) {
 		if w, waits := get[waitRow](now, waitKey(i)); waits && w.seq == f.seq+1 {
 			l.breach("W8: task %d is handed out, and waits", i)
 		}
-		for _, x := range list(now, "link", func(k key, r linkRow) bool {
+		for _, x := range list(now, "dependency", func(k key, r dependencyRow) bool {
 			return id(k.b) == i && (r.state == "" || r.fits == "done" && r.state != "done")
 		}) {
 			if !f.replayed {
@@ -170,7 +170,7 @@ func (l *ledger) span(before, now *tx, k key, s *spanRow) {
 			p.state() == "done" {
 			continue
 		}
-		if len(list(now, "news", func(_ key, n newsRow) bool { return n.topic == p.id })) == 0 {
+		if len(list(now, "change", func(_ key, n changeRow) bool { return n.topic == p.id })) == 0 {
 			l.breach("W7: task %d begins, its parent %d is %s", i, p.id, p.state())
 		}
 	}
@@ -185,11 +185,12 @@ func (l *ledger) deleted(before *tx, i id) {
 	}
 	if f.batch.parent != 0 {
 		l.gone[i] = one(f.state(), 1)
-		if p := l.present().fact(f.batch.parent); p.found && !p.over() {
+		p := l.present().fact(f.batch.parent)
+		if p.found && !p.over() && p.run == f.batch.run {
 			l.breach("W9: child %d is deleted before its parent is over", i)
 		}
 	}
-	for _, x := range list(before, "link", func(k key, r linkRow) bool {
+	for _, x := range list(before, "dependency", func(k key, r dependencyRow) bool {
 		return id(k.a) == i && r.state == ""
 	}) {
 		l.breach("W9: task %d is deleted before %d has learnt how it ended", i, x.b)
@@ -198,7 +199,7 @@ func (l *ledger) deleted(before *tx, i id) {
 
 // waits notes which conditions of waits hold.
 func (l *ledger) waits(now *tx) {
-	for _, r := range list(now, "link", func(key, linkRow) bool { return true }) {
+	for _, r := range list(now, "dependency", func(key, dependencyRow) bool { return true }) {
 		if f := now.fact(id(r.a)); f.over() && l.links[r.key] != nil {
 			l.links[r.key][f.state()] = true
 		}
@@ -218,7 +219,7 @@ func (l *ledger) waits(now *tx) {
 			h["signal"] = h["signal"] || len(l.waiting(now, x.row.addr)) > 0
 		case "after":
 			fit := true
-			for _, r := range list(now, "link", func(k key, _ linkRow) bool { return k.b == x.a }) {
+			for _, r := range list(now, "dependency", func(k key, _ dependencyRow) bool { return k.b == x.a }) {
 				if r.row.state == "" {
 					fit = fit && (l.links[r.key]["done"] ||
 						r.row.fits == "ended" && len(l.links[r.key]) > 0)
@@ -263,19 +264,19 @@ func (l *ledger) facts(now *tx, i id, run int64) (c counts) {
 	return c
 }
 
-// families holds what is counted against the facts.
-func (l *ledger) families(now *tx) {
+// childCounts holds what is counted against the facts.
+func (l *ledger) childCounts(now *tx) {
 	seen := map[key]bool{}
 	for _, b := range list(now, "batch", func(_ key, b batchRow) bool { return b.parent != 0 }) {
 		i, run := b.row.parent, b.row.run
-		if at := familyKey(i, run); now.row(taskKey(i)) == nil || seen[at] {
+		if at := childCountKey(i, run); now.row(taskKey(i)) == nil || seen[at] {
 			continue
 		} else {
 			seen[at] = true
 		}
-		sum, _ := get[counts](now, familyKey(i, run))
-		for _, n := range list(now, "news", func(_ key, n newsRow) bool {
-			return n.addr == "" && n.topic == i && n.run == run && !n.ended && !n.fell
+		sum, _ := get[counts](now, childCountKey(i, run))
+		for _, n := range list(now, "change", func(_ key, n changeRow) bool {
+			return n.addr == "" && n.topic == i && n.run == run && !n.ended && !n.tree
 		}) {
 			sum.add(n.row.counts)
 		}
@@ -285,13 +286,13 @@ func (l *ledger) families(now *tx) {
 	}
 }
 
-// marks looks whether the rows that give the right to report tell of kin.
+// marks looks whether the rows that give the right to report tell of links.
 func (l *ledger) marks(now *tx) {
 	below := map[id]bool{}
 	for _, b := range list(now, "batch", func(_ key, b batchRow) bool { return b.parent != 0 }) {
 		below[b.row.parent] = true
 	}
-	for _, x := range list(now, "link", func(_ key, x linkRow) bool { return x.state == "" }) {
+	for _, x := range list(now, "dependency", func(_ key, x dependencyRow) bool { return x.state == "" }) {
 		below[id(x.a)] = true
 	}
 	for _, k := range list(now, "task", func(key, taskRow) bool { return true }) {
@@ -299,20 +300,20 @@ func (l *ledger) marks(now *tx) {
 		if f.over() {
 			continue
 		}
-		kin := 0
+		linked := 0
 		if f.batch.parent != 0 {
-			kin = kinParent
+			linked = upwards
 		}
 		if below[f.id] {
-			kin |= kinBelow
+			linked |= downwards
 		}
 		s, ok := now.owner(&f)
 		if !ok {
 			l.breach("task %d is not over, and has no span", f.id)
 		}
 		r, runs := get[runningRow](now, runningKey(f.id, f.seq+1))
-		if s.row.kin&kin != kin || runs && r.kin&kin != kin {
-			l.breach("W10: nothing tells that task %d has kin", f.id)
+		if s.row.linked&linked != linked || runs && r.linked&linked != linked {
+			l.breach("W10: nothing tells that something hangs on task %d", f.id)
 		}
 	}
 }
@@ -335,7 +336,7 @@ func (l *ledger) last() {
 		}
 	}
 	if !l.found() && !l.quiet() && l.steps >= 40_000 {
-		l.breach("W11: news is never looked at")
+		l.breach("W11: nobody looks at a change")
 	}
 	for _, x := range list(now, "wait", func(key, waitRow) bool { return true }) {
 		l.breach("W3: a wait of task %d is left behind: %+v", x.a, x.row)

@@ -8,13 +8,13 @@ import (
 // piece is how many tasks one look changes at most.
 const piece = 2
 
-// look takes the news of one topic and does what follows.
+// look takes the changes of one topic and does what follows.
 func (w *world) look(p *process, topic id) {
-	if w.bug == "a look deletes the news before it does what follows" {
-		var kept []newsRow
-		w.do(p, "takes news", func(t *tx) bool {
+	if w.bug == "a look deletes the changes before it does what follows" {
+		var kept []changeRow
+		w.do(p, "takes changes", func(t *tx) bool {
 			t.statement()
-			kept = w.takeNews(t, topic)
+			kept = w.takeChanges(t, topic)
 			w.addUp(t, topic, kept)
 			return true
 		})
@@ -26,30 +26,30 @@ func (w *world) look(p *process, topic id) {
 	}
 	w.do(p, "looks", func(t *tx) bool {
 		var early found[waitRow]
-		if w.bug == "a look reads the wait before the news" {
+		if w.bug == "a look reads the wait before the changes" {
 			t.statement()
 			early.key = waitKey(topic)
 			early.row, _ = get[waitRow](t, early.key)
 			t.statement()
-			news := w.takeNews(t, topic)
-			w.addUp(t, topic, news)
+			changes := w.takeChanges(t, topic)
+			w.addUp(t, topic, changes)
 			if early.row.mark == 0 {
 				return true
 			}
-			w.follow(t, topic, news)
+			w.follow(t, topic, changes)
 			return true
 		}
 		t.statement()
-		news := w.takeNews(t, topic)
-		w.addUp(t, topic, news)
-		w.follow(t, topic, news)
+		changes := w.takeChanges(t, topic)
+		w.addUp(t, topic, changes)
+		w.follow(t, topic, changes)
 		return true
 	})
 }
 
-// takeNews deletes the news of a topic, without those that another look has just now.
-func (w *world) takeNews(t *tx, topic id) (taken []newsRow) {
-	for _, n := range list(t, "news", func(_ key, n newsRow) bool {
+// takeChanges deletes the changes of a topic, without those that another look has just now.
+func (w *world) takeChanges(t *tx, topic id) (taken []changeRow) {
+	for _, n := range list(t, "change", func(_ key, n changeRow) bool {
 		return n.addr == "" && n.topic == topic
 	}) {
 		if t.free(t, n.key, true) && t.remove(n.key) {
@@ -59,13 +59,13 @@ func (w *world) takeNews(t *tx, topic id) (taken []newsRow) {
 	return taken
 }
 
-// addUp adds news to the counts of the topic's children. Whoever does has the row of counts until
+// addUp adds changes to the counts of the topic's children. Whoever does has the row of counts until
 // it commits, so looks at one topic come one after the other.
-func (w *world) addUp(t *tx, topic id, news []newsRow) {
+func (w *world) addUp(t *tx, topic id, changes []changeRow) {
 	sums := map[int64]counts{}
 	var runs []int64
-	for _, n := range news {
-		if n.ended || n.fell {
+	for _, n := range changes {
+		if n.ended || n.tree {
 			continue
 		}
 		if _, known := sums[n.run]; !known {
@@ -78,7 +78,7 @@ func (w *world) addUp(t *tx, topic id, news []newsRow) {
 	slices.Sort(runs)
 	for _, run := range runs {
 		t.statement()
-		k := familyKey(topic, run)
+		k := childCountKey(topic, run)
 		before, _ := get[counts](t, k)
 		if w.bug != "counts are read before they are locked" {
 			t.lock(k, true) // it may not stand yet: whoever inserts it is waited for
@@ -89,15 +89,15 @@ func (w *world) addUp(t *tx, topic id, news []newsRow) {
 	}
 }
 
-// follow does what follows from how everything stands, whatever the news said.
-func (w *world) follow(t *tx, topic id, news []newsRow) {
-	ended, fell, from := false, false, id(0)
-	for _, n := range news {
-		if n.ended || n.fell {
-			if !ended && !fell || n.from < from {
+// follow does what follows from how everything stands, whatever the changes said.
+func (w *world) follow(t *tx, topic id, changes []changeRow) {
+	ended, tree, from := false, false, id(0)
+	for _, n := range changes {
+		if n.ended || n.tree {
+			if !ended && !tree || n.from < from {
 				from = n.from
 			}
-			ended, fell = ended || n.ended, fell || n.fell
+			ended, tree = ended || n.ended, tree || n.tree
 		}
 	}
 	t.statement()
@@ -105,8 +105,8 @@ func (w *world) follow(t *tx, topic id, news []newsRow) {
 	switch {
 	case !f.found:
 		t.forget(topic)
-	case f.over() && (ended || fell):
-		w.followEnd(t, &f, fell, from)
+	case f.over() && (ended || tree):
+		w.followEnd(t, &f, tree, from)
 	case !f.over():
 		w.followWait(t, &f)
 	}
@@ -114,16 +114,16 @@ func (w *world) follow(t *tx, topic id, news []newsRow) {
 
 // forget deletes what is left of a task that is deleted.
 func (t *tx) forget(i id) {
-	for _, c := range list(t, "family", func(k key, _ counts) bool { return id(k.a) == i }) {
+	for _, c := range list(t, "child_count", func(k key, _ counts) bool { return id(k.a) == i }) {
 		t.remove(c.key)
 	}
 }
 
 // followWait ends the wait of a task if what it waits for is there.
 func (w *world) followWait(t *tx, f *fact) {
-	s := &w.seize(t, f.id)[0]
+	s := &w.lockTasks(t, f.id)[0]
 	if !s.ok && !s.over() && w.bug != "who went on meanwhile is passed over" {
-		t.put(newsKey(t.id()), newsRow{topic: f.id, run: s.run})
+		t.put(changeKey(t.id()), changeRow{topic: f.id, run: s.run})
 	}
 	if !s.ok || !s.waits {
 		return
@@ -136,7 +136,7 @@ func (w *world) followWait(t *tx, f *fact) {
 			w.wake(t, s, "children", "")
 		}
 	case "signal":
-		if s.wait.addr == mailbox(f.id) {
+		if s.wait.addr == ownAddress(f.id) {
 			w.deliver(t, s)
 		}
 	}
@@ -146,18 +146,18 @@ func (w *world) followWait(t *tx, f *fact) {
 // They are read after the wait is locked, so all that its task added before it waited is there.
 func (w *world) countsOf(t *tx, i id, wait *waitRow) (c counts) {
 	switch w.bug {
-	case "a look decides by the news that it took":
-		c, _ = get[counts](t, familyKey(i, wait.run))
+	case "a look decides by the changes that it has added up":
+		c, _ = get[counts](t, childCountKey(i, wait.run))
 		return c
 	case "children of former runs count":
-		for _, r := range list(t, "family", func(k key, _ counts) bool { return id(k.a) == i }) {
+		for _, r := range list(t, "child_count", func(k key, _ counts) bool { return id(k.a) == i }) {
 			c.add(r.row)
 		}
 		return c
 	}
-	c, _ = get[counts](t, familyKey(i, wait.run))
-	for _, n := range list(t, "news", func(_ key, n newsRow) bool {
-		return n.addr == "" && n.topic == i && n.run == wait.run && !n.ended && !n.fell
+	c, _ = get[counts](t, childCountKey(i, wait.run))
+	for _, n := range list(t, "change", func(_ key, n changeRow) bool {
+		return n.addr == "" && n.topic == i && n.run == wait.run && !n.ended && !n.tree
 	}) {
 		c.add(n.row.counts)
 	}
@@ -165,7 +165,7 @@ func (w *world) countsOf(t *tx, i id, wait *waitRow) (c counts) {
 }
 
 // deliver ends a wait by the oldest signal at its address that ended none.
-func (w *world) deliver(t *tx, to *seized) bool {
+func (w *world) deliver(t *tx, to *lockedTask) bool {
 	for _, s := range list(t, "signal", func(k key, s signalRow) bool {
 		return s.mark == 0 && s.until > w.now && strings.HasPrefix(k.s, to.wait.addr+" ")
 	}) {
@@ -187,11 +187,11 @@ func (w *world) deliver(t *tx, to *seized) bool {
 	return false
 }
 
-// lookAt takes the news of an address of signals.
+// lookAt takes the changes of an address of signals.
 func (w *world) lookAt(p *process, addr string) {
 	w.do(p, "looks at "+addr, func(t *tx) bool {
 		t.statement()
-		for _, n := range list(t, "news", func(_ key, n newsRow) bool { return n.addr == addr }) {
+		for _, n := range list(t, "change", func(_ key, n changeRow) bool { return n.addr == addr }) {
 			if t.free(t, n.key, true) {
 				t.remove(n.key)
 			}
@@ -202,7 +202,7 @@ func (w *world) lookAt(p *process, addr string) {
 			ids = append(ids, id(r.a))
 		}
 		more := len(ids) > piece
-		all := w.seize(t, ids[:min(piece, len(ids))]...)
+		all := w.lockTasks(t, ids[:min(piece, len(ids))]...)
 		for k := range all {
 			s := &all[k]
 			t.statement()
@@ -212,7 +212,7 @@ func (w *world) lookAt(p *process, addr string) {
 			more = more || !s.ok
 		}
 		if more {
-			t.put(newsKey(t.id()), newsRow{addr: addr})
+			t.put(changeKey(t.id()), changeRow{addr: addr})
 		}
 		return true
 	})
@@ -223,7 +223,7 @@ func (w *world) lookDue(p *process, i id) {
 	w.do(p, "looks whether it is time", func(t *tx) bool {
 		t.statement()
 		early, waited := get[waitRow](t, waitKey(i))
-		s := &w.seize(t, i)[0]
+		s := &w.lockTasks(t, i)[0]
 		if w.bug == "a time that is over ends the wait wherever its task is" {
 			s.wait, s.waits = early, waited
 			s.wait.seq = s.seq + 1
@@ -237,7 +237,7 @@ func (w *world) lookDue(p *process, i id) {
 
 // wake writes the step that ends a wait. Its place is the wait's: the key of step lets nothing else
 // stand there.
-func (w *world) wake(t *tx, s *seized, why, by string) bool {
+func (w *world) wake(t *tx, s *lockedTask, why, by string) bool {
 	seq := s.wait.seq
 	if w.bug == "a wake-up has neither lock nor place" {
 		t.statement()
@@ -258,7 +258,7 @@ func (w *world) wake(t *tx, s *seized, why, by string) bool {
 	if s.span.row.lo == s.span.row.hi {
 		t.remove(s.span.key)
 	}
-	t.put(spanKey(t.id()), spanRow{lo: s.id, hi: s.id, seq0: seq + 1, kin: s.kin})
+	t.put(spanKey(t.id()), spanRow{lo: s.id, hi: s.id, seq0: seq + 1, linked: s.linked})
 	if w.bug != "a wake-up leaves the wait" {
 		t.remove(waitKey(s.id))
 	}
@@ -266,29 +266,29 @@ func (w *world) wake(t *tx, s *seized, why, by string) bool {
 }
 
 // followEnd does what follows from the end of a task: for those that wait for it, and below it.
-func (w *world) followEnd(t *tx, f *fact, fell bool, from id) {
+func (w *world) followEnd(t *tx, f *fact, tree bool, from id) {
 	t.statement()
-	open := list(t, "link", func(k key, l linkRow) bool { return id(k.a) == f.id && l.state == "" })
+	open := list(t, "dependency", func(k key, l dependencyRow) bool { return id(k.a) == f.id && l.state == "" })
 	more := len(open) > piece
 	open = open[:min(piece, len(open))]
 	var ids []id
 	for _, l := range open {
 		ids = append(ids, id(l.b))
 	}
-	for k, s := range w.seize(t, ids...) {
-		more = !w.followLink(t, f, open[k], &s) || more
+	for k, s := range w.lockTasks(t, ids...) {
+		more = !w.followDependency(t, f, open[k], &s) || more
 	}
-	if !more && (fell || f.state() != "done") {
-		from, more = w.fell(t, f, fell, from)
+	if !more && (tree || f.state() != "done") {
+		from, more = w.cancelBelow(t, f, tree, from)
 	}
 	if more && w.bug != "a look does one piece" {
-		t.put(newsKey(t.id()), newsRow{topic: f.id, ended: true, fell: fell, from: from})
+		t.put(changeKey(t.id()), changeRow{topic: f.id, ended: true, tree: tree, from: from})
 	}
 }
 
-// followLink notes with a task that waits how what it waits for has ended; false: another look has
+// followDependency notes with a task that waits how what it waits for has ended; false: another look has
 // to.
-func (w *world) followLink(t *tx, f *fact, l found[linkRow], s *seized) bool {
+func (w *world) followDependency(t *tx, f *fact, l found[dependencyRow], s *lockedTask) bool {
 	if !s.ok && s.found && !s.over() {
 		return w.bug == "who went on meanwhile is passed over"
 	}
@@ -303,7 +303,7 @@ func (w *world) followLink(t *tx, f *fact, l found[linkRow], s *seized) bool {
 		return true
 	}
 	t.statement()
-	if len(list(t, "link", func(k key, l linkRow) bool {
+	if len(list(t, "dependency", func(k key, l dependencyRow) bool {
 		return id(k.b) == s.id && l.state == ""
 	})) == 0 {
 		w.wake(t, s, "after", "")
@@ -311,20 +311,20 @@ func (w *world) followLink(t *tx, f *fact, l found[linkRow], s *seized) bool {
 	return true
 }
 
-// fell cancels what has not begun below a task that is over, or all of it: a piece, behind a child.
-func (w *world) fell(t *tx, f *fact, all bool, from id) (next id, more bool) {
+// cancelBelow cancels what has not begun below a task that is over, or all of it: a piece, behind a child.
+func (w *world) cancelBelow(t *tx, f *fact, all bool, from id) (next id, more bool) {
 	t.statement()
 	rest := slices.DeleteFunc(t.children(f.id), func(c id) bool { return c <= from })
 	slices.Sort(rest)
 	more = len(rest) > piece
 	rest = rest[:min(piece, len(rest))]
-	for _, s := range w.seize(t, rest...) {
+	for _, s := range w.lockTasks(t, rest...) {
 		next = max(next, s.id)
 		switch {
 		case !s.found:
 		case s.over():
 			if t.statement(); all && len(t.children(s.id)) > 0 {
-				t.put(newsKey(t.id()), newsRow{topic: s.id, fell: true})
+				t.put(changeKey(t.id()), changeRow{topic: s.id, tree: true})
 			}
 		case s.ok && !all && (s.begun || s.batch.orphan):
 		case !w.end(t, &s):
@@ -332,7 +332,7 @@ func (w *world) fell(t *tx, f *fact, all bool, from id) (next id, more bool) {
 				return from, true // once more
 			}
 		case all:
-			t.put(newsKey(t.id()), newsRow{topic: s.id, fell: true})
+			t.put(changeKey(t.id()), changeRow{topic: s.id, tree: true})
 		}
 	}
 	return next, more

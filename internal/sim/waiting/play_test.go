@@ -70,7 +70,7 @@ func (w *world) draw(p *process, h *handout, judge bool) report {
 		r.kind, r.await, r.first = "next", "children", w.chance(25)
 		r.spawn, r.orphan = w.drafts(h.depth+1, w.IntN(4), false), w.chance(15)
 	case n < 80:
-		r.kind, r.await, r.addr = "next", "signal", mailbox(h.id)
+		r.kind, r.await, r.addr = "next", "signal", ownAddress(h.id)
 		if w.chance(40) {
 			r.addr = address
 		}
@@ -123,21 +123,21 @@ func (w *world) some() (i id, ok bool) {
 	return id(all[w.IntN(len(all))].a), true
 }
 
-// lookSome looks at something of which there is news, or at a wait whose time is over.
+// lookSome looks at a topic that has changed, or at a wait whose time is over.
 func (w *world) lookSome(p *process) {
 	v := w.present()
-	news := list(v, "news", func(key, newsRow) bool { return true })
+	changes := list(v, "change", func(key, changeRow) bool { return true })
 	due := list(v, "wait", func(_ key, x waitRow) bool { return x.until > 0 && x.until <= w.now })
-	switch n := len(news) + len(due); {
+	switch n := len(changes) + len(due); {
 	case n == 0:
 	default:
 		k := w.IntN(n)
-		if k >= len(news) {
-			w.lookDue(p, id(due[k-len(news)].a))
-		} else if a := news[k].row.addr; a != "" {
+		if k >= len(changes) {
+			w.lookDue(p, id(due[k-len(changes)].a))
+		} else if a := changes[k].row.addr; a != "" {
 			w.lookAt(p, a)
 		} else {
-			w.look(p, news[k].row.topic)
+			w.look(p, changes[k].row.topic)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (w *world) person(p *process) {
 	case n < 80:
 		name := fmt.Sprint(w.IntN(5))
 		for range 1 + w.IntN(2) {
-			w.signal(p, mailbox(i), name, i)
+			w.signal(p, ownAddress(i), name, i)
 		}
 	default:
 		name := fmt.Sprint(w.IntN(12))
@@ -324,7 +324,7 @@ func (w *world) quiet() bool {
 		return false
 	}
 	v := w.present()
-	if len(list(v, "news", func(key, newsRow) bool { return true })) > 0 {
+	if len(list(v, "change", func(key, changeRow) bool { return true })) > 0 {
 		return false
 	}
 	return len(list(v, "task", func(k key, _ taskRow) bool {

@@ -38,8 +38,8 @@ type stepRow struct {
 // What a task has to do with others stands on the row that gives the right to report it: its
 // running row, or else its span.
 const (
-	kinParent = 1 // it has a parent
-	kinBelow  = 2 // it has children, or somebody waits for it
+	upwards   = 1 // it has a parent
+	downwards = 2 // it has children, or somebody waits for it
 )
 
 type spanRow struct {
@@ -48,12 +48,12 @@ type spanRow struct {
 	parked bool  // due and rank are never
 	holder int64 // a lease; 0 = free
 	token  int64
-	kin    int
+	linked int
 }
 
 type runningRow struct {
 	span, token int64
-	kin         int
+	linked      int
 }
 
 type waitRow struct {
@@ -90,17 +90,17 @@ func one(state string, by int) (c counts) {
 	return c
 }
 
-type newsRow struct {
+type changeRow struct {
 	topic id
 	addr  string // instead of a topic: of signals
 	run   int64
 	counts
 	ended bool // the topic ended
-	fell  bool // all below it is to be cancelled, begun or not
-	from  id   // of ended and fell: children up to here were looked at
+	tree  bool // all below it is to be cancelled, begun or not
+	from  id   // of ended and tree: children up to here were looked at
 }
 
-type linkRow struct {
+type dependencyRow struct {
 	fits  string // "done", "ended"
 	state string // how it ended; "" = nobody has looked at that yet
 }
@@ -111,19 +111,19 @@ type signalRow struct {
 	sent  int
 }
 
-func batchKey(b int64) key            { return key{table: "batch", a: b} }
-func taskKey(i id) key                { return key{table: "task", a: int64(i)} }
-func stepKey(i id, seq int64) key     { return key{table: "step", a: int64(i), b: seq} }
-func spanKey(s int64) key             { return key{table: "span", a: s} }
-func runningKey(i id, seq int64) key  { return key{table: "running", a: int64(i), b: seq} }
-func waitKey(i id) key                { return key{table: "wait", a: int64(i)} }
-func newsKey(n int64) key             { return key{table: "news", a: n} }
-func familyKey(i id, run int64) key   { return key{table: "family", a: int64(i), b: run} }
-func linkKey(x, y id) key             { return key{table: "link", a: int64(x), b: int64(y)} }
-func signalKey(addr, name string) key { return key{table: "signal", s: addr + " " + name} }
-func leaseKey(lease int64) key        { return key{table: "lease", a: lease} }
+func batchKey(b int64) key              { return key{table: "batch", a: b} }
+func taskKey(i id) key                  { return key{table: "task", a: int64(i)} }
+func stepKey(i id, seq int64) key       { return key{table: "step", a: int64(i), b: seq} }
+func spanKey(s int64) key               { return key{table: "span", a: s} }
+func runningKey(i id, seq int64) key    { return key{table: "running", a: int64(i), b: seq} }
+func waitKey(i id) key                  { return key{table: "wait", a: int64(i)} }
+func changeKey(n int64) key             { return key{table: "change", a: n} }
+func childCountKey(i id, run int64) key { return key{table: "child_count", a: int64(i), b: run} }
+func dependencyKey(x, y id) key         { return key{table: "dependency", a: int64(x), b: int64(y)} }
+func signalKey(addr, name string) key   { return key{table: "signal", s: addr + " " + name} }
+func leaseKey(lease int64) key          { return key{table: "lease", a: lease} }
 
-func mailbox(i id) string { return fmt.Sprintf("task %d", i) }
+func ownAddress(i id) string { return fmt.Sprintf("task %d", i) }
 
 // fact is a task as its newest step left it.
 type fact struct {
@@ -180,7 +180,7 @@ func (t *tx) owner(f *fact) (s found[spanRow], ok bool) {
 
 // below tells whether anybody waits for a task, or has it for a parent.
 func (t *tx) below(i id) bool {
-	return len(list(t, "link", func(k key, l linkRow) bool {
+	return len(list(t, "dependency", func(k key, l dependencyRow) bool {
 		return id(k.a) == i && l.state == ""
 	})) > 0 || len(list(t, "batch", func(_ key, b batchRow) bool { return b.parent == i })) > 0
 }

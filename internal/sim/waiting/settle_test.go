@@ -50,14 +50,14 @@ type report struct {
 func (w *world) insert(t *tx, u *under, drafts []draft) {
 	t.statement()
 	b := t.id()
-	row, kin := batchRow{}, 0
+	row, linked := batchRow{}, 0
 	if u != nil {
 		row = batchRow{parent: u.id, run: u.run, seq: u.seq, orphan: u.orphan}
-		kin = kinParent
+		linked = upwards
 	}
 	t.put(batchKey(b), row)
 	ids := make([]id, len(drafts))
-	free, kinOf := 0, kin
+	free, linkedOf := 0, linked
 	for i := range drafts {
 		d := &drafts[i]
 		ids[i] = id(b*100 + int64(i))
@@ -65,27 +65,27 @@ func (w *world) insert(t *tx, u *under, drafts []draft) {
 		needs := d.after
 		for _, r := range d.refs {
 			needs = append(needs, need{ids[r], d.fits})
-			kinOf |= kinBelow
+			linkedOf |= downwards
 		}
 		if len(needs) == 0 {
 			free++
 			continue
 		}
 		for _, n := range needs {
-			t.put(linkKey(n.on, ids[i]), linkRow{fits: n.fits})
+			t.put(dependencyKey(n.on, ids[i]), dependencyRow{fits: n.fits})
 		}
 		t.put(waitKey(ids[i]), waitRow{what: "after", mark: t.id()})
 	}
 	if free > 0 {
-		t.put(spanKey(t.id()), spanRow{lo: ids[0], hi: ids[free-1], kin: kinOf})
+		t.put(spanKey(t.id()), spanRow{lo: ids[0], hi: ids[free-1], linked: linkedOf})
 	}
 	if free < len(ids) {
 		t.put(spanKey(t.id()), spanRow{
-			lo: ids[free], hi: ids[len(ids)-1], kin: kinOf, parked: true,
+			lo: ids[free], hi: ids[len(ids)-1], linked: linkedOf, parked: true,
 		})
 	}
 	if u != nil {
-		t.put(newsKey(t.id()), newsRow{topic: u.id, run: u.run, counts: counts{total: len(ids)}})
+		t.put(changeKey(t.id()), changeRow{topic: u.id, run: u.run, counts: counts{total: len(ids)}})
 	}
 }
 
@@ -113,7 +113,7 @@ func (w *world) mark(t *tx, ids ...id) (facts []fact, ok bool) {
 	t.lockAll(spans)
 	for _, k := range spans {
 		if s, ok := t.newest(k).(spanRow); ok {
-			s.kin |= kinBelow
+			s.linked |= downwards
 			t.put(k, s)
 		}
 	}
@@ -134,7 +134,7 @@ func (w *world) mark(t *tx, ids ...id) (facts []fact, ok bool) {
 	t.lockAll(running)
 	for _, k := range running {
 		if r, ok := t.newest(k).(runningRow); ok {
-			r.kin |= kinBelow
+			r.linked |= downwards
 			t.put(k, r)
 		}
 	}
@@ -181,7 +181,7 @@ func (w *world) submit(p *process, drafts []draft) {
 			w.insert(t, nil, drafts)
 			for k := range facts {
 				if facts[k].over() {
-					t.put(newsKey(t.id()), newsRow{topic: ids[k], ended: true})
+					t.put(changeKey(t.id()), changeRow{topic: ids[k], ended: true})
 				}
 			}
 			return true
@@ -190,13 +190,13 @@ func (w *world) submit(p *process, drafts []draft) {
 }
 
 // right tells whether a token gives the right to report, by the rows that the present statement
-// sees, and what they say of kin.
-func (t *tx) right(h *handout) (right bool, kin int) {
+// sees, and what they say of links.
+func (t *tx) right(h *handout) (right bool, linked int) {
 	if r, ok := get[runningRow](t, runningKey(h.id, h.seq)); ok {
-		return r.span == h.span && r.token == h.token, r.kin
+		return r.span == h.span && r.token == h.token, r.linked
 	}
 	s, ok := get[spanRow](t, spanKey(h.span))
-	return ok && s.token == h.token && s.lo <= h.id && h.id <= s.hi, s.kin
+	return ok && s.token == h.token && s.lo <= h.id && h.id <= s.hi, s.linked
 }
 
 // addChildren submits children of a task that runs. They are written first, so that others wait as
@@ -233,12 +233,12 @@ func (t *tx) stands(h *handout) bool {
 
 // settle records a report. It answers "recorded", "repeated" or "stale".
 func (w *world) settle(p *process, r *report) (verdict string) {
-	later := newsRow{}
+	later := changeRow{}
 	w.do(p, "settles", func(t *tx) bool {
 		t.statement()
 		t.lock(spanKey(r.span), false)
 		t.statement()
-		right, kin := t.right(&r.handout)
+		right, linked := t.right(&r.handout)
 		f := t.fact(r.id)
 		right = right && f.found // retention leaves no right behind
 		row := stepRow{kind: r.kind, base: f.base, token: r.token, hash: r.hash}
@@ -275,10 +275,10 @@ func (w *world) settle(p *process, r *report) (verdict string) {
 			w.insert(t, &under{r.handout, r.run, r.orphan}, r.spawn)
 		}
 		if moves {
-			w.moveOut(t, r, kin)
+			w.moveOut(t, r, linked)
 		}
 		if row.base == final {
-			later = w.tell(t, r.id, kin, r.kind)
+			later = w.tell(t, r.id, linked, r.kind)
 		}
 		return true
 	})
@@ -288,7 +288,7 @@ func (w *world) settle(p *process, r *report) (verdict string) {
 	if later.run >= 0 && later.counts != (counts{}) {
 		w.do(p, "counts", func(t *tx) bool {
 			t.statement()
-			t.put(newsKey(t.id()), later)
+			t.put(changeKey(t.id()), later)
 			return true
 		})
 	}
@@ -302,19 +302,19 @@ func (w *world) settle(p *process, r *report) (verdict string) {
 }
 
 // moveOut gives a task a span of its own; one that is to wait gets one that nobody takes.
-func (w *world) moveOut(t *tx, r *report, kin int) {
+func (w *world) moveOut(t *tx, r *report, linked int) {
 	t.statement()
 	if len(r.spawn) > 0 {
-		kin |= kinBelow
+		linked |= downwards
 	}
 	if w.bug == "a span of its own is not marked" {
-		kin = 0
+		linked = 0
 	}
 	if w.bug == "a task that spawns is not marked" {
-		kin &^= kinBelow
+		linked &^= downwards
 	}
 	t.put(spanKey(t.id()), spanRow{
-		lo: r.id, hi: r.id, seq0: r.seq + 1, kin: kin, parked: r.await != "",
+		lo: r.id, hi: r.id, seq0: r.seq + 1, linked: linked, parked: r.await != "",
 	})
 	if r.await == "" {
 		return
@@ -324,31 +324,31 @@ func (w *world) moveOut(t *tx, r *report, kin int) {
 		until: r.until,
 	}
 	t.put(waitKey(r.id), wait)
-	news := newsRow{topic: r.id, run: r.run}
-	if r.await == "signal" && r.addr != mailbox(r.id) {
-		news = newsRow{addr: r.addr}
+	changes := changeRow{topic: r.id, run: r.run}
+	if r.await == "signal" && r.addr != ownAddress(r.id) {
+		changes = changeRow{addr: r.addr}
 	}
-	if w.bug != "a wait is no news" {
-		t.put(newsKey(t.id()), news)
+	if w.bug != "a wait leaves no change" {
+		t.put(changeKey(t.id()), changes)
 	}
 }
 
-// tell writes what the end of a task is to others. It costs a task without kin nothing.
-func (w *world) tell(t *tx, i id, kin int, state string) (later newsRow) {
-	if kin&kinParent != 0 {
+// tell writes down for others that a task ended. It costs a task on which nothing hangs nothing.
+func (w *world) tell(t *tx, i id, linked int, state string) (later changeRow) {
+	if linked&upwards != 0 {
 		t.statement()
 		b, _ := get[batchRow](t, batchKey(i.batch()))
-		n := newsRow{topic: b.parent, run: b.run, counts: one(state, 1)}
+		n := changeRow{topic: b.parent, run: b.run, counts: one(state, 1)}
 		if w.bug == "an end is counted in a transaction of its own" {
 			later = n
 		} else {
-			t.put(newsKey(t.id()), n)
+			t.put(changeKey(t.id()), n)
 		}
 	}
-	if kin&kinBelow != 0 {
+	if linked&downwards != 0 {
 		t.statement()
 		if t.below(i) {
-			t.put(newsKey(t.id()), newsRow{topic: i, ended: true})
+			t.put(changeKey(t.id()), changeRow{topic: i, ended: true})
 		}
 	}
 	return later
