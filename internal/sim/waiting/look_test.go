@@ -278,7 +278,10 @@ func (w *world) followEnd(t *tx, f *fact, tree bool, from id) {
 	for k, s := range w.lockTasks(t, ids...) {
 		more = !w.followDependency(t, f, open[k], &s) || more
 	}
-	if !more && (tree || f.state() != "done") {
+	if below := tree || f.state() != "done"; below && len(open) > 0 &&
+		w.bug != "a look locks twice" {
+		more = true // the next look is for those below: each locks once
+	} else if below && !more {
 		from, more = w.cancelBelow(t, f, tree, from)
 	}
 	if more && w.bug != "a look does one piece" {

@@ -147,6 +147,7 @@ var planted = []struct {
 	{"what a task once waited for ends another wait", 1400},
 	{"a wait and its span are read by two statements", 350},
 	{"tasks are locked one after the other", 1400},
+	{"a look locks twice", 1},
 	{"who acts from outside locks nothing", 1},
 	{"who cancels tells nobody", 1},
 	{"an edit leaves the wait behind", 1},
