@@ -12,8 +12,8 @@ type lockedTask struct {
 	linked int
 }
 
-// lockTasks locks tasks: their waits, then their spans, then their running rows, each in the order of
-// their keys, and reads by a later statement how they stand. Wait and span are found by one
+// lockTasks locks tasks: their waits, then their spans, each in the order of their keys, and reads
+// by a later statement how they stand. Wait and span are found by one
 // statement: they come and go together.
 func (w *world) lockTasks(t *tx, ids ...id) []lockedTask {
 	list := make([]lockedTask, len(ids))
@@ -44,14 +44,7 @@ func (w *world) lockTasks(t *tx, ids ...id) []lockedTask {
 		t.lockAll(waits)
 		t.lockAll(spans)
 	}
-	t.statement()
-	var running []key
-	for k, i := range ids {
-		if k := runningKey(i, list[k].seq+1); t.row(k) != nil {
-			running = append(running, k)
-		}
-	}
-	t.lockAll(running)
+	early := slices.Clone(list)
 	t.statement()
 	for k, i := range ids {
 		s := &list[k]
@@ -61,8 +54,8 @@ func (w *world) lockTasks(t *tx, ids ...id) []lockedTask {
 		s.ok = s.ok && s.span.key == was
 		s.wait, s.waits = get[waitRow](t, waitKey(i))
 		s.linked = s.span.row.linked
-		if r, runs := get[runningRow](t, runningKey(i, s.seq+1)); runs {
-			s.linked |= r.linked
+		if w.bug == "links are copied as they were before the lock" {
+			s.linked = early[k].span.row.linked
 		}
 	}
 	return list
@@ -91,8 +84,7 @@ func (w *world) end(t *tx, s *lockedTask) bool {
 
 // leave takes a task out of its span, and ends its wait.
 func (w *world) leave(t *tx, s *lockedTask) {
-	t.statement()
-	t.remove(runningKey(s.id, s.seq+1))
+	s.linked |= w.deleteRunning(t, s.id, s.seq+1)
 	if s.span.row.lo == s.span.row.hi && s.span.row.holder == 0 {
 		t.remove(s.span.key)
 	}
@@ -210,6 +202,14 @@ func (w *world) prune(p *process, i id) {
 			return false
 		}
 		t.lock(taskKey(i), true)
+		t.statement() // spans with a token that is good tell from now on that the task is gone
+		var spans []key
+		for _, s := range list(t, "span", func(_ key, s spanRow) bool {
+			return s.lo <= i && i <= s.hi
+		}) {
+			spans = append(spans, s.key)
+		}
+		t.lockAll(spans)
 		t.statement()
 		f := t.fact(i)
 		if !f.over() || w.needed(t, &f) {
@@ -231,11 +231,6 @@ func (w *world) prune(p *process, i id) {
 
 // needed tells whether somebody still has to look at a task that is over.
 func (w *world) needed(t *tx, f *fact) bool {
-	for _, p := range w.processes { // retention is longer than any report is under way
-		if p.tx != nil && p.tx.name == "settles" {
-			return true
-		}
-	}
 	if w.bug == "retention asks nobody" {
 		return false
 	}
@@ -283,9 +278,16 @@ func (w *world) take(p *process) {
 		if !ok || row.holder != 0 {
 			return false
 		}
+		if row.lo < row.hi && w.chance(40) { // the free rest keeps its row
+			rest := row
+			row.hi = row.lo + id(w.IntN(int(row.hi-row.lo)))
+			rest.lo = row.hi + 1
+			t.write(s.key, rest)
+			s.key = spanKey(t.id())
+		}
 		row.holder = me
 		row.token++
-		t.write(s.key, row)
+		t.put(s.key, row)
 		t.statement()
 		for i := row.lo; i <= row.hi; i++ {
 			f := t.fact(i)

@@ -38,6 +38,6 @@
 //
 // # What is left out
 //
-// Packs and marks, ranks, group keys, limits, expiry (what expires counts as dead here), parts of
-// spans, blobs, and that nodes hear of each other: docs/waiting.md says how they go together.
+// Packs and marks, ranks, group keys, limits, expiry (what expires counts as dead here), blobs, and
+// that nodes hear of each other: docs/waiting.md says how they go together.
 package waiting

@@ -108,7 +108,6 @@ type dependencyRow struct {
 type signalRow struct {
 	until int64
 	mark  int64 // of the wait that it ended; 0 = none
-	sent  int
 }
 
 func batchKey(b int64) key              { return key{table: "batch", a: b} }

@@ -128,7 +128,9 @@ func (w *world) mark(t *tx, ids ...id) (facts []fact, ok bool) {
 		for _, r := range list(t, "running", func(k key, _ runningRow) bool {
 			return id(k.a) == i
 		}) {
-			running = append(running, r.key)
+			if r.key.b == early[k].seq+1 || w.bug != "a running row is marked where it was" {
+				running = append(running, r.key)
+			}
 		}
 	}
 	t.lockAll(running)
@@ -269,8 +271,7 @@ func (w *world) settle(p *process, r *report) (verdict string) {
 			return false
 		}
 		verdict = "recorded"
-		t.statement()
-		t.remove(runningKey(r.id, r.seq))
+		linked |= w.deleteRunning(t, r.id, r.seq)
 		if len(r.spawn) > 0 && w.bug != "children are spawned after the outcome" {
 			w.insert(t, &under{r.handout, r.run, r.orphan}, r.spawn)
 		}
@@ -301,6 +302,19 @@ func (w *world) settle(p *process, r *report) (verdict string) {
 	return verdict
 }
 
+// deleteRunning deletes a running row, and says what it tells of links: as it is by then, whoever has
+// marked it meanwhile.
+func (w *world) deleteRunning(t *tx, i id, seq int64) (linked int) {
+	t.statement()
+	k := runningKey(i, seq)
+	r, _ := locked[runningRow](t, k)
+	t.remove(k)
+	if w.bug == "links of a running row are read before it is deleted" {
+		return 0
+	}
+	return r.linked
+}
+
 // moveOut gives a task a span of its own; one that is to wait gets one that nobody takes.
 func (w *world) moveOut(t *tx, r *report, linked int) {
 	t.statement()
@@ -324,12 +338,12 @@ func (w *world) moveOut(t *tx, r *report, linked int) {
 		until: r.until,
 	}
 	t.put(waitKey(r.id), wait)
-	changes := changeRow{topic: r.id, run: r.run}
+	change := changeRow{topic: r.id, run: r.run}
 	if r.await == "signal" && r.addr != ownAddress(r.id) {
-		changes = changeRow{addr: r.addr}
+		change = changeRow{addr: r.addr}
 	}
 	if w.bug != "a wait leaves no change" {
-		t.put(changeKey(t.id()), changes)
+		t.put(changeKey(t.id()), change)
 	}
 }
 

@@ -96,7 +96,6 @@ func (d *database) vacuum(from int) {
 type tx struct {
 	*database
 	by      *process
-	name    string
 	sees    int // the last commit that its present statement sees
 	written map[key]any
 	order   []key // of written

@@ -26,10 +26,7 @@ type process struct {
 	tx    *tx
 }
 
-var (
-	errKilled   = errors.New("killed")
-	errDeadlock = errors.New("deadlock")
-)
+var errKilled = errors.New("killed")
 
 // pause lets others go on.
 func (p *process) pause(w *wish) {
@@ -147,7 +144,7 @@ func (w *world) do(p *process, name string, run func(t *tx) bool) bool {
 	if w.serial {
 		p.pause(nil) // whoever is in a transaction ends it first
 	}
-	t := &tx{database: w.database, by: p, name: name, written: map[key]any{}}
+	t := &tx{database: w.database, by: p, written: map[key]any{}}
 	p.tx = t
 	ok := run(t)
 	if ok {
