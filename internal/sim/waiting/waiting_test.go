@@ -148,8 +148,6 @@ var planted = []struct {
 	{"what a task once waited for ends another wait", 1400},
 	{"a wait and its span are read by two statements", 350},
 	{"tasks are locked one after the other", 1400},
-	{"a look locks twice", 9081},
-	{"links of a running row are read before it is deleted", 1},
 	{"links are copied as they were before the lock", 1},
 	{"a running row is marked where it was", 700},
 	{"who acts from outside locks nothing", 1},

@@ -51,6 +51,7 @@ type world struct {
 	counts    map[string]int
 	trace     func(string)
 	steps     int
+	pick      func(n int) int // which of n processes goes on; nil = by luck
 }
 
 const nodes = 3
@@ -119,7 +120,13 @@ func (w *world) step() bool {
 		}
 	}
 	if len(can) > 0 {
-		w.goOn(can[w.IntN(len(can))])
+		n := 0
+		if w.pick != nil {
+			n = w.pick(len(can))
+		} else {
+			n = w.IntN(len(can))
+		}
+		w.goOn(can[n])
 		return true
 	}
 	if len(w.processes) == 0 {
