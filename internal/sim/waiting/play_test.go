@@ -114,9 +114,16 @@ func (w *world) drafts(depth, n int, needs bool) (list []draft) {
 	return list
 }
 
-// some is any task that stands, if there is one.
-func (w *world) some() (i id, ok bool) {
-	all := list(w.present(), "task", func(key, taskRow) bool { return true })
+// some is any task that stands, or one of those that are over, if there is one.
+func (w *world) some(over bool) (i id, ok bool) {
+	v := w.present()
+	all := list(v, "task", func(k key, _ taskRow) bool {
+		if !over {
+			return true
+		}
+		f := v.fact(id(k.a))
+		return f.over()
+	})
 	if len(all) == 0 {
 		return 0, false
 	}
@@ -144,21 +151,22 @@ func (w *world) lookSome(p *process) {
 
 // person does something that nobody expects.
 func (w *world) person(p *process) {
-	i, ok := w.some()
+	n := w.IntN(100)
+	i, ok := w.some(n < 20)
 	if !ok {
 		return
 	}
-	switch n := w.IntN(100); {
-	case n < 15:
-		w.cancel(p, i, w.chance(50))
-	case n < 30:
+	switch {
+	case n < 20:
 		w.replay(p, i)
+	case n < 35:
+		w.cancel(p, i, w.chance(50))
 	case n < 45:
 		w.edit(p, i)
 	case n < 60 && w.left > 0:
 		d := w.drafts(1, 1, false)
 		d[0].after = []need{{i, d[0].fits}}
-		if other, _ := w.some(); other != i && w.chance(50) {
+		if other, _ := w.some(false); other != i && w.chance(50) {
 			d[0].after = append(d[0].after, need{other, d[0].fits})
 		}
 		slices.SortFunc(d[0].after, func(a, b need) int { return int(a.on - b.on) })
@@ -276,7 +284,7 @@ func (w *world) trouble() {
 		w.start("person", -1, w.person)
 	case k < 49:
 		w.start("pruner", n, func(p *process) {
-			if i, ok := w.some(); ok {
+			if i, ok := w.some(true); ok {
 				w.prune(p, i)
 			}
 		})

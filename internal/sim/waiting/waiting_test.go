@@ -149,7 +149,6 @@ var planted = []struct {
 	{"a wait and its span are read by two statements", 350},
 	{"tasks are locked one after the other", 1400},
 	{"links are copied as they were before the lock", 1},
-	{"a running row is marked where it was", 700},
 	{"who acts from outside locks nothing", 1},
 	{"who cancels tells nobody", 1},
 	{"an edit leaves the wait behind", 1},
@@ -165,7 +164,10 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	if *onlySeed != 0 {
 		t.Skip("one seed is played")
 	}
-	for _, p := range planted {
+	for i, p := range planted {
+		if testing.Short() && i%4 != 0 {
+			continue
+		}
 		t.Run(p.bug, func(t *testing.T) {
 			failed, breaches, _ := playAll(p.from, 2000, p.bug)
 			if failed == 0 {
