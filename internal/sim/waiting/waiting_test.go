@@ -81,7 +81,7 @@ func TestWhatWaitsIsWokenOnceWhateverHappens(t *testing.T) {
 		}
 		return
 	}
-	n := 2000
+	n := 1000
 	switch {
 	case *manySeed > 0:
 		n = *manySeed
@@ -96,7 +96,7 @@ func TestWhatWaitsIsWokenOnceWhateverHappens(t *testing.T) {
 		t.Errorf("seed %d: %s", failed, strings.Join(breaches, "; "))
 		t.Errorf("see it again: go test ./internal/sim/waiting -run Whatever -seed %d -v", failed)
 	}
-	if n < 2000 {
+	if n < 1000 {
 		return // too few to show everything
 	}
 	for _, what := range sometimes {
