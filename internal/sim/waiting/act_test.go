@@ -242,7 +242,9 @@ func (w *world) needed(t *tx, f *fact) bool {
 	for range list(t, "change", func(_ key, n changeRow) bool { return n.topic == f.id }) {
 		return true
 	}
-	for _, l := range list(t, "dependency", func(k key, _ dependencyRow) bool { return id(k.a) == f.id }) {
+	for _, l := range list(t, "dependency", func(k key, _ dependencyRow) bool {
+		return id(k.a) == f.id
+	}) {
 		if y := t.fact(id(l.b)); l.row.state == "" || y.found && !y.over() {
 			return true
 		}

@@ -1,6 +1,6 @@
-// Package waiting plays the protocol of tasks that wait for tasks (docs/waiting.md), tests only: the
-// statements of its transactions, by many processes that one seed lets go on, one statement at a
-// time, each of which may be its process's last. It shows that the protocol holds before the stores
+// Package waiting plays the protocol of tasks that wait for tasks (docs/waiting.md), tests only:
+// the statements of its transactions, by many processes that one seed lets go on, one statement at
+// a time, each of which may be its process's last. It shows that the protocol holds before the stores
 // follow it, and which of its rules are needed.
 //
 // # How a play goes

@@ -219,7 +219,9 @@ func (l *ledger) waits(now *tx) {
 			h["signal"] = h["signal"] || len(l.waiting(now, x.row.addr)) > 0
 		case "after":
 			fit := true
-			for _, r := range list(now, "dependency", func(k key, _ dependencyRow) bool { return k.b == x.a }) {
+			for _, r := range list(now, "dependency", func(k key, _ dependencyRow) bool {
+				return k.b == x.a
+			}) {
 				if r.row.state == "" {
 					fit = fit && (l.links[r.key]["done"] ||
 						r.row.fits == "ended" && len(l.links[r.key]) > 0)
@@ -292,7 +294,9 @@ func (l *ledger) marks(now *tx) {
 	for _, b := range list(now, "batch", func(_ key, b batchRow) bool { return b.parent != 0 }) {
 		below[b.row.parent] = true
 	}
-	for _, x := range list(now, "dependency", func(_ key, x dependencyRow) bool { return x.state == "" }) {
+	for _, x := range list(now, "dependency", func(_ key, x dependencyRow) bool {
+		return x.state == ""
+	}) {
 		below[id(x.a)] = true
 	}
 	for _, k := range list(now, "task", func(key, taskRow) bool { return true }) {

@@ -59,8 +59,8 @@ func (w *world) takeChanges(t *tx, topic id) (taken []changeRow) {
 	return taken
 }
 
-// addUp adds changes to the counts of the topic's children. Whoever does has the row of counts until
-// it commits, so looks at one topic come one after the other.
+// addUp adds changes to the counts of the topic's children. Whoever does has the row of counts
+// until it commits, so looks at one topic come one after the other.
 func (w *world) addUp(t *tx, topic id, changes []changeRow) {
 	sums := map[int64]counts{}
 	var runs []int64
@@ -150,7 +150,9 @@ func (w *world) countsOf(t *tx, i id, wait *waitRow) (c counts) {
 		c, _ = get[counts](t, childCountKey(i, wait.run))
 		return c
 	case "children of former runs count":
-		for _, r := range list(t, "child_count", func(k key, _ counts) bool { return id(k.a) == i }) {
+		for _, r := range list(t, "child_count", func(k key, _ counts) bool {
+			return id(k.a) == i
+		}) {
 			c.add(r.row)
 		}
 		return c
@@ -191,7 +193,9 @@ func (w *world) deliver(t *tx, to *lockedTask) bool {
 func (w *world) lookAt(p *process, addr string) {
 	w.do(p, "looks at "+addr, func(t *tx) bool {
 		t.statement()
-		for _, n := range list(t, "change", func(_ key, n changeRow) bool { return n.addr == addr }) {
+		for _, n := range list(t, "change", func(_ key, n changeRow) bool {
+			return n.addr == addr
+		}) {
 			if t.free(t, n.key, true) {
 				t.remove(n.key)
 			}
@@ -268,7 +272,9 @@ func (w *world) wake(t *tx, s *lockedTask, why, by string) bool {
 // followEnd does what follows from the end of a task: for those that wait for it, and below it.
 func (w *world) followEnd(t *tx, f *fact, tree bool, from id) {
 	t.statement()
-	open := list(t, "dependency", func(k key, l dependencyRow) bool { return id(k.a) == f.id && l.state == "" })
+	open := list(t, "dependency", func(k key, l dependencyRow) bool {
+		return id(k.a) == f.id && l.state == ""
+	})
 	more := len(open) > piece
 	open = open[:min(piece, len(open))]
 	var ids []id
@@ -289,8 +295,8 @@ func (w *world) followEnd(t *tx, f *fact, tree bool, from id) {
 	}
 }
 
-// followDependency notes with a task that waits how what it waits for has ended; false: another look has
-// to.
+// followDependency notes with a task that waits how what it waits for has ended; false: another
+// look has to.
 func (w *world) followDependency(t *tx, f *fact, l found[dependencyRow], s *lockedTask) bool {
 	if !s.ok && s.found && !s.over() {
 		return w.bug == "who went on meanwhile is passed over"
@@ -314,7 +320,8 @@ func (w *world) followDependency(t *tx, f *fact, l found[dependencyRow], s *lock
 	return true
 }
 
-// cancelBelow cancels what has not begun below a task that is over, or all of it: a piece, behind a child.
+// cancelBelow cancels what has not begun below a task that is over, or all of it: a piece, behind a
+// child.
 func (w *world) cancelBelow(t *tx, f *fact, all bool, from id) (next id, more bool) {
 	t.statement()
 	rest := slices.DeleteFunc(t.children(f.id), func(c id) bool { return c <= from })

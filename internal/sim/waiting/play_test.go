@@ -273,7 +273,9 @@ func (w *world) trouble() {
 	n := w.IntN(nodes)
 	switch k := w.IntN(200); {
 	case k < 5 && w.left > 0:
-		w.start("submitter", -1, func(p *process) { w.submit(p, w.drafts(0, 1+w.IntN(3), w.chance(60))) })
+		w.start("submitter", -1, func(p *process) {
+			w.submit(p, w.drafts(0, 1+w.IntN(3), w.chance(60)))
+		})
 	case k < 25:
 		w.start("taker", n, w.take)
 	case k < 33:

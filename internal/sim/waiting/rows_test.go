@@ -6,7 +6,6 @@ import "fmt"
 type id int64
 
 func (i id) batch() int64 { return int64(i) / 100 }
-func (i id) n() int64     { return int64(i) % 100 }
 
 // The rows of docs/waiting.md, and what they need of those that were there before. A state is
 // "done", "dead" or "cancelled"; what expired is dead here.
@@ -118,9 +117,12 @@ func runningKey(i id, seq int64) key    { return key{table: "running", a: int64(
 func waitKey(i id) key                  { return key{table: "wait", a: int64(i)} }
 func changeKey(n int64) key             { return key{table: "change", a: n} }
 func childCountKey(i id, run int64) key { return key{table: "child_count", a: int64(i), b: run} }
-func dependencyKey(x, y id) key         { return key{table: "dependency", a: int64(x), b: int64(y)} }
 func signalKey(addr, name string) key   { return key{table: "signal", s: addr + " " + name} }
 func leaseKey(lease int64) key          { return key{table: "lease", a: lease} }
+
+func dependencyKey(x, y id) key {
+	return key{table: "dependency", a: int64(x), b: int64(y)}
+}
 
 func ownAddress(i id) string { return fmt.Sprintf("task %d", i) }
 

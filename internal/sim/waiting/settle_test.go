@@ -85,13 +85,15 @@ func (w *world) insert(t *tx, u *under, drafts []draft) {
 		})
 	}
 	if u != nil {
-		t.put(changeKey(t.id()), changeRow{topic: u.id, run: u.run, counts: counts{total: len(ids)}})
+		t.put(changeKey(t.id()), changeRow{
+			topic: u.id, run: u.run, counts: counts{total: len(ids)},
+		})
 	}
 }
 
 // mark notes on the rows that give the right to report tasks that something hangs on them, and
-// answers how they stand, by a later statement: so whatever ends them from then on knows. Spans come
-// first, then running rows, each in the order of their keys. ok is false when a task went on into
+// answers how they stand, by a later statement: so whatever ends them from then on knows. Spans
+// come first, then running rows, each in the order of their keys. ok is false when a task went on into
 // another span meanwhile: then all of it is to be tried again.
 func (w *world) mark(t *tx, ids ...id) (facts []fact, ok bool) {
 	var spans, running []key
@@ -300,8 +302,8 @@ func (w *world) settle(p *process, r *report) (verdict string) {
 	return verdict
 }
 
-// deleteRunning deletes a running row, and says what it tells of links: as it is by then, whoever has
-// marked it meanwhile.
+// deleteRunning deletes a running row, and says what it tells of links: as it is by then, whoever
+// has marked it meanwhile.
 func (w *world) deleteRunning(t *tx, i id, seq int64) (linked int) {
 	t.statement()
 	k := runningKey(i, seq)
