@@ -1,7 +1,7 @@
 // Package waiting plays the protocol of tasks that wait for tasks (docs/waiting.md), tests only:
 // the statements of its transactions, by many processes that one seed lets go on, one statement at
-// a time, each of which may be its process's last. It shows that the protocol holds before the stores
-// follow it, and which of its rules are needed.
+// a time, each of which may be its process's last. It shows that the protocol holds before the
+// stores follow it, and which of its rules are needed.
 //
 // # How a play goes
 //
@@ -34,7 +34,8 @@
 // and nobody waits. A deadlock is a breach.
 //
 // Bugs can be planted (waiting_test.go lists them): each leaves out one rule. A test shows that
-// each is found, and so that the rule is needed.
+// each is found, and so that the rule is needed. Races that luck hardly ever hits are played in
+// every order of their statements (orders_test.go).
 //
 // # What is left out
 //

@@ -93,8 +93,8 @@ func (w *world) insert(t *tx, u *under, drafts []draft) {
 
 // mark notes on the rows that give the right to report tasks that something hangs on them, and
 // answers how they stand, by a later statement: so whatever ends them from then on knows. Spans
-// come first, then running rows, each in the order of their keys. ok is false when a task went on into
-// another span meanwhile: then all of it is to be tried again.
+// come first, then running rows, each in the order of their keys. ok is false when a task went on
+// into another span meanwhile: then all of it is to be tried again.
 func (w *world) mark(t *tx, ids ...id) (facts []fact, ok bool) {
 	var spans, running []key
 	owners := map[id]key{}
