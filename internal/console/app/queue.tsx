@@ -56,6 +56,7 @@ export function QueueScreen({ name }: { name: string }) {
             [t("beginRate"), q.rate && <T s={q.rate} />], [t("burst"), q.rate && <N n={q.burst || Number.parseInt(q.rate, 10)} />],
             [t("keyMaxRunning"), q.per_key.max_running > 0 && (q.limits?.full_keys ? t("keysFull", { m: number(q.per_key.max_running), n: number(q.limits.full_keys) }) : <N n={q.per_key.max_running} />)],
             [t("keyRate"), q.per_key.rate && <T s={q.per_key.rate} />], [t("keyBurst"), q.per_key.rate && <N n={q.per_key.burst || Number.parseInt(q.per_key.rate, 10)} />],
+            [t("keyStops"), q.per_key.on_dead === "stop" && t("yes")],
             [t("fair"), q.fair && t("yes")],
             [t("finalQueue"), q.final_queue && <a href={to(["queues", q.final_queue])}><T s={q.final_queue} /></a>],
           ]} />}
@@ -88,7 +89,7 @@ function Settings({ q, path, close }: { q: Queue; path: string; close: () => voi
     for (const [k, v] of Object.entries(form)) {
       if (v === was(k)) continue;
       const number = numbers.some(([n]) => n === k) || k === "retry.factor" || k === "retry.jitter";
-      const is = number ? Number(v) : k === "fair" ? v === "true" : v;
+      const is = number ? Number(v) : k === "fair" ? v === "true" : k === "per_key.on_dead" ? (v === "stop" ? v : "continue") : v;
       const [name = k, field] = k.split(".");
       body[name] = field ? { ...(body[name] as object | undefined), [field]: is } : is;
     }
@@ -101,6 +102,7 @@ function Settings({ q, path, close }: { q: Queue; path: string; close: () => voi
       {numbers.map(([k, label]) => input(k, t(label), true))}
       {input("retry.initial", t("retryInitial"))}{input("retry.max", t("retryMax"))}{input("retry.factor", t("retryFactor"), true)}{input("retry.jitter", t("retryJitter"), true)}
       <label class="check"><input type="checkbox" checked={value("fair") === "true"} onChange={(e) => setForm({ ...form, fair: String(e.currentTarget.checked) })} /> {t("fair")}</label>
+      <label class="check"><input type="checkbox" checked={value("per_key.on_dead") === "stop"} onChange={(e) => setForm({ ...form, "per_key.on_dead": e.currentTarget.checked ? "stop" : "continue" })} /> {t("keyStops")}</label>
       <div class="full"><Fault error={error} /></div>
       <div class="row end full"><button type="button" onClick={close}>{t("cancelThis")}</button><button type="submit" class="main">{t("save")}</button></div>
     </form>

@@ -172,10 +172,11 @@ export const actions = {
     await press(page, "Save");
     await shows(page, "body.per_key.max_running");
     await page.getByLabel("Run at a time, of each group key", { exact: true }).fill("1");
+    await page.getByLabel("A dead task stops its group key (one at a time)", { exact: true }).check();
     await press(page, "Save");
     await shows(page, "yes");
     const set = await node.call("GET", "/v1/queues/heap");
-    assert.deepEqual([set.per_key, set.fair], [{ max_running: 1, rate: "9/1s", burst: 4 }, true]);
+    assert.deepEqual([set.per_key, set.fair], [{ max_running: 1, rate: "9/1s", burst: 4, on_dead: "stop" }, true]);
     await press(page, "Change");
     await page.getByLabel("Run at a time, of each group key", { exact: true }).fill("");
     await page.getByLabel("Begin at most, of each group key (count/time)", { exact: true }).fill("");

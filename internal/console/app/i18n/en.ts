@@ -170,6 +170,7 @@ export const en = {
   keyHint: "A second task with the same key is not submitted.",
   keyMaxRunning: "Run at a time, of each group key",
   keyRate: "Begin at most, of each group key (count/time)",
+  keyStops: "A dead task stops its group key (one at a time)",
   keys: "Keys",
   keysCount: "Keys",
   keysFull: "{m} · keys that run so many: {n}",

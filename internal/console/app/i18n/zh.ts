@@ -172,6 +172,7 @@ export const zh: Record<keyof typeof en, string> = {
   keyHint: "相同键的第二个任务不会被提交。",
   keyMaxRunning: "每个分组键同时运行上限",
   keyRate: "每个分组键开始速率上限(个数/时间)",
+  keyStops: "任务死亡时停止其分组键（逐个执行时）",
   keys: "快捷键",
   keysCount: "键数",
   keysFull: "{m} · 已达上限的键:{n}",
