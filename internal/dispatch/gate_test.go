@@ -306,6 +306,39 @@ func TestWhoAsksNowAndThenIsServedUnderALimit(t *testing.T) {
 	})
 }
 
+// What a node had handed out that is gone is lost when two beats of its worker do not name it, also
+// where the worker asks another node for tasks meanwhile, which takes it for the sake of its limit.
+func TestWhatItsWorkerHasNoMoreIsLostThoughTheWorkerIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := storetest.NewModel(time.Now)
+		a := openAs(t, db, "a")
+		a.set(func(q *task.Queue) { q.MaxRunning, q.PerKey.MaxRunning = 1, 2 })
+		time.Sleep(25 * time.Second)
+		a.keyed("x", 2) // in one span
+		a.beat("w", "one", 4)
+		had := a.one("w")
+		time.Sleep(2 * time.Second)
+		a.halt()
+		time.Sleep(11 * time.Second)
+		b := openAs(t, db, "b")
+		defer b.close()
+		for at := time.Now(); ; {
+			b.beat("w", "one", 4)
+			for range 5 {
+				if got := b.holdFor("w", 4, time.Second); len(got) > 0 {
+					b.done("w", got...)
+				}
+			}
+			switch v := b.view(had.ID); {
+			case v.State == task.Done:
+				return
+			case time.Since(at) > time.Minute:
+				t.Fatalf("a minute later the task is %s, after %d steps", v.State, len(v.Steps))
+			}
+		}
+	})
+}
+
 // What a node had handed out that is gone counts until it is lost.
 func TestWhatADeadNodeHandedOutCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
