@@ -117,7 +117,8 @@ func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) 
 		of = append(of, k.queue)
 		groups = append(groups, k.key)
 	}
-	first := append([]query{tell(lockGates, queues)}, b.shareUniques()...)
+	// whoever has a unique key for long is to keep no queue's gate from others
+	first := append(b.shareUniques(), tell(lockGates, queues))
 	err := t.run(ctx, append(first,
 		ask(leaseGood, func(r row) error {
 			return r.Scan(&b.answer.Now, &lives)

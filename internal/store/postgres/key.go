@@ -36,6 +36,9 @@ func limitWait() query {
 	return tell(setLocal, "lock_timeout", fmt.Sprint(keyPatience.Milliseconds()))
 }
 
+// usualWait ends limitWait.
+func usualWait() query { return tell(setLocal, "lock_timeout", sessions["lock_timeout"]) }
+
 // care is a submission of which it is known what stands already.
 type care struct {
 	*Store

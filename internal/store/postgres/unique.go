@@ -254,5 +254,5 @@ func (b *beginning) shareUniques() []query {
 		return nil
 	}
 	batches, ns := idColumns(ids)
-	return []query{limitWait(), tell(shareUniques, batches, ns)}
+	return []query{limitWait(), tell(shareUniques, batches, ns), usualWait()}
 }
