@@ -78,6 +78,7 @@ func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.B
 			return err
 		}
 		if answer = b.answer; answer.LeaseGone {
+			answer.Gates = nil
 			return t.finish(ctx)
 		}
 		answer.Rows = make([]store.Beginning, len(r.Rows))
