@@ -29,6 +29,14 @@ func keyClaims() []claim {
 			s.want("and they begin", s.begin(b, other...), []store.Beginning{begins})
 			s.recorded(outs[0].report(s.clock, task.Finish(nil)))
 			s.want("when one has ended", s.begin(a, outs[1]), []store.Beginning{begins})
+			s.limitKeys(0, task.KeyLimits{MaxRunning: 2}) // nobody owns a key
+			s.putKeys("v", "v", "v")
+			outs = s.byKey(a, 9, false, nil)
+			s.want("what is left is taken, too", keysOfOuts(outs), "x y v v v")
+			s.want("two of a key", s.begin(a, outs...),
+				[]store.Beginning{begins, begins, begins, begins, held})
+			s.putKeys("v", "w")
+			s.want("taken elsewhere", keysOfOuts(s.byKey(b, 9, false, nil)), "w")
 		}},
 		{"TheQueueAndTheKeyMustHaveRoom", func(s *scene) {
 			a := s.join("a")
@@ -88,8 +96,8 @@ func keyClaims() []claim {
 			s.want("by rank", keysOfOuts(s.byKey(a, 2, false, nil)), "y")
 			s.putKeys("z")
 			s.want("in turn", keysOfOuts(s.byKey(a, 2, true, nil)), "z")
-			s.putKeys("y")
-			got := s.byKeyOnce(a, store.ByKey{Skip: []string{"y"}}, 2)
+			s.putKeys("w")
+			got := s.byKeyOnce(a, store.ByKey{Skip: []string{"w"}}, 2)
 			s.want("nor those to skip", len(got.Spans), 0)
 			s.want("no more", got.More, false)
 		}},
