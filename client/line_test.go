@@ -440,8 +440,12 @@ func bubble(t *testing.T, f *framed, test func(*testing.T, *Client)) {
 		transport := &http.Transport{
 			DialContext: func(context.Context, string, string) (net.Conn, error) {
 				ours, theirs := net.Pipe()
-				conns <- theirs
-				return ours, nil
+				select {
+				case conns <- theirs:
+					return ours, nil
+				case <-l.ended: // a dial that nobody wants any more may come as late
+					return nil, net.ErrClosed
+				}
 			},
 		}
 		c, err := New(Config{

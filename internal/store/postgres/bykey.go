@@ -76,7 +76,7 @@ LEFT JOIN rota.bucket b ON b.queue = k.queue AND b.key = k.key AND b.at >= g.sin
 LEFT JOIN LATERAL (` + ownerOfKey + `) o ON q.key_running = 1
 LEFT JOIN LATERAL (SELECT id, holder IS NULL AS free FROM rota.span
   WHERE key IS NOT NULL AND queue = k.queue AND key = k.key AND rank <= c.now AND due <= c.now
-  ORDER BY rank, batch, lo LIMIT 1) f ON q.key_running = 1
+  ORDER BY rank, batch, lo, id LIMIT 1) f ON q.key_running = 1
 ORDER BY k.queue COLLATE "C", k.key COLLATE "C"`
 	keepBuckets = `INSERT INTO rota.bucket (queue, key, level, at, full_at)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])

@@ -25,7 +25,7 @@ WHERE o.queue = ? AND o.key = ?`
 	// firstOfKey is what comes first of what a key has ready, whoever holds it.
 	firstOfKey = `SELECT ` + spanColumns + ` FROM span INDEXED BY span_order
 WHERE key IS NOT NULL AND queue = ?1 AND key = ?2 AND rank <= ?3 AND due <= ?3
-ORDER BY rank, batch, lo LIMIT 1`
+ORDER BY rank, batch, lo, id LIMIT 1`
 )
 
 // owner is the task of a key that began last, as it stands.

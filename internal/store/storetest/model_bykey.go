@@ -258,7 +258,8 @@ func (m *Model) firstOfKey(queue, name string, now int64) (first *store.Span) {
 	for _, sp := range m.spans {
 		if sp.Queue == queue && sp.Sorted && sp.Key == name && sp.Rank <= now && sp.Due <= now &&
 			(first == nil || cmp.Or(cmp.Compare(sp.Rank, first.Rank),
-				cmp.Compare(sp.Batch, first.Batch), cmp.Compare(sp.Lo, first.Lo)) < 0) {
+				cmp.Compare(sp.Batch, first.Batch), cmp.Compare(sp.Lo, first.Lo),
+				cmp.Compare(sp.ID, first.ID)) < 0) {
 			first = sp
 		}
 	}

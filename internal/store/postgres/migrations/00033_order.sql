@@ -13,4 +13,4 @@ CREATE TABLE rota.key_owner (
 CREATE INDEX key_owner_task ON rota.key_owner (batch, n);
 ALTER TABLE rota.key_owner SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 -- What comes first of a key, whoever holds it.
-CREATE INDEX span_order ON rota.span (queue, key, rank, batch, lo) WHERE key IS NOT NULL;
+CREATE INDEX span_order ON rota.span (queue, key, rank, batch, lo, id) WHERE key IS NOT NULL;
