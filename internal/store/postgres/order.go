@@ -36,8 +36,12 @@ FROM unnest($1::text[], $2::text[], $3::bigint[], $4::int[], $5::int[], $6::bigi
 JOIN rota.running u ON u.batch = w.batch AND u.n = w.n AND u.seq = w.seq AND u.span = w.span
   AND u.token = w.token
 ON CONFLICT (queue, key) DO UPDATE SET batch = excluded.batch, n = excluded.n`
-	dropOwners = `DELETE FROM rota.key_owner o USING unnest($1::bigint[], $2::int[]) w (batch, n)
-WHERE o.batch = w.batch AND o.n = w.n`
+	// A row that somebody has locked is about to be given to another task.
+	dropOwners = `WITH o AS MATERIALIZED (SELECT k.queue, k.key
+  FROM unnest($1::bigint[], $2::int[]) w (batch, n)
+  JOIN rota.key_owner k ON k.batch = w.batch AND k.n = w.n
+  ORDER BY k.queue, k.key FOR UPDATE OF k SKIP LOCKED)
+DELETE FROM rota.key_owner u USING o WHERE u.queue = o.queue AND u.key = o.key`
 	deleteKeyOwners = `DELETE FROM rota.key_owner WHERE queue = $1`
 )
 
