@@ -243,6 +243,7 @@ func (q *Queue) ByKeys() bool {
 // Counts are the tasks of a queue by state. Done, Dead, Cancelled and Expired count what retention
 // still keeps.
 type Counts struct {
+	Blocked   int64 `json:"blocked"`
 	Waiting   int64 `json:"waiting"`
 	Ready     int64 `json:"ready"`
 	Running   int64 `json:"running"`

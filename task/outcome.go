@@ -11,6 +11,7 @@ import (
 type State string
 
 const (
+	Blocked State = "blocked" // waits for a signal; see Await
 	Waiting State = "waiting" // due in the future
 	Ready   State = "ready"   // due, and nobody has it
 	Running State = "running" // handed out
@@ -23,7 +24,7 @@ const (
 )
 
 // States lists every state in the order of a task's life.
-var States = []State{Waiting, Ready, Running, Done, Dead, Cancelled, Expired}
+var States = []State{Blocked, Waiting, Ready, Running, Done, Dead, Cancelled, Expired}
 
 // Final tells whether nothing but a replay can follow.
 func (s State) Final() bool { return s == Done || s == Dead || s == Cancelled || s == Expired }
@@ -31,7 +32,7 @@ func (s State) Final() bool { return s == Done || s == Dead || s == Cancelled ||
 // Valid tells whether s is one of States.
 func (s State) Valid() bool {
 	switch s {
-	case Waiting, Ready, Running, Done, Dead, Cancelled, Expired:
+	case Blocked, Waiting, Ready, Running, Done, Dead, Cancelled, Expired:
 		return true
 	}
 	return false
@@ -56,6 +57,7 @@ const (
 	KindRemoved   Kind = 12 // asked for: the tombstone of a deleted task
 	KindExpired   Kind = 13 // found: nobody had begun the task in time
 	KindEdited    Kind = 14 // asked for: another priority, time, context, …
+	KindWoken     Kind = 15 // found: a signal came that the task waited for, or its time was over
 )
 
 var kindNames = [...]string{
@@ -63,7 +65,7 @@ var kindNames = [...]string{
 	KindRelease: "release",
 	KindLost:    "lost", KindTimeout: "timeout", KindCancelled: "cancelled", KindMoved: "moved",
 	KindReplayed: "replayed", KindRemoved: "removed",
-	KindExpired: "expired", KindEdited: "edited",
+	KindExpired: "expired", KindEdited: "edited", KindWoken: "woken",
 }
 
 func (k Kind) String() string {
@@ -90,16 +92,18 @@ func (k Kind) Leaves() State {
 }
 
 // Fits tells whether what is asked for from outside may happen to a task in a state: cancelling one
-// that is not final, moving or editing one that is neither final nor running, replaying one that is
-// final, removing one that is not running.
+// that is not final, editing one that is neither final nor running, moving one that besides is not
+// blocked, replaying one that is final, removing one that is not running.
 func (k Kind) Fits(s State) bool {
 	switch k {
 	case KindCancelled:
 		return !s.Final()
 	case KindRemoved:
 		return s != Running
-	case KindMoved, KindEdited:
+	case KindMoved:
 		return s == Waiting || s == Ready
+	case KindEdited:
+		return s == Blocked || s == Waiting || s == Ready
 	case KindReplayed:
 		return s.Final()
 	}

@@ -15,6 +15,9 @@
 //	running  insert/delete   hand-outs older than about a second
 //	lease    mutable         a right that ends by itself: name, holder, token, until, value
 //	expiry   mutable         when to look for tasks of a batch that nobody has begun in time
+//	wait     mutable         what a blocked task waits for: the step at its seq ends the wait
+//	signal   insert-only     what was sent; it ends one wait at most
+//	change   insert/delete   an address at which somebody has to look
 //
 // A task belongs to the span whose seq0 equals the base of the task's newest step (no step: 0), as
 // long as that step is not final (base = Final).
@@ -212,7 +215,11 @@ type Span struct {
 	// by keys.
 	Key    string
 	Sorted bool
+	Linked Links
 }
+
+// Parked tells whether the tasks of the span wait for something else than a time.
+func (s *Span) Parked() bool { return s.Due == Never }
 
 // Taking names the present holding of the span.
 func (s *Span) Taking() Taking { return Taking{s.ID, s.Token} }
@@ -242,6 +249,7 @@ type Loaded struct {
 	// Unique: the task has a unique key. It is handed out when Begin says so, as submissions may
 	// replace it until then.
 	Unique bool
+	Woken  *Woken // what ended the wait before its present stage; nil = it did not wait
 }
 
 // Running is a hand-out older than about a second: its token stays good when its node dies.
@@ -282,8 +290,9 @@ type Report struct {
 	Queue string
 	Token task.Token
 	Step  Step
-	Ready int64 // since when the task might run that was handed out; 0 = not known. For the history
-	Move  *Move // with Step.Base = Token.Seq + 1: the span of its own that the task moves into
+	Ready int64  // since when the task might run that was handed out; 0 = not known. For the history
+	Move  *Move  // with Step.Base = Token.Seq + 1: the span of its own that the task moves into
+	Await *Await // with Move = Parked(): what the task waits for there; nil = nothing
 	// Notice is submitted in the same transaction, with a free span, if the report is recorded, and
 	// not otherwise: the final notice of a task that dies of it. nil = none.
 	Notice *Batch
@@ -292,7 +301,11 @@ type Report struct {
 // Move is the span of one task that leaves its span: free, token 0, seq0 = seq + 1.
 type Move struct {
 	Rank, Due int64
+	Linked    Links
 }
+
+// Parked is the span of a task that waits for something else than a time: nobody takes it.
+func Parked() *Move { return &Move{Rank: Never, Due: Never} }
 
 // Settlement is a gather of reports, and the spans that are spent (all tasks final or moved).
 type Settlement struct {

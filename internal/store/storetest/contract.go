@@ -172,6 +172,28 @@ type Steps interface {
 	Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 }
 
+// Waits ends the waits of blocked tasks. What Settle records with Report.Await makes a task one:
+// its state is blocked until a step of task.KindWoken stands at the seq behind its newest one. No
+// take finds it, and it has no due time. It may be cancelled, edited, which leaves it waiting, or
+// removed, each of which stands in the way of such a step, or comes behind it.
+//
+// A wait ends once, by one signal or by its time, and a signal ends one wait at most. What becomes
+// of them is decided by Look: whoever writes something that may end a wait, Settle and Signal,
+// leaves a change in the same transaction, and whoever looks deletes it with what follows from it.
+type Waits interface {
+	// Signal writes down a signal, unless one stands with its key at its address, and looks at the
+	// address. It is there until it has ended a wait, its Keep is over, or its task is deleted. A
+	// task that is over, or has MaxOpenSignals, gets none.
+	Signal(context.Context, store.Signal) (store.Signalled, error)
+	// Look ends waits: at an address the oldest wait by the oldest signal, as long as there are
+	// both, and without addresses also those whose time is over. A task that is woken goes on in
+	// the stage that waited, or in Await.Else when the time was over and that is not empty; charged
+	// is nothing. It has a free span of its own, with the rank of a new stage; it is due at once,
+	// or when an edit said meanwhile. What ended the wait its holder reads (Loaded.Woken) until the
+	// task goes on to another stage or is replayed.
+	Look(context.Context, store.LookRequest) (store.Looked, error)
+}
+
 // Leases keeps rights that end by themselves.
 type Leases interface {
 	// Acquire gives the lease to holder, with a greater token, unless another holder has it

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/rotahq/rota/task"
+)
+
+// Address is where signals arrive, and where tasks wait for them: a name at a task, or a name with
+// a key, which whoever sends and whoever waits agree on.
+type Address struct {
+	Task task.ID // zero: Key
+	Name string
+	Key  string
+}
+
+// String is the address as the stores keep it. No two addresses have the same one, since neither
+// ids nor names have spaces.
+func (a Address) String() string {
+	if a.Task != (task.ID{}) {
+		return fmt.Sprintf("t %s %s", a.Task, a.Name)
+	}
+	return fmt.Sprintf("k %s %s", a.Name, a.Key)
+}
+
+// Await is what a task waits for that goes on to another stage. Meanwhile its state is blocked: it
+// belongs to a free span of its own whose rank and due time are Never.
+type Await struct {
+	Address Address // one with a Task names the task that waits
+	Until   int64   // when the wait is over without a signal; 0 = never
+	Else    string  // the stage in which the task goes on then; "" = the one that waits
+}
+
+// Signal is a signal as it is sent.
+type Signal struct {
+	To Address
+	// Key tells signals to one address of a task apart: the same one twice counts once. Empty where
+	// To has no task: there the address does.
+	Key     string
+	Payload Value // never a blob
+	By      string
+	Keep    int64 // microseconds for which it stands; 0 = until its task is deleted
+}
+
+// Signalled answers a Signal.
+type Signalled struct {
+	Now       int64
+	Found     bool    // there is such a task; true when To has none
+	Final     bool    // the task is over: nothing was written
+	Full      bool    // MaxOpenSignals stand at the task: nothing was written
+	Repeated  bool    // it stood already
+	Delivered bool    // it has ended a wait, by now
+	Ready     []Ready // queues of tasks that it woke
+}
+
+// MaxOpenSignals is how many signals that have ended no wait may stand at a task.
+const MaxOpenSignals = 1000
+
+// LookRequest asks to end the waits that may end.
+type LookRequest struct {
+	// Addresses at which something changed; none = all at which changes are left, and the waits
+	// whose time is over.
+	Addresses []Address
+	Limit     int // waits that end
+}
+
+// Looked answers a LookRequest.
+type Looked struct {
+	Now   int64
+	Ended int     // waits
+	Ready []Ready // queues of the tasks that were woken, by name
+	More  bool    // there may be more to end at once
+	// NextUntil is when the next wait is over without a signal; 0 = none. Not after it if a wait
+	// has begun meanwhile.
+	NextUntil int64
+}
+
+// Woken is what ended a task's wait. It stands as JSON in the result of the step.
+type Woken struct {
+	Signal   string          `json:"signal"` // the name
+	Payload  json.RawMessage `json:"payload,omitempty"`
+	By       string          `json:"by,omitempty"`        // who sent it
+	At       int64           `json:"at,omitempty"`        // when it was sent
+	TimedOut bool            `json:"timed_out,omitempty"` // the time was over, none came
+}
+
+// Links say what a settlement or a take has to know of the tasks of a span besides their steps.
+type Links uint8
+
+// LinkWoken: a step of the span's tasks tells what woke them ([Loaded.Woken]).
+const LinkWoken Links = 1
