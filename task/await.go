@@ -19,9 +19,29 @@ type Await struct {
 // Signal is what ended a task's wait, as the hand-out of the stage that waited tells it.
 type Signal struct {
 	Name    string
-	Payload json.RawMessage // as it was sent, byte for byte; nil = none
+	Payload json.RawMessage // one JSON value; nil = none
 	By      string          // who sent it, by the server's word; "" = it does not know
 	At      time.Time       // when it was sent
+}
+
+// SignalRequest is a signal to send: to a task, or to whoever waits for its name and key, now or
+// while it is kept.
+type SignalRequest struct {
+	Task ID // zero = to whoever waits for Name and Key
+	Name string
+	// Key of a signal to a task makes it count once, however often it is sent; "" = each counts. Of
+	// one to whoever waits it is what the task names as Await.Key, and it makes it count once, too.
+	Key     string
+	Payload json.RawMessage // one JSON value of at most 64 KiB; nil = none
+	// Keep is how long a signal that nobody waits for yet stands, at least a second; 0 = 24 hours.
+	// One to a task stands as long as the task.
+	Keep time.Duration
+}
+
+// SignalReceipt answers a SignalRequest.
+type SignalReceipt struct {
+	Delivered bool // it has ended a wait; else it stands until somebody waits for it
+	Repeated  bool // it had been sent before, and counts once
 }
 
 // Awaits is what a blocked task waits for, as it stands.
