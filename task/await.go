@@ -19,7 +19,7 @@ type Await struct {
 // Signal is what ended a task's wait, as the hand-out of the stage that waited tells it.
 type Signal struct {
 	Name    string
-	Payload json.RawMessage // one JSON value; nil = none
+	Payload json.RawMessage // as it was sent, byte for byte; nil = none
 	By      string          // who sent it, by the server's word; "" = it does not know
 	At      time.Time       // when it was sent
 }
