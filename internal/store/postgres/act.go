@@ -153,6 +153,7 @@ func (t *tx) actOnce(
 	}, batches, ns, marks))
 	first := []query{tell(sharePackRows, batches, ns),
 		ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock())}
+	first = append(first, t.lockingWaits(ids)...)
 	if editing, h := editsOf(actions, round); len(editing) > 0 {
 		first = append(first, owners.locking(editing, h)...)
 	}
@@ -172,6 +173,9 @@ func (t *tx) actOnce(
 		f := &found[k]
 		if f.ID == (task.ID{}) {
 			continue
+		}
+		if f.Owner.Parked() && !t.waits[f.ID] {
+			return nil, errBlocked
 		}
 		if owners.missed(f, &actions[i]) {
 			overtaken = append(overtaken, i)
@@ -321,6 +325,7 @@ func (t *tx) follow(
 	var lone, wide []int64
 	var moves []moved
 	var edits editColumns
+	var waits leaving
 	for _, a := range done {
 		f := a.f
 		switch a.step.Kind {
@@ -335,11 +340,14 @@ func (t *tx) follow(
 		case task.KindEdited:
 			edits.add(f.ID, f.Seq+1, &a.step)
 		}
+		waits.add(t, f, a.step.Kind == task.KindEdited)
 		if f.Running != nil {
 			over.add(f.ID, f.Running.Seq)
 		}
 		switch sp := &f.Owner; {
 		case sp.ID == 0:
+		case f.Alone() && sp.Parked():
+			waits.parked = append(waits.parked, sp.ID)
 		case f.Alone():
 			lone = append(lone, sp.ID)
 		default:
@@ -350,7 +358,7 @@ func (t *tx) follow(
 				moved{f.ID, f.Seq + 1, f.Queue, f.MoveOf(&actions[a.i], &a.step)})
 		}
 	}
-	list := append(counts.queries(), edits.queries()...)
+	list := slices.Concat(counts.queries(), waits.queries(), edits.queries())
 	if len(over.batch) > 0 {
 		list = append(list, tell(deleteRunning, over.batch, over.n, over.seq))
 	}

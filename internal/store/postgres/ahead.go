@@ -15,7 +15,8 @@ const (
   AND (rank < $3 OR batch < $4 OR batch = $4 AND hi < $5)), 0)::bigint
 FROM (
   (SELECT batch, hi, rank, due, token, size FROM rota.span
-  WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $3 ORDER BY rank, id LIMIT $6)
+  WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $3
+  AND rank < ` + never + ` ORDER BY rank, id LIMIT $6)
   UNION ALL
   (SELECT batch, hi, rank, due, token, size FROM rota.span
   WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 AND rank <= $3

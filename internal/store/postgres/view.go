@@ -21,8 +21,9 @@ WHERE batch = $1 AND n = $2 ORDER BY seq DESC LIMIT $3`
 	markedStep = `SELECT t.stage, m.lo, m.body
 FROM rota.task($1, $2) t JOIN rota.mark m ON m.batch = t.batch AND m.lo = (t.n & -64)
 WHERE (m.bits >> (t.n & 63)) & 1 = 1`
-	newestResult = `SELECT result FROM rota.step WHERE batch = $1 AND n = $2 ORDER BY seq DESC
-LIMIT 1`
+	// newestResult leaves out what woke a task, which nobody reported.
+	newestResult = `SELECT CASE WHEN kind <> 15 THEN result END FROM rota.step
+WHERE batch = $1 AND n = $2 ORDER BY seq DESC LIMIT 1`
 )
 
 // Task is one task with its steps. See the contract, storetest.Views.
@@ -119,7 +120,10 @@ func (f *fact) view(now int64, live *store.Live) task.View {
 		v.Attempt++
 		v.Due = instant(f.Wake())
 	}
-	if f.Owner.ID != 0 {
+	switch {
+	case f.Owner.Parked():
+		v.Due = time.Time{}
+	case f.Owner.ID != 0:
 		v.Priority = time.Duration(f.Owner.Due-f.Owner.Rank) * time.Microsecond
 	}
 	switch {
