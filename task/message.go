@@ -97,6 +97,11 @@ type Handout struct {
 	// that the server has no access tokens: what it writes is as good as a submission.
 	ContextBy string
 	InScope   bool
+
+	// What ended the wait before this stage (Outcome.Await), at each of its attempts: the signal
+	// that came, or TimedOut. nil and false = it did not wait.
+	Signal   *Signal
+	TimedOut bool
 }
 
 // Report says what became of one hand-out.
@@ -278,7 +283,9 @@ type View struct {
 	GroupKey string
 	Meta     map[string]string
 	Error    string // of the newest step, as the last attempt that failed; "" = it had none
-	Steps    []Step // oldest first; only in the view of a single task
+	// of a blocked task, in the view of a single one: what it waits for
+	Awaits *Awaits
+	Steps  []Step // oldest first; only in the view of a single task
 }
 
 // Step is what became of one hand-out.

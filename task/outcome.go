@@ -146,6 +146,8 @@ type Outcome struct {
 	// and of KindSnooze
 	Delay time.Duration
 	Error string // for people; cut at 4,096 bytes
+	// of KindNext, without a Delay: the stage begins when this is over; nil = when it is due
+	Await *Await
 }
 
 // Finish says that the task ended well. result may be nil, a json.RawMessage (kept byte for byte)

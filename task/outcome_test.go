@@ -27,6 +27,15 @@ func ExampleNextAfter() {
 	// Output: next remind 72h0m0s
 }
 
+// Goods are sent once they are paid; who has not paid in a week is reminded.
+func ExampleNextOn() {
+	o := task.NextOn(task.Await{
+		Signal: "paid", Key: "order-7", Timeout: 7 * 24 * time.Hour, Else: "remind",
+	}, "ship", nil)
+	fmt.Println(o.Kind, o.Stage, "on", o.Await.Signal, "in", o.Await.Timeout, "else", o.Await.Else)
+	// Output: next ship on paid in 168h0m0s else remind
+}
+
 func ExampleFinish() {
 	o := task.Finish(json.RawMessage(`{"sum": 9007199254740993}`))
 	fmt.Println(o.Kind, string(o.Result))
@@ -55,6 +64,13 @@ func TestOutcomesSayWhatTheirNamesSay(t *testing.T) {
 	no := errors.New("no")
 	for _, test := range []struct{ got, want task.Outcome }{
 		{task.Finish(nil), task.Outcome{Kind: task.KindDone}},
+		{task.NextOn(task.Await{Signal: "paid"}, "ship", 7), task.Outcome{
+			Kind: task.KindNext, Stage: "ship", Context: json.RawMessage(`7`),
+			Await: &task.Await{Signal: "paid"},
+		}},
+		{task.NextOn(task.Await{Signal: "paid"}, "ship", math.NaN()), task.Outcome{
+			Kind: task.KindFail, Error: "encode context: json: unsupported value: NaN",
+		}},
 		{task.Finish(7), task.Outcome{Kind: task.KindDone, Result: json.RawMessage(`7`)}},
 		{task.Finish(math.NaN()), task.Outcome{
 			Kind: task.KindFail, Error: "encode result: json: unsupported value: NaN",
@@ -138,20 +154,20 @@ func TestOnlyFourStatesAreFinal(t *testing.T) {
 			t.Errorf("%s: valid %v, final %v", state, state.Valid(), state.Final())
 		}
 	}
-	if task.State("").Valid() || task.State("Done").Valid() || len(task.States) != 7 {
-		t.Errorf("states that are none are valid, or there are not seven: %v", task.States)
+	if task.State("").Valid() || task.State("Done").Valid() || len(task.States) != 8 {
+		t.Errorf("states that are none are valid, or there are not eight: %v", task.States)
 	}
 }
 
 func TestWhatIsAskedForFitsSomeStates(t *testing.T) {
 	states := []task.State{
 		task.Waiting, task.Ready, task.Running, task.Done, task.Dead, task.Cancelled,
-		task.Expired,
+		task.Expired, task.Blocked,
 	}
 	for kind, want := range map[task.Kind]string{
-		task.KindCancelled: "yyynnnn", task.KindRemoved: "yynyyyy",
-		task.KindMoved: "yynnnnn", task.KindEdited: "yynnnnn",
-		task.KindReplayed: "nnnyyyy", task.KindDone: "nnnnnnn", task.KindExpired: "nnnnnnn",
+		task.KindCancelled: "yyynnnny", task.KindRemoved: "yynyyyyy",
+		task.KindMoved: "yynnnnnn", task.KindEdited: "yynnnnny",
+		task.KindReplayed: "nnnyyyyn", task.KindDone: "nnnnnnnn", task.KindExpired: "nnnnnnnn",
 	} {
 		for i, s := range states {
 			if kind.Fits(s) != (want[i] == 'y') {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
@@ -38,9 +39,80 @@ func TestOutcomeCheck(t *testing.T) {
 		{task.Outcome{Kind: task.KindNext, Stage: "s", Result: raw},
 			"result: only done and fail keep a result"},
 		{task.Outcome{Kind: task.KindFail, Result: raw, Context: raw}, ""},
+		{on(task.Await{Signal: "paid"}), ""},
+		{on(task.Await{Signal: "bezahlt-é", Key: "order 7", Timeout: time.Hour, Else: "remind"}), ""},
+		{on(task.Await{Signal: "paid", Key: strings.Repeat("k", limits.MaxKey)}), ""},
+		{task.Outcome{Kind: task.KindDone, Await: &task.Await{Signal: "paid"}},
+			"await: only next waits for a signal"},
+		{task.Outcome{Kind: task.KindSnooze, Delay: 1, Await: &task.Await{Signal: "paid"}},
+			"await: only next waits for a signal"},
+		{task.Outcome{
+			Kind: task.KindNext, Stage: "s", Delay: 1, Await: &task.Await{Signal: "paid"},
+		}, "await: give await or delay, not both"},
+		{on(task.Await{}), `await.signal: "" ` + limits.NameRule},
+		{on(task.Await{Signal: "a b"}), `await.signal: "a b" ` + limits.NameRule},
+		{on(task.Await{Signal: "paid", Key: strings.Repeat("k", limits.MaxKey+1)}),
+			"await.key: must be at most 256 bytes of printable UTF-8"},
+		{on(task.Await{Signal: "paid", Key: "a\x00"}),
+			"await.key: must be at most 256 bytes of printable UTF-8"},
+		{on(task.Await{Signal: "paid", Timeout: -1}),
+			"await.timeout: must be 1ms to 100 years, or left out"},
+		{on(task.Await{Signal: "paid", Timeout: time.Microsecond}),
+			"await.timeout: must be 1ms to 100 years, or left out"},
+		{on(task.Await{Signal: "paid", Timeout: limits.MaxDuration}), ""},
+		{on(task.Await{Signal: "paid", Timeout: limits.MaxDuration + 1}),
+			"await.timeout: must be 1ms to 100 years, or left out"},
+		{on(task.Await{Signal: "paid", Timeout: 1e9, Else: strings.Repeat("s", limits.MaxStage+1)}),
+			"await.else: must be at most 256 bytes of printable UTF-8"},
+		{on(task.Await{Signal: "paid", Else: "remind"}),
+			"await.else: is for when the time is over: give a timeout, too"},
 	} {
 		if got := limits.CheckOutcome(&test.outcome); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.outcome, got, test.want)
+		}
+	}
+}
+
+func on(a task.Await) task.Outcome { return task.NextOn(a, "ship", nil) }
+
+func TestATransactionRecordsNoAwait(t *testing.T) {
+	r := &task.Report{Committed: true, Outcome: on(task.Await{Signal: "paid"})}
+	if got := limits.CheckReport(r); got != "committed: a transaction records no await" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestSignalCheck(t *testing.T) {
+	long := json.RawMessage(`"` + strings.Repeat("x", limits.MaxPayload-2) + `"`)
+	for _, test := range []struct {
+		signal limits.Signal
+		keyed  bool
+		want   string
+	}{
+		{limits.Signal{Name: "paid"}, false, ""},
+		{limits.Signal{Name: "paid", Key: "1", Payload: json.RawMessage(`{"a":1}`)}, false, ""},
+		{limits.Signal{Name: "paid", Payload: long}, false, ""},
+		{limits.Signal{Name: "paid", Payload: append(long, ' ')}, false,
+			"body.payload: 65537 bytes are more than the 65536 that a signal may carry"},
+		{limits.Signal{Name: "paid", Payload: json.RawMessage(`{`)}, false,
+			"body.payload: must be one JSON value"},
+		{limits.Signal{Name: " "}, false, `body.name: " " ` + limits.NameRule},
+		{limits.Signal{Name: "paid", Keep: time.Hour}, false,
+			"body.keep: a signal to a task stands as long as the task does"},
+		{limits.Signal{Name: "paid"}, true,
+			"body.key: is needed: what the waiting task names as await.key"},
+		{limits.Signal{Name: "paid", Key: "order 7", Keep: time.Second}, true, ""},
+		{limits.Signal{Name: "paid", Key: "order 7", Keep: time.Second - 1}, true,
+			"body.keep: must be 1s to 876000h0m0s"},
+		{limits.Signal{Name: "paid", Key: "order 7", Keep: -time.Second}, true,
+			"body.keep: must be 1s to 876000h0m0s"},
+		{limits.Signal{Name: "paid", Key: strings.Repeat("k", 257)}, true,
+			"body.key: must be at most 256 bytes of printable UTF-8"},
+	} {
+		e := &task.InvalidError{}
+		limits.CheckSignal(&test.signal, test.keyed, e, "body")
+		if got := e.Error(); got != test.want {
+			t.Errorf("%.60v: %q, want %q", test.signal, got, test.want)
 		}
 	}
 }

@@ -167,14 +167,19 @@ func CheckOutcome(o *task.Outcome) string {
 		return "delay: only next, retry and snooze take a delay"
 	case o.Result != nil && o.Kind != task.KindDone && o.Kind != task.KindFail:
 		return "result: only done and fail keep a result"
+	case o.Await != nil:
+		return checkAwait(o)
 	}
 	return ""
 }
 
 // CheckReport says the first thing that is wrong with what a report says; "" = nothing.
 func CheckReport(r *task.Report) string {
-	if r.Committed && r.Kind != task.KindDone && r.Kind != task.KindNext {
+	switch {
+	case r.Committed && r.Kind != task.KindDone && r.Kind != task.KindNext:
 		return "committed: a transaction records done or next only"
+	case r.Committed && r.Await != nil:
+		return "committed: a transaction records no await"
 	}
 	return CheckOutcome(&r.Outcome)
 }

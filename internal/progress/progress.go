@@ -69,6 +69,7 @@ type Decision struct {
 	Attempt int32         // attempts charged in that stage after this step
 	Delay   time.Duration // until the task is due again, 0 = now
 	Moved   bool          // the delay is long: the task moves into a span of its own
+	Parked  bool          // with Moved: it waits there for something else than a time
 }
 
 // LongDelay is the delay from which a task leaves its holder's memory for a span of its own.
@@ -89,6 +90,9 @@ func Decide(id task.ID, s Standing, o task.Outcome, l Limits) Decision {
 		d.Final = task.Expired
 	case task.KindNext:
 		d.Stage, d.Attempt, d.Delay = o.Stage, 0, max(o.Delay, 0)
+		if o.Await != nil {
+			d.Delay, d.Moved, d.Parked = 0, true, true
+		}
 	case task.KindRetry, task.KindLost, task.KindTimeout:
 		d.Attempt = s.Attempt + 1
 		if int(d.Attempt) >= max(l.MaxAttempts, 1) {

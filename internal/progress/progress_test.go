@@ -133,6 +133,9 @@ func TestDecide(t *testing.T) {
 		{"next after a negative wait", at(1), task.NextAfter(-s, "parse", nil), progress.Decision{
 			Stage: "parse",
 		}},
+		{"next on a signal is parked", at(2), task.NextOn(task.Await{
+			Signal: "paid", Timeout: time.Hour, Else: "remind",
+		}, "ship", nil), progress.Decision{Stage: "ship", Moved: true, Parked: true}},
 		{"cancelled is not charged", at(1), task.Outcome{Kind: task.KindCancelled},
 			progress.Decision{
 				Final: task.Cancelled, Stage: "read", Attempt: 1,

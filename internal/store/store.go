@@ -26,6 +26,7 @@ package store
 import (
 	"errors"
 	"hash/fnv"
+	"io"
 	"math"
 	"regexp"
 	"strings"
@@ -610,14 +611,24 @@ func Repeats(report, step int64) bool {
 	return report == step
 }
 
-// ReportHash tells whether two reports on one token say the same: outcome, stage, context, result.
+// ReportHash tells whether two reports on one token say the same: outcome, stage, context, result,
+// and what is waited for. A report without a wait has the hash that it had before there were any.
 func ReportHash(o task.Outcome) int64 {
 	h := fnv.New64a()
 	h.Write([]byte{byte(o.Kind)})
 	for _, part := range [...][]byte{[]byte(o.Stage), o.Context, o.Result} {
-		n := len(part)
-		h.Write([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
-		h.Write(part)
+		hashPart(h, part)
+	}
+	if a := o.Await; a != nil {
+		for _, part := range [...]string{a.Signal, a.Key, a.Timeout.String(), a.Else} {
+			hashPart(h, []byte(part))
+		}
 	}
 	return int64(h.Sum64())
+}
+
+func hashPart(h io.Writer, part []byte) {
+	n := len(part)
+	h.Write([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
+	h.Write(part)
 }

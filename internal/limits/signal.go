@@ -1,0 +1,75 @@
+package limits
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/task"
+)
+
+// Limits of signals.
+const (
+	MaxPayload  = 64 << 10 // bytes
+	DefaultKeep = 24 * time.Hour
+	MinKeep     = time.Second
+)
+
+// checkAwait says what is wrong with what an outcome waits for, or "" when nothing is.
+func checkAwait(o *task.Outcome) string {
+	a := o.Await
+	switch {
+	case o.Kind != task.KindNext:
+		return "await: only next waits for a signal"
+	case o.Delay != 0:
+		return "await: give await or delay, not both"
+	case !ValidName(a.Signal):
+		return fmt.Sprintf("await.signal: %q %s", cut(a.Signal), NameRule)
+	case !ValidText(a.Key, MaxKey):
+		return fmt.Sprintf("await.key: must be at most %d bytes of printable UTF-8", MaxKey)
+	case a.Timeout < 0 || a.Timeout > MaxDuration ||
+		a.Timeout > 0 && a.Timeout < time.Millisecond:
+		return "await.timeout: must be 1ms to 100 years, or left out"
+	case !ValidText(a.Else, MaxStage):
+		return fmt.Sprintf("await.else: must be at most %d bytes of printable UTF-8", MaxStage)
+	case a.Else != "" && a.Timeout == 0:
+		return "await.else: is for when the time is over: give a timeout, too"
+	}
+	return ""
+}
+
+// Signal is a signal as it comes from outside.
+type Signal struct {
+	Name    string
+	Key     string // of one to a task, "" = none; else what the waiting task names
+	Payload json.RawMessage
+	Keep    time.Duration // of one that is sent by its key; 0 = DefaultKeep
+}
+
+// CheckSignal adds to e what is wrong with a signal, under location. keyed: it is sent to whoever
+// waits for its name and key.
+func CheckSignal(s *Signal, keyed bool, e *task.InvalidError, location string) {
+	wrong := func(field, format string, args ...any) { e.Add(location+"."+field, format, args...) }
+	if !ValidName(s.Name) {
+		wrong("name", "%q %s", cut(s.Name), NameRule)
+	}
+	switch {
+	case keyed && s.Key == "":
+		wrong("key", "is needed: what the waiting task names as await.key")
+	case !ValidText(s.Key, MaxKey):
+		wrong("key", "must be at most %d bytes of printable UTF-8", MaxKey)
+	}
+	switch {
+	case len(s.Payload) > MaxPayload:
+		wrong("payload", "%d bytes are more than the %d that a signal may carry", len(s.Payload),
+			MaxPayload)
+	case len(s.Payload) > 0 && !json.Valid(s.Payload):
+		wrong("payload", "must be one JSON value")
+	}
+	switch {
+	case !keyed && s.Keep != 0:
+		wrong("keep", "a signal to a task stands as long as the task does")
+	case keyed && s.Keep != 0 && (s.Keep < MinKeep || s.Keep > MaxDuration):
+		wrong("keep", "must be 1s to %v", MaxDuration)
+	}
+}
