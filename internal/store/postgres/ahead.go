@@ -15,8 +15,7 @@ const (
   AND (rank < $3 OR batch < $4 OR batch = $4 AND hi < $5)), 0)::bigint
 FROM (
   (SELECT batch, hi, rank, due, token, size FROM rota.span
-  WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $3
-  AND rank < ` + never + ` ORDER BY rank, id LIMIT $6)
+  WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $3 ORDER BY rank, id LIMIT $6)
   UNION ALL
   (SELECT batch, hi, rank, due, token, size FROM rota.span
   WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 AND rank <= $3
@@ -52,7 +51,7 @@ func (s *Store) Ahead(ctx context.Context, id task.ID, limit int) (a store.Ahead
 		found := make([]fact, 1)
 		clock := ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock())
 		err := r.run(ctx, append(factsOf([]task.ID{id}, false, found), clock)...)
-		if err != nil || found[0].Owner.ID == 0 {
+		if err != nil || found[0].Owner.ID == 0 || found[0].Owner.Parked() {
 			return err
 		}
 		a, err = countAhead(ctx, r, &found[0], now, limit)

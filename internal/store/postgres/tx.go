@@ -419,7 +419,7 @@ const (
 
 func lostRace(err error) bool {
 	code := codeOf(err)
-	return code == codeDeadlock || code == codeSerial || errors.Is(err, errBlocked)
+	return code == codeDeadlock || code == codeSerial || errors.Is(err, errWentOn)
 }
 
 // judge gives an error its meaning. committing tells that the commit was on its way.

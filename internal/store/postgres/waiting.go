@@ -1,11 +1,11 @@
 package postgres
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -22,6 +22,8 @@ import (
 const never = "9223372036854775807"
 
 const (
+	waitColumnList = `w.batch, w.n, w.seq, w.address, w.since, w.until, w.otherwise`
+
 	// insertWaits writes down what tasks wait for from now on, and that something changed there. A
 	// wait of before would be one that its end has left.
 	insertWaits = `WITH told AS (
@@ -34,6 +36,8 @@ CROSS JOIN (SELECT rota.micros($1) AS now) c
 ORDER BY a.batch, a.n
 ON CONFLICT (batch, n) DO UPDATE SET seq = excluded.seq, address = excluded.address,
   since = excluded.since, until = excluded.until, otherwise = excluded.otherwise`
+
+	waitOf = `SELECT ` + waitColumnList + ` FROM rota.wait w WHERE batch = $1 AND n = $2`
 
 	lockWaits = `SELECT w.batch, w.n FROM unnest($1::bigint[], $2::int[]) i (batch, n)
 JOIN rota.wait w ON w.batch = i.batch AND w.n = i.n ORDER BY w.batch, w.n FOR UPDATE OF w`
@@ -75,6 +79,12 @@ DELETE FROM rota.wait w USING o WHERE w.batch = o.batch AND w.n = o.n`
 DELETE FROM rota.signal s USING o WHERE s.address = o.address AND s.key = o.key`
 )
 
+// scanWait reads a wait.
+func scanWait(r row) (w rules.Wait, err error) {
+	err = r.Scan(&w.ID.Batch, &w.ID.N, &w.Seq, &w.Address, &w.Since, &w.Until, &w.Else)
+	return w, err
+}
+
 // waitColumns are waits on their way to insertWaits.
 type waitColumns struct {
 	keyColumns
@@ -108,9 +118,10 @@ func dropped(ids []task.ID) (waits, signals query) {
 	return tell(dropWaits, batches, ns, from, to), tell(dropSignals, batches, ns, from, to)
 }
 
-// errBlocked: a task began to wait while a transaction that had not locked its wait looked at it.
-// From the beginning, as locks have an order.
-var errBlocked = fmt.Errorf("%w: %w", store.ErrBusy, errors.New("the task has begun to wait"))
+// errWentOn: a task went on between the lock of its wait and the reading of the task, or it began to
+// wait while a transaction looked that had not locked its wait. The transaction begins anew, as
+// locks have an order.
+var errWentOn = fmt.Errorf("%w: %w", store.ErrBusy, errors.New("the task went on meanwhile"))
 
 // lockingWaits locks what tasks wait for, in the first statement of a transaction that does so.
 func (t *tx) lockingWaits(ids []task.ID) []query {
@@ -190,8 +201,8 @@ func (w *waking) queries() []query {
 		if err := r.Scan(&i, &text); err != nil {
 			return err
 		}
-		by := &store.Woken{}
-		if err := json.Unmarshal(text, by); err != nil {
+		by, err := rules.WokenBy(text)
+		if err != nil {
 			return fmt.Errorf("read what woke a task: %w", err)
 		}
 		w.tasks[i-1].Woken = by
