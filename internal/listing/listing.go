@@ -191,7 +191,7 @@ func ClassOf(f store.Filter) Class {
 	switch f.State {
 	case task.Done:
 		return Done
-	case task.Waiting, task.Ready:
+	case task.Blocked, task.Waiting, task.Ready:
 		return Open
 	}
 	return Any

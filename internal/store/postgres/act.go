@@ -153,6 +153,7 @@ func (t *tx) actOnce(
 	}, batches, ns, marks))
 	first := []query{tell(sharePackRows, batches, ns),
 		ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock())}
+	first = append(first, t.lockingWaits(ids)...)
 	if editing, h := editsOf(actions, round); len(editing) > 0 {
 		first = append(first, owners.locking(editing, h)...)
 	}
@@ -172,6 +173,9 @@ func (t *tx) actOnce(
 		f := &found[k]
 		if f.ID == (task.ID{}) {
 			continue
+		}
+		if f.Owner.Parked() && !t.waits[f.ID] {
+			return nil, errWentOn
 		}
 		if owners.missed(f, &actions[i]) {
 			overtaken = append(overtaken, i)
@@ -244,18 +248,19 @@ func (t *tx) begins(
 	return begins, err
 }
 
-// insertAsked inserts steps that were asked for: no report has their token, -1. At seq 0 the locks
+// insertAsked inserts steps that nobody reported: no report has their token, -1. At seq 0 the locks
 // of their packs are shared by now, so that nobody marks the task as done meanwhile; who did before
 // stands in the way as a step would.
 var insertAsked = `INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt,
-base, kind, ran, stage, worker, context_seq, due, error, context)
+base, kind, ran, stage, worker, context_seq, due, error, context, result)
 SELECT a.batch, a.n, a.seq, -1, a.hash, a.started, a.finished, a.attempt, a.base, a.kind, '',
 nullif(a.stage, ''), nullif(a.worker, ''),
-  nullif(a.context_seq, -1), nullif(a.due, 0), nullif(a.error, ''), a.context
+  nullif(a.context_seq, -1), nullif(a.due, 0), nullif(a.error, ''), a.context,
+  a.result
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::int[], $6::int[], $7::int[],
 $8::text[], $9::text[], $10::int[], $11::bigint[], $12::text[],
-  $13::bigint[], $14::bigint[], $15::bytea[]) a (batch, n, seq, finished, attempt, base, kind,
-  stage, worker, context_seq, due, error, started, hash, context)
+  $13::bigint[], $14::bigint[], $15::bytea[], $16::bytea[]) a (batch, n, seq, finished, attempt,
+  base, kind, stage, worker, context_seq, due, error, started, hash, context, result)
 WHERE NOT (a.seq = 0 AND ` + isMarked("a.batch", "a.n") + `)
 ORDER BY a.batch, a.n ON CONFLICT DO NOTHING RETURNING batch, n`
 
@@ -265,7 +270,7 @@ func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, 
 	var batches, hashes, started, finished, dues []int64
 	var ns, seqs, attempts, bases, kinds, contexts []int32
 	var stages, workers, errs []string
-	var texts [][]byte
+	var texts, results [][]byte
 	var first []task.ID
 	for i := range list {
 		f, s := list[i].f, &list[i].step
@@ -287,6 +292,7 @@ func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, 
 		workers = append(workers, printable(s.Worker))
 		errs = append(errs, printable(s.Error))
 		texts = append(texts, s.Context)
+		results = append(results, s.Result)
 	}
 	err := t.run(ctx, append(sharing(firstOf(first)), ask(insertAsked, func(r row) error {
 		var id task.ID
@@ -294,7 +300,7 @@ func (t *tx) insertAsked(ctx context.Context, list []acting) (map[task.ID]bool, 
 		inserted[id] = true
 		return err
 	}, batches, ns, seqs, finished, attempts, bases, kinds, stages, workers, contexts, dues, errs,
-		started, hashes, texts))...)
+		started, hashes, texts, results))...)
 	return inserted, err
 }
 
@@ -321,6 +327,7 @@ func (t *tx) follow(
 	var lone, wide []int64
 	var moves []moved
 	var edits editColumns
+	var waits leaving
 	for _, a := range done {
 		f := a.f
 		switch a.step.Kind {
@@ -335,11 +342,14 @@ func (t *tx) follow(
 		case task.KindEdited:
 			edits.add(f.ID, f.Seq+1, &a.step)
 		}
+		waits.add(t, f, a.step.Kind == task.KindEdited)
 		if f.Running != nil {
 			over.add(f.ID, f.Running.Seq)
 		}
 		switch sp := &f.Owner; {
 		case sp.ID == 0:
+		case f.Alone() && sp.Parked():
+			waits.parked = append(waits.parked, sp.ID)
 		case f.Alone():
 			lone = append(lone, sp.ID)
 		default:
@@ -350,7 +360,7 @@ func (t *tx) follow(
 				moved{f.ID, f.Seq + 1, f.Queue, f.MoveOf(&actions[a.i], &a.step)})
 		}
 	}
-	list := append(counts.queries(), edits.queries()...)
+	list := slices.Concat(counts.queries(), waits.queries(), edits.queries())
 	if len(over.batch) > 0 {
 		list = append(list, tell(deleteRunning, over.batch, over.n, over.seq))
 	}

@@ -51,7 +51,7 @@ func (s *Store) Ahead(ctx context.Context, id task.ID, limit int) (a store.Ahead
 		found := make([]fact, 1)
 		clock := ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock())
 		err := r.run(ctx, append(factsOf([]task.ID{id}, false, found), clock)...)
-		if err != nil || found[0].Owner.ID == 0 {
+		if err != nil || found[0].Owner.ID == 0 || found[0].Owner.Parked() {
 			return err
 		}
 		a, err = countAhead(ctx, r, &found[0], now, limit)

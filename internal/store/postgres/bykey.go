@@ -36,9 +36,9 @@ ORDER BY w.i, t.n`
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[]) w (id, hi, size, key)
 WHERE s.id = w.id`
 	insertSorted = `INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token,
-deaths, size, gaps, key)
+deaths, size, gaps, key, linked)
 SELECT w.id, s.batch, w.lo, w.hi, s.seq0, s.queue, s.rank, s.due, 0, s.token, s.deaths, w.size,
-  s.gaps OR w.size <> w.hi - w.lo + 1, w.key
+  s.gaps OR w.size <> w.hi - w.lo + 1, w.key, s.linked
 FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::text[])
   w (id, of, lo, hi, size, key) JOIN rota.span s ON s.id = w.of`
 

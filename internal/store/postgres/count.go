@@ -8,8 +8,8 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// What is final and how many are not comes from the statistics; who waits among the others from
-// spans. Only the tasks of spans that somebody holds or held are looked at one by one: they may be
+// What is final and how many are not comes from the statistics; who waits among the others, and who
+// is blocked, from spans. Only the tasks of spans that somebody holds or held are looked at one by one: they may be
 // over, be backing off, or run; there are no more of them than nodes hold.
 const (
 	countClock = `SELECT rota.micros($1)`
@@ -18,6 +18,7 @@ const (
   d.Submitted::bigint, d.Done::bigint, d.Dead::bigint, d.Cancelled::bigint,
   d.expired::bigint,
   coalesce(l.size, 0)::bigint + coalesce(k.size, 0)::bigint + coalesce(a.size, 0)::bigint,
+  coalesce(w.size, 0)::bigint,
   coalesce(least(
     (SELECT due FROM rota.span WHERE holder IS NULL AND key IS NULL AND queue = q.name
     AND rank <= $2 AND rank = due AND due <= $2 AND token = 0 AND size > 0
@@ -35,7 +36,9 @@ coalesce(sum(dead), 0) AS dead,
   coalesce(sum(expired), 0) AS expired FROM rota.stat WHERE queue = q.name) d
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
   WHERE holder IS NULL AND key IS NULL AND queue = q.name AND rank > $2 AND due > $2
-  AND token = 0) l
+  AND rank < ` + never + ` AND token = 0) l
+CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
+  WHERE holder IS NULL AND key IS NULL AND queue = q.name AND rank = ` + never + `) w
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
   WHERE holder IS NULL AND key IS NOT NULL AND queue = q.name AND rank > $2 AND due > $2
   AND token = 0) k
@@ -108,10 +111,10 @@ func count(ctx context.Context, r runner, names []string, now int64) ([]store.Qu
 		q := &list[next]
 		next++
 		var d counters.Counters
-		var waiting, oldest int64
+		var waiting, blocked, oldest int64
 		if err := r.Scan(
 			&q.Queue, &d.Submitted, &d.Done, &d.Dead, &d.Cancelled, &d.Expired, &waiting,
-			&oldest,
+			&blocked, &oldest,
 		); err != nil {
 			return err
 		}
@@ -122,6 +125,7 @@ func count(ctx context.Context, r runner, names []string, now int64) ([]store.Qu
 			c.Cancelled = d.Cancelled
 			c.Expired = d.Expired
 			c.Waiting = waiting
+			c.Blocked = blocked
 			list[i].OldestReady = oldest
 		}
 		left[q.Queue] = d.Unfinished()
@@ -147,7 +151,7 @@ func count(ctx context.Context, r runner, names []string, now int64) ([]store.Qu
 	}, names))
 	for i := range list {
 		c := &list[i].Counts
-		c.Ready = left[list[i].Queue] - c.Waiting - c.Running
+		c.Ready = left[list[i].Queue] - c.Blocked - c.Waiting - c.Running
 	}
 	return list, err
 }

@@ -66,7 +66,7 @@ free AS MATERIALIZED (
   AND EXISTS (SELECT FROM me) ORDER BY id FOR UPDATE SKIP LOCKED)
 UPDATE rota.span s SET holder = $2, htok = $3, token = s.token + 1 FROM free f WHERE s.id = f.id
 RETURNING s.id, s.batch, s.lo, s.hi, s.seq0, s.queue, s.rank, s.due, s.holder, s.htok, s.token,
-  s.deaths, s.key`
+  s.deaths, s.key, s.linked`
 
 	// hasLimit is a condition of recordSteps: that nothing but edits has happened to the task of a
 	// report, and that it has a limit. The key of step and its mark see to the rest.

@@ -41,7 +41,7 @@ coalesce(e.head_start, b.due - b.rank), b.created, coalesce(p.stage, p.ran, t.st
   k.worker,
   coalesce(o.id, 0), coalesce(o.lo, 0), coalesce(o.hi, 0), coalesce(o.rank, 0), coalesce(o.due, 0),
   coalesce(o.holder, ''), coalesce(o.htok, 0),
-  coalesce(o.token, 0), coalesce(o.deaths, 0),
+  coalesce(o.token, 0), coalesce(o.deaths, 0), coalesce(o.linked, 0),
   u.batch IS NOT NULL, coalesce(u.span, 0), coalesce(u.token, 0), coalesce(u.worker, ''),
   coalesce(u.incarnation, ''), coalesce(u.started, 0),
   coalesce(u.until, 0), CASE WHEN $3 THEN CASE WHEN p.context_seq IS NULL THEN t.context
@@ -93,6 +93,7 @@ func scanFact(r row, i *int, f *fact) error {
 		&f.Seq, &kind, &f.Attempt, &f.Base, &f.ContextSeq, &f.StepDue, &f.Finished, &f.Error,
 		&f.Expires, &worker,
 		&o.ID, &o.Lo, &o.Hi, &o.Rank, &o.Due, &o.Holder.Node, &o.Holder.Token, &o.Token, &o.Deaths,
+		(*uint8)(&o.Linked),
 		&runs, &u.Span, &u.Token, &u.Worker, &u.Incarnation, &u.Started, &u.Until, &f.context,
 		&f.contextBy)
 	if f.EditedMeta = (*store.Meta)(edited); edited != nil {
@@ -238,12 +239,19 @@ func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 	}, batches, ns, ns))...); err != nil {
 		return nil, fmt.Errorf("read where %d tasks stand: %w", len(ids), err)
 	}
+	var w waking
 	for i := range found {
 		if f := &found[i]; f.ID != (task.ID{}) {
 			list[i] = f.Stood(f.context, f.contextBy)
 			list[i].Unique = unique[f.ID]
+			w.add(f.ID.Batch, f.Owner.Linked, &list[i].Loaded)
 		}
 		list[i].ID = ids[i]
+	}
+	if queries := w.queries(); len(queries) > 0 {
+		if err := s.read(ctx, queries...); err != nil {
+			return nil, fmt.Errorf("read what woke %d tasks: %w", len(w.tasks), err)
+		}
 	}
 	return list, nil
 }

@@ -20,6 +20,7 @@ import (
 //	dead, cancelled,  the index on final steps that are not done
 //	expired
 //	running           running rows, and what the filter's memory knows
+//	blocked           what tasks wait for
 //	waiting, ready    the tasks of spans that may have some
 //	a worker          the steps and marks of all tasks, running rows, and what the filter's memory
 //	                  knows
@@ -43,6 +44,10 @@ ORDER BY batch DESC, n DESC LIMIT <rows>`)
 FROM rota.running
 WHERE (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint ORDER BY batch DESC, n DESC
 LIMIT <rows>`)
+
+	byWait = candidates(`true`, `SELECT batch, n FROM rota.wait
+WHERE (batch, n) < ($1::bigint, $2::int) AND batch >= $3::bigint AND $4::text IS NULL
+ORDER BY batch DESC, n DESC LIMIT <rows>`)
 
 	byWorker = candidates(`coalesce(worker = $4::text, false)`, `SELECT batch, n, worker
 FROM rota.step
@@ -123,10 +128,11 @@ ORDER BY batch DESC LIMIT <rows>`
 
 	// spansThat may have tasks that are waiting ($3) or ready. Of one that nobody ever held and
 	// whose tasks have no steps, its time says where its tasks stand; before its time no task of a
-	// span is ready.
+	// span is ready. Those of one that is parked are neither.
 	spansThat = `SELECT batch, lo, hi FROM rota.span WHERE batch < $1::bigint
 AND batch >= $2::bigint
-AND CASE WHEN $3::boolean THEN due > $4::bigint OR token > 0 OR seq0 > 0 ELSE due <= $4 END
+AND CASE WHEN $3::boolean THEN (due > $4::bigint OR token > 0 OR seq0 > 0) AND due < ` + never + `
+  ELSE due <= $4 END
 AND ($5::text = '' OR queue = $5)`
 )
 
@@ -176,6 +182,8 @@ func (l *list) Candidates(
 		return l.along(ctx, &byKey, below, size, l.Key, "")
 	case l.State == task.Dead, l.State == task.Cancelled, l.State == task.Expired:
 		return l.along(ctx, &byFinal, below, size, int32(listing.FinalKind(l.State)), l.Worker)
+	case l.State == task.Blocked:
+		return l.along(ctx, &byWait, below, size, nil, l.Worker)
 	case l.State == task.Running:
 		running, err := l.along(ctx, &byRunning, below, size, l.Worker, "")
 		return listing.Merge(listing.Live(l.Filter, below), running), err

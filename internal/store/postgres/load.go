@@ -150,10 +150,11 @@ ORDER BY seq DESC LIMIT 1) e ON true`
 
 // headStarts says what the tasks' priorities are. A task that moved into a span of its own has a
 // rank of its own, too: then its batch tells, or the newest edit, which may have given it another
-// number of attempts as well.
+// number of attempts as well. In the same trip it reads what woke tasks.
 func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
 	var moved []*store.Loaded
 	var ids []task.ID
+	var w waking
 	for i := range held {
 		h := &held[i]
 		for j := range h.Tasks {
@@ -162,13 +163,14 @@ func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
 				moved = append(moved, l)
 				ids = append(ids, task.ID{Batch: h.Batch, N: l.N})
 			}
+			w.add(h.Batch, h.Linked, l)
 		}
 	}
 	if len(moved) == 0 {
 		return nil
 	}
 	batches, ns := idColumns(ids)
-	return r.run(ctx, ask(headStartOf, func(r row) error {
+	return r.run(ctx, append(w.queries(), ask(headStartOf, func(r row) error {
 		var i int
 		var start, expires int64
 		var attempts *int32
@@ -188,7 +190,7 @@ func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
 			l.Meta = store.Meta(*meta)
 		}
 		return nil
-	}, batches, ns))
+	}, batches, ns))...)
 }
 
 func scanRunning(r row, u *store.Running, first ...any) error {

@@ -16,10 +16,10 @@ type moved struct {
 }
 
 const insertMoved = `INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token,
-deaths, size, gaps)
-SELECT m.id, m.batch, m.n, m.n, m.seq0, m.queue, m.rank, m.due, 0, 0, 0, 1, false
+deaths, size, gaps, linked)
+SELECT m.id, m.batch, m.n, m.n, m.seq0, m.queue, m.rank, m.due, 0, 0, 0, 1, false, m.linked
 FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::text[], $6::bigint[],
-$7::bigint[]) m (id, batch, n, seq0, queue, rank, due)`
+$7::bigint[], $8::int[]) m (id, batch, n, seq0, queue, rank, due, linked)`
 
 // movesOut makes the spans that tasks move into.
 func (t *tx) movesOut(ctx context.Context, moves []moved) ([]query, error) {
@@ -35,7 +35,7 @@ func (t *tx) movesOut(ctx context.Context, moves []moved) ([]query, error) {
 		return nil, err
 	}
 	var spans, batches, ranks, dues []int64
-	var ns, seqs []int32
+	var ns, seqs, links []int32
 	var queues []string
 	for i := range moves {
 		m := &moves[i]
@@ -46,6 +46,8 @@ func (t *tx) movesOut(ctx context.Context, moves []moved) ([]query, error) {
 		queues = append(queues, m.queue)
 		ranks = append(ranks, m.to.Rank)
 		dues = append(dues, m.to.Due)
+		links = append(links, int32(m.to.Linked))
 	}
-	return []query{tell(insertMoved, spans, batches, ns, seqs, queues, ranks, dues)}, nil
+	return []query{tell(insertMoved, spans, batches, ns, seqs, queues, ranks, dues,
+		links)}, nil
 }

@@ -169,20 +169,27 @@ func (s *Store) Retention() store.Retention {
 const keptByQueues = `SELECT coalesce(md5(string_agg(name || ' ' || retention || ' ' || dead_kept,
 ',' ORDER BY name)), '') FROM rota.queue`
 
-// deleteKeys deletes both kinds of keys, not more than the limit together.
+// deleteKeys deletes both kinds of keys, and signals whose time is over, not more than the limit
+// together.
 const deleteKeys = `WITH o AS MATERIALIZED (
   SELECT queue, key FROM rota.task_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until
   LIMIT $2 FOR UPDATE SKIP LOCKED),
 u AS MATERIALIZED (
   SELECT queue, key FROM rota.unique_key WHERE until <= (SELECT rota.micros($1)) ORDER BY until
   LIMIT $2 - (SELECT count(*) FROM o) FOR UPDATE SKIP LOCKED),
+g AS MATERIALIZED (
+  SELECT address, key FROM rota.signal WHERE until > 0 AND until <= (SELECT rota.micros($1))
+  ORDER BY until LIMIT $2 - (SELECT count(*) FROM o) - (SELECT count(*) FROM u)
+  FOR UPDATE SKIP LOCKED),
 keys AS (
   DELETE FROM rota.task_key k USING o WHERE k.queue = o.queue AND k.key = o.key RETURNING 1),
 uniques AS (
-  DELETE FROM rota.unique_key k USING u WHERE k.queue = u.queue AND k.key = u.key RETURNING 1)
-SELECT 1 FROM keys UNION ALL SELECT 1 FROM uniques`
+  DELETE FROM rota.unique_key k USING u WHERE k.queue = u.queue AND k.key = u.key RETURNING 1),
+signals AS (
+  DELETE FROM rota.signal s USING g WHERE s.address = g.address AND s.key = g.key RETURNING 1)
+SELECT 1 FROM keys UNION ALL SELECT 1 FROM uniques UNION ALL SELECT 1 FROM signals`
 
-// pruneKeys deletes keys whose time is over, and asks what else is to be known in the same trip.
+// pruneKeys deletes keys and signals whose time is over, and asks what else is to be known in the same trip.
 func (s *Store) pruneKeys(
 	ctx context.Context, limit int, now *int64, more ...query,
 ) (pruned int, err error) {
@@ -528,7 +535,8 @@ func (t *tx) drop(
 		counts.Of(f.Queue).Gone(state)
 	}
 	batches, ns := idColumns(ids)
-	queries := []query{ask(dropBlobs, func(r row) error {
+	waits, signals := dropped(ids)
+	queries := []query{waits, signals, ask(dropBlobs, func(r row) error {
 		var name string
 		err := r.Scan(&name)
 		*blobs = append(*blobs, name)

@@ -217,14 +217,14 @@ func (s *Store) emptyQueue(ctx context.Context, name string) error {
 	}
 }
 
-// dropBatch deletes a batch, at most a piece of it at once, its spans first: nobody is to take what
-// is left.
+// dropBatch deletes a batch, at most a piece of it at once, its waits and spans first: nobody is to
+// wake or take what is left.
 func (s *Store) dropBatch(ctx context.Context, batch int64, queue string) (more bool, err error) {
 	var blobs []string
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		var ids []task.ID
 		blobs = nil
-		err := t.run(ctx, tell(deleteSpansOf, batch), ask(tasksOfBatch, func(r row) error {
+		err := t.run(ctx, tell(deleteWaitsIn, batch), tell(deleteSpansOf, batch), ask(tasksOfBatch, func(r row) error {
 			id := task.ID{Batch: batch}
 			err := r.Scan(&id.N)
 			ids = append(ids, id)

@@ -250,6 +250,8 @@ const beside = `SELECT batch, n FROM (
   SELECT batch, n FROM rota.log_size WHERE (batch, n) > ($1, $2) AND batch < $3
   UNION SELECT batch, n FROM rota.blob WHERE (batch, n) > ($1, $2) AND batch < $3
   UNION SELECT batch, n FROM rota.edit WHERE (batch, n) > ($1, $2) AND batch < $3
+  UNION SELECT batch, n FROM rota.wait WHERE (batch, n) > ($1, $2) AND batch < $3
+  UNION SELECT batch, n FROM rota.signal WHERE (batch, n) > ($1, $2) AND batch < $3
   UNION SELECT batch, n FROM rota.unique_key WHERE (batch, n) > ($1, $2) AND batch < $3
   UNION SELECT batch, n FROM rota.key_owner WHERE (batch, n) > ($1, $2) AND batch < $3) x
 ORDER BY batch, n LIMIT $4`
@@ -275,10 +277,14 @@ func (s *Store) dropBeside(ctx context.Context, p partition, tasks []task.ID) er
 			return err
 		}
 		var blobs []string
+		if len(ids) == 0 {
+			continue
+		}
 		batches, ns := idColumns(ids)
+		waits, signals := dropped(ids)
 		err = s.write(ctx, func(ctx context.Context, t *tx) error {
 			blobs = nil
-			return t.finish(ctx, ask(dropBlobs, func(r row) error {
+			return t.finish(ctx, waits, signals, ask(dropBlobs, func(r row) error {
 				var name string
 				err := r.Scan(&name)
 				blobs = append(blobs, name)

@@ -526,6 +526,7 @@ func (d *settlement) consequences(
 	var blobs blobColumns
 	var moves []moved
 	var notices []store.Batch
+	var waits waitColumns
 	for _, i := range d.order {
 		r := &d.reports[i]
 		if d.verdicts[i] != task.Recorded {
@@ -543,8 +544,11 @@ func (d *settlement) consequences(
 		if r.Move != nil {
 			moves = append(moves, moved{r.ID, r.Token.Seq, r.Queue, *r.Move})
 		}
+		if r.Await != nil {
+			waits.add(r.ID, r.Token.Seq, r.Await)
+		}
 	}
-	list := append(counts.queries(), blobs.queries()...)
+	list := slices.Concat(counts.queries(), blobs.queries(), waits.queries(d.clock()))
 	if len(over.batch) > 0 {
 		list = append(list, tell(deleteRunning, over.batch, over.n, over.seq))
 	}

@@ -116,7 +116,8 @@ func (s *Store) loadTaken(
 
 const (
 	// spanColumnList is what scanSpan reads.
-	spanColumnList = `id, batch, lo, hi, seq0, queue, rank, due, coalesce(holder, ''), htok, token, deaths, key`
+	spanColumnList = `id, batch, lo, hi, seq0, queue, rank, due, coalesce(holder, ''), htok, token, deaths, key,
+linked`
 
 	// takeSpans takes whole spans by rank as long as they fit, and of the next one as many as fit
 	// then: the free rest keeps its row, so that another taker that waits for the row finds
@@ -160,14 +161,14 @@ rest AS (
   RETURNING s.*, k.n AS taken, k.size AS taken_size),
 part AS (
   INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths,
-  size, gaps, key)
+  size, gaps, key, linked)
   SELECT $7, batch, lo - taken, lo - 1, seq0, queue, rank, due, $2, $3, token + 1, deaths,
-  taken_size, gaps, key FROM rest
+  taken_size, gaps, key, linked FROM rest
   RETURNING *)
 SELECT ` + spanColumnList + ` FROM whole UNION ALL SELECT ` + spanColumnList + ` FROM part`
 
 	// whatIsLeft is asked after it: whether the lease is good, what is ready all the same, and when
-	// the next sleeper wakes.
+	// the next sleeper wakes. What is parked is sorted by no key, and is not due.
 	whatIsLeft = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now)
 SELECT now, EXISTS (SELECT FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
 AND until > now),
@@ -181,7 +182,8 @@ AND until > now),
       ORDER BY rank, id LIMIT 1)),
   coalesce(least(
     (SELECT due FROM rota.span WHERE holder IS NULL AND key IS NULL AND queue = $4
-    AND rank > (SELECT now FROM clock) AND rank = due ORDER BY rank LIMIT 1),
+    AND rank > (SELECT now FROM clock) AND rank < ` + never + ` AND rank = due
+      ORDER BY rank LIMIT 1),
     (SELECT due FROM rota.span WHERE holder IS NULL AND key IS NOT NULL AND queue = $4
     AND rank > (SELECT now FROM clock) AND rank = due ORDER BY rank LIMIT 1),
     (SELECT due FROM rota.span WHERE holder IS NULL AND queue = $4 AND rank <> due
@@ -196,7 +198,8 @@ var takeSpansWaiting = strings.ReplaceAll(takeSpans, " SKIP LOCKED", "")
 func scanSpan(r row, first ...any) (sp store.Span, err error) {
 	var key *string
 	err = r.Scan(append(first, &sp.ID, &sp.Batch, &sp.Lo, &sp.Hi, &sp.Seq0, &sp.Queue, &sp.Rank,
-		&sp.Due, &sp.Holder.Node, &sp.Holder.Token, &sp.Token, &sp.Deaths, &key)...)
+		&sp.Due, &sp.Holder.Node, &sp.Holder.Token, &sp.Token, &sp.Deaths, &key,
+		(*uint8)(&sp.Linked))...)
 	if sp.Sorted = key != nil; sp.Sorted {
 		sp.Key = *key
 	}

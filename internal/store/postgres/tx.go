@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 )
 
 // query is one statement and what is done with each row that it answers.
@@ -82,7 +83,9 @@ type tx struct {
 	*Store
 	// inside is a caller's transaction of which this one is a part; nil = there is none. Such a one
 	// is never finished here.
-	inside     runner
+	inside runner
+	// waits are the tasks whose waits it has locked; nil = it has not asked for any.
+	waits      map[task.ID]bool
 	conn       *pgxpool.Conn
 	begun      bool
 	committing bool // the commit is on its way: from here on an error may come too late
@@ -416,7 +419,7 @@ const (
 
 func lostRace(err error) bool {
 	code := codeOf(err)
-	return code == codeDeadlock || code == codeSerial
+	return code == codeDeadlock || code == codeSerial || errors.Is(err, errWentOn)
 }
 
 // judge gives an error its meaning. committing tells that the commit was on its way.

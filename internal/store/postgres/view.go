@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/pack"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -21,8 +22,9 @@ WHERE batch = $1 AND n = $2 ORDER BY seq DESC LIMIT $3`
 	markedStep = `SELECT t.stage, m.lo, m.body
 FROM rota.task($1, $2) t JOIN rota.mark m ON m.batch = t.batch AND m.lo = (t.n & -64)
 WHERE (m.bits >> (t.n & 63)) & 1 = 1`
-	newestResult = `SELECT result FROM rota.step WHERE batch = $1 AND n = $2 ORDER BY seq DESC
-LIMIT 1`
+	// newestResult leaves out what woke a task, which nobody reported.
+	newestResult = `SELECT CASE WHEN kind <> 15 THEN result END FROM rota.step
+WHERE batch = $1 AND n = $2 ORDER BY seq DESC LIMIT 1`
 )
 
 // Task is one task with its steps. See the contract, storetest.Views.
@@ -33,7 +35,12 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	var steps []task.Step
 	changed := map[int32]store.EditedFields{}
 	clock := ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock())
+	var w rules.Wait
 	err := s.read(ctx, append(factsOf([]task.ID{id}, true, found), clock,
+		ask(waitOf, func(r row) (err error) {
+			w, err = scanWait(r)
+			return err
+		}, id.Batch, id.N),
 		ask(newestResult, func(r row) error {
 			return r.Scan(&result)
 		}, id.Batch, id.N), ask(stepsOf, func(r row) error {
@@ -64,6 +71,9 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 		err = store.ErrNotFound
 	}
 	v := f.view(now, nil)
+	if v.State == task.Blocked && w.Ends(&f.Fact) {
+		v.Awaits = w.View()
+	}
 	if err == nil {
 		v.Context, err = s.Value(ctx, f.context)
 	}
@@ -119,7 +129,7 @@ func (f *fact) view(now int64, live *store.Live) task.View {
 		v.Attempt++
 		v.Due = instant(f.Wake())
 	}
-	if f.Owner.ID != 0 {
+	if f.Owner.ID != 0 && !f.Owner.Parked() {
 		v.Priority = time.Duration(f.Owner.Due-f.Owner.Rank) * time.Microsecond
 	}
 	switch {

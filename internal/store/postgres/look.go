@@ -1,0 +1,286 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
+	"github.com/rotahq/rota/task"
+)
+
+// A look deletes changes, then locks the waits that may end, and then reads what they end with:
+// each by a later statement than the one before. So what was committed when a change was deleted is
+// seen, and what is committed later has left a change of its own.
+
+const (
+	// firstChange and leastUntil are all that there is to a look as a rule.
+	firstChange = `SELECT rota.micros($1), EXISTS (SELECT FROM rota.change ORDER BY id LIMIT 1)`
+	leastUntil  = `SELECT until FROM rota.wait WHERE until > 0 ORDER BY until LIMIT 1`
+
+	// takeChangesAt and takeAnyChanges pass over changes that others have just now: who has them
+	// looks, or undoes it. What is left has somebody look again.
+	takeChangesAt = `WITH o AS MATERIALIZED (
+  SELECT id FROM rota.change WHERE address = ANY($1::text[]) ORDER BY id LIMIT $2
+  FOR UPDATE SKIP LOCKED)
+DELETE FROM rota.change c USING o WHERE c.id = o.id`
+	takeAnyChanges = `WITH o AS MATERIALIZED (
+  SELECT id FROM rota.change ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED)
+DELETE FROM rota.change c USING o WHERE c.id = o.id RETURNING c.address`
+
+	// lockEnding locks waits that may end: at each address ($1) the oldest, as many as there are
+	// signals for them; and with $4 those whose time is over. There are at most $3 of them.
+	lockEnding = `WITH clock AS MATERIALIZED (SELECT rota.micros($2) AS now),
+chosen AS MATERIALIZED (
+  SELECT batch, n FROM (
+    SELECT w.batch, w.n, a.i, w.since AS at
+    FROM unnest($1::text[]) WITH ORDINALITY a (address, i)
+    CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM rota.signal
+      WHERE address = a.address AND used IS NULL
+      AND (until = 0 OR until > (SELECT now FROM clock)) LIMIT $3) s) s
+    CROSS JOIN LATERAL (SELECT batch, n, since FROM rota.wait WHERE address = a.address
+      ORDER BY since, batch, n LIMIT s.n) w
+    UNION ALL
+    SELECT batch, n, ` + never + `, until FROM (SELECT batch, n, until FROM rota.wait
+      WHERE $4 AND until > 0 AND until <= (SELECT now FROM clock) ORDER BY until, batch, n LIMIT $3) w) c
+  GROUP BY batch, n ORDER BY min(i), min(at), batch, n LIMIT $3)
+SELECT ` + waitColumnList + ` FROM chosen c JOIN rota.wait w ON w.batch = c.batch AND w.n = c.n
+ORDER BY w.batch, w.n FOR UPDATE OF w`
+
+	// lockSignals locks the oldest signals at addresses, as many as there are waits for them ($2).
+	lockSignals = `WITH chosen AS MATERIALIZED (
+  SELECT s.address, s.key FROM unnest($1::text[], $2::int[]) a (address, n)
+  CROSS JOIN LATERAL (SELECT address, key FROM rota.signal WHERE address = a.address
+    AND used IS NULL AND (until = 0 OR until > $3) ORDER BY at, key LIMIT a.n) s)
+SELECT s.address, s.key, s.payload, s.sender, s.at
+FROM chosen c JOIN rota.signal s ON s.address = c.address AND s.key = c.key
+WHERE s.used IS NULL AND (s.until = 0 OR s.until > $3)
+ORDER BY s.address, s.key FOR UPDATE OF s`
+
+	useSignals = `UPDATE rota.signal s SET used = $3
+FROM unnest($1::text[], $2::text[]) u (address, key)
+WHERE s.address = u.address AND s.key = u.key`
+
+	// leaveChanges has somebody look again where waits and signals are left.
+	leaveChanges = `INSERT INTO rota.change (address)
+SELECT a.address FROM unnest($1::text[]) a (address)
+WHERE EXISTS (SELECT FROM rota.wait WHERE address = a.address)
+AND EXISTS (SELECT FROM rota.signal WHERE address = a.address AND used IS NULL
+  AND (until = 0 OR until > $2))
+RETURNING id`
+)
+
+// changesAtOnce is how many changes one look deletes.
+const changesAtOnce = 1000
+
+// Look ends waits. See the contract, storetest.Waits.
+func (s *Store) Look(
+	ctx context.Context, r store.LookRequest,
+) (answer store.Looked, err error) {
+	least := ask(leastUntil, func(r row) error { return r.Scan(&answer.NextUntil) })
+	some := len(r.Addresses) > 0
+	if !some {
+		err = s.read(ctx, ask(firstChange, func(r row) error {
+			return r.Scan(&answer.Now, &some)
+		}, s.clock()), least)
+		some = some || answer.NextUntil != 0 && answer.NextUntil <= answer.Now
+	}
+	if err == nil && some {
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
+			answer = store.Looked{}
+			l := look{tx: t, LookRequest: r, Looked: &answer}
+			if err := l.run(ctx); err != nil {
+				return err
+			}
+			return t.finish(ctx, append(l.last(), least)...)
+		})
+	}
+	if err != nil {
+		return store.Looked{}, fmt.Errorf("look which tasks wait no longer: %w", err)
+	}
+	around := len(r.Addresses) == 0
+	answer.More = answer.More || around && answer.NextUntil != 0 && answer.NextUntil <= answer.Now
+	for _, ready := range answer.Ready {
+		s.hint(Hint{Queue: ready.Queue})
+	}
+	return answer, nil
+}
+
+// look is a look under way.
+type look struct {
+	*tx
+	store.LookRequest
+	*store.Looked
+	addresses []string // each once, in the order in which it looks at them
+	waits     []rules.Wait
+	facts     []fact                     // of the waits
+	signals   map[string][]openSignal    // of addresses, oldest first
+	over      keyColumns                 // waits that go
+	used      struct{ at, key []string } // signals that have ended one
+	parked    []int64                    // spans of tasks that are woken
+	moves     []query                    // into spans of their own
+}
+
+// openSignal is one that has ended no wait.
+type openSignal struct {
+	key string
+	store.Woken
+}
+
+// run does what a look does, but for what it leaves.
+func (l *look) run(ctx context.Context) error {
+	if err := l.lock(ctx); err != nil || len(l.waits) == 0 {
+		return err
+	}
+	if err := l.read(ctx); err != nil {
+		return err
+	}
+	return l.wake(ctx)
+}
+
+// lock deletes changes, and locks the waits that may end.
+func (l *look) lock(ctx context.Context) error {
+	queries := []query{ask(countClock, func(r row) error { return r.Scan(&l.Now) }, l.clock())}
+	around := len(l.Addresses) == 0
+	if around {
+		changes := 0
+		if err := l.tx.run(ctx, append(queries, ask(takeAnyChanges, func(r row) error {
+			var address string
+			err := r.Scan(&address)
+			l.addresses = append(l.addresses, address)
+			changes++
+			return err
+		}, changesAtOnce))...); err != nil {
+			return err
+		}
+		l.More = changes == changesAtOnce
+		slices.Sort(l.addresses)
+		l.addresses = slices.Compact(l.addresses)
+		queries = nil
+	} else {
+		for _, a := range l.Addresses {
+			if text := a.String(); !slices.Contains(l.addresses, text) {
+				l.addresses = append(l.addresses, text)
+			}
+		}
+		queries = append(queries, tell(takeChangesAt, l.addresses, changesAtOnce))
+	}
+	return l.tx.run(ctx, append(queries, ask(lockEnding, func(r row) error {
+		w, err := scanWait(r)
+		l.waits = append(l.waits, w)
+		return err
+	}, l.addresses, l.clock(), max(l.Limit, 0), around))...)
+}
+
+// read reads how the tasks stand whose waits are locked, and locks signals for them.
+func (l *look) read(ctx context.Context) error {
+	slices.SortFunc(l.waits, func(a, b rules.Wait) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), a.ID.Compare(b.ID))
+	})
+	ids := make([]task.ID, len(l.waits))
+	count := map[string]int32{}
+	for i := range l.waits {
+		ids[i] = l.waits[i].ID
+		count[l.waits[i].Address]++
+	}
+	var addresses []string
+	var counts []int32
+	for _, a := range l.addresses {
+		if n := count[a]; n > 0 {
+			addresses = append(addresses, a)
+			counts = append(counts, n)
+		}
+	}
+	l.facts = make([]fact, len(ids))
+	l.signals = map[string][]openSignal{}
+	err := l.tx.run(ctx, append(factsOf(ids, false, l.facts), ask(lockSignals, func(r row) error {
+		var address string
+		var s openSignal
+		err := r.Scan(&address, &s.key, (*[]byte)(&s.Payload), &s.By, &s.At)
+		l.signals[address] = append(l.signals[address], s)
+		return err
+	}, addresses, counts, l.Now))...)
+	for _, list := range l.signals {
+		slices.SortFunc(list, func(a, b openSignal) int {
+			return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.key, b.key))
+		})
+	}
+	return err
+}
+
+// end is what ends a wait: the oldest signal for it, or its time; none: it goes on.
+func (l *look) end(w *rules.Wait) (by store.Woken, ends bool) {
+	if list := l.signals[w.Address]; len(list) > 0 {
+		l.signals[w.Address] = list[1:]
+		l.used.at = append(l.used.at, w.Address)
+		l.used.key = append(l.used.key, list[0].key)
+		return list[0].Woken, true
+	}
+	if len(l.Addresses) == 0 && w.Over(l.Now) {
+		return store.Woken{TimedOut: true}, true
+	}
+	return by, false
+}
+
+// wake ends the waits that end, and those that are left of tasks that went on. Their rows are
+// locked, so nobody else wakes the tasks, and nothing else happens to them.
+func (l *look) wake(ctx context.Context) error {
+	var list []acting
+	var moves []moved
+	for i := range l.waits {
+		w, f := &l.waits[i], &l.facts[i]
+		if f.ID == (task.ID{}) || !w.Ends(&f.Fact) {
+			l.over.add(w.ID, w.Seq)
+			continue
+		}
+		by, ends := l.end(w)
+		if !ends {
+			continue
+		}
+		step, to, err := rules.Wake(&f.Fact, w, by, l.Now)
+		if err != nil {
+			return fmt.Errorf("wake task %s: %w", f.ID, err)
+		}
+		list = append(list, acting{f: f, step: step})
+		moves = append(moves, moved{w.ID, w.Seq, f.Queue, to})
+		l.over.add(w.ID, w.Seq)
+		l.parked = append(l.parked, f.Owner.ID)
+		l.Ready = rules.AddReady(l.Ready, store.Ready{Queue: f.Queue, Rank: to.Rank})
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortFunc(list, func(a, b acting) int { return a.f.ID.Compare(b.f.ID) })
+	inserted, err := l.insertAsked(ctx, list)
+	if err != nil {
+		return err
+	}
+	if l.Ended = len(inserted); l.Ended != len(list) {
+		return fmt.Errorf("wake %d tasks: %w", len(list), errWentOn)
+	}
+	l.moves, err = l.movesOut(ctx, moves)
+	return err
+}
+
+// last makes the queries with which a look ends.
+func (l *look) last() (list []query) {
+	if len(l.over.batch) > 0 {
+		list = append(list, tell(deleteWaits, l.over.batch, l.over.n))
+	}
+	if len(l.used.key) > 0 {
+		list = append(list, tell(useSignals, l.used.at, l.used.key, l.Now))
+	}
+	if len(l.parked) > 0 {
+		list = append(list, tell(deleteParked, l.parked))
+	}
+	list = append(list, l.moves...)
+	if len(l.addresses) > 0 {
+		list = append(list, ask(leaveChanges, func(row) error {
+			l.More = true
+			return nil
+		}, l.addresses, l.Now))
+	}
+	return list
+}
