@@ -1,8 +1,8 @@
 package store
 
 import (
-	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/rotahq/rota/task"
 )
@@ -22,6 +22,20 @@ func (a Address) String() string {
 		return fmt.Sprintf("t %s %s", a.Task, a.Name)
 	}
 	return fmt.Sprintf("k %s %s", a.Name, a.Key)
+}
+
+// ParseAddress is the inverse of Address.String.
+func ParseAddress(s string) (Address, error) {
+	kind, rest, ok := strings.Cut(s, " ")
+	first, second, both := strings.Cut(rest, " ")
+	switch {
+	case ok && both && kind == "k":
+		return Address{Name: first, Key: second}, nil
+	case ok && both && kind == "t":
+		id, err := task.ParseID(first)
+		return Address{Task: id, Name: second}, err
+	}
+	return Address{}, fmt.Errorf("parse address %.100q of signals: neither a task's nor a key's", s)
 }
 
 // Await is what a task waits for that goes on to another stage. Meanwhile its state is blocked: it
@@ -78,11 +92,11 @@ type Looked struct {
 
 // Woken is what ended a task's wait. It stands as JSON in the result of the step.
 type Woken struct {
-	Signal   string          `json:"signal"` // the name
-	Payload  json.RawMessage `json:"payload,omitempty"`
-	By       string          `json:"by,omitempty"`        // who sent it
-	At       int64           `json:"at,omitempty"`        // when it was sent
-	TimedOut bool            `json:"timed_out,omitempty"` // the time was over, none came
+	Signal   string `json:"signal"`              // the name
+	Payload  Value  `json:"payload,omitempty"`   // byte for byte, so as base64
+	By       string `json:"by,omitempty"`        // who sent it
+	At       int64  `json:"at,omitempty"`        // when it was sent
+	TimedOut bool   `json:"timed_out,omitempty"` // the time was over, none came
 }
 
 // Links say what a settlement or a take has to know of the tasks of a span besides their steps.

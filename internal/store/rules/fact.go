@@ -43,8 +43,14 @@ type Fact struct {
 // Removed tells whether only a tombstone is left.
 func (f *Fact) Removed() bool { return f.Kind == task.KindRemoved }
 
-// Wake is when a task that is not final may run: when both its span and its newest step let it.
-func (f *Fact) Wake() int64 { return max(f.Owner.Due, f.StepDue, 0) }
+// Wake is when a task that is not final may run: when both its span and its newest step let it. Of
+// a blocked task nobody knows when; it is the least that its newest step asks for.
+func (f *Fact) Wake() int64 {
+	if f.Owner.Parked() {
+		return max(f.StepDue, 0)
+	}
+	return max(f.Owner.Due, f.StepDue, 0)
+}
 
 // Limit is when the task expires unless it is begun before; 0 = never.
 func (f *Fact) Limit() int64 {
@@ -72,6 +78,8 @@ func (f *Fact) State(now int64, live bool) task.State {
 		return f.Kind.Leaves()
 	case f.Running != nil || live:
 		return task.Running
+	case f.Owner.Parked():
+		return task.Blocked
 	case f.Wake() > now:
 		return task.Waiting
 	}
@@ -244,10 +252,15 @@ func (f *Fact) edit(step *store.Step, e *store.Edit) {
 // that is about neither priority nor time leaves the task's place in the queue as it is. Who gives
 // it a priority means it, also where the task has failed before.
 func (f *Fact) MoveOf(a *store.Action, step *store.Step) store.Move {
-	if a.Kind != task.KindEdited {
+	switch {
+	case a.Kind == task.KindReplayed:
 		return store.Move{Rank: a.Rank, Due: a.Due}
+	case f.Owner.Parked():
+		return *store.Parked()
+	case a.Kind != task.KindEdited:
+		return store.Move{Rank: a.Rank, Due: a.Due, Linked: f.Owner.Linked}
 	}
-	to := store.Move{Rank: f.RankNow(), Due: step.Due}
+	to := store.Move{Rank: f.RankNow(), Due: step.Due, Linked: f.Owner.Linked}
 	start := time.Duration(step.Override.HeadStart) * time.Microsecond
 	switch e := a.Edit; {
 	case e.Priority != nil:

@@ -90,6 +90,11 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 	if err := t.leave(&f); err != nil {
 		return acted, err
 	}
+	if f.Owner.Parked() {
+		if err := t.followWait(&f, a.Kind); err != nil {
+			return acted, err
+		}
+	}
 	if step.Base != store.Final {
 		err = t.moveOut(a.ID, f.Seq+1, f.Queue, f.MoveOf(a, step))
 	}

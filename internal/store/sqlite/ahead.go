@@ -31,7 +31,7 @@ func (s *Store) Ahead(ctx context.Context, id task.ID, limit int) (a store.Ahead
 	now := s.clock()
 	err = s.read(ctx, func(c *conn) error {
 		f, found, err := c.fact(id)
-		if err != nil || !found || f.Owner.ID == 0 {
+		if err != nil || !found || f.Owner.ID == 0 || f.Owner.Parked() {
 			return err
 		}
 		a, err = c.ahead(&f, now, limit)

@@ -14,8 +14,9 @@ const (
 	sumStat = `SELECT coalesce(sum(submitted), 0), coalesce(sum(done), 0), coalesce(sum(dead), 0),
 coalesce(sum(cancelled), 0), coalesce(sum(expired), 0) FROM stat WHERE queue = ?`
 
-	sleeping = `SELECT coalesce(sum(size), 0) FROM span INDEXED BY span_due WHERE holder IS NULL
-AND queue = ? AND due > ? AND token = 0`
+	sleeping = `SELECT coalesce(sum(iif(due < 9223372036854775807, size, 0)), 0),
+coalesce(sum(iif(due = 9223372036854775807, size, 0)), 0)
+FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ? AND due > ? AND token = 0`
 	oldestReady = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ?
 AND due <= ? AND token = 0 AND size > 0 ORDER BY due LIMIT 1`
 
@@ -85,7 +86,7 @@ func (c *conn) count(queue string, used []store.Span, now int64) (store.QueueCou
 	q.Counts.Done, q.Counts.Dead, q.Counts.Cancelled = d.Done, d.Dead, d.Cancelled
 	q.Counts.Expired = d.Expired
 	if _, err := c.one(sleeping, func(st *sqlite.Stmt) {
-		q.Counts.Waiting = st.ColumnInt64(0)
+		q.Counts.Waiting, q.Counts.Blocked = st.ColumnInt64(0), st.ColumnInt64(1)
 	}, queue, now); err != nil {
 		return q, err
 	}
@@ -106,7 +107,7 @@ func (c *conn) count(queue string, used []store.Span, now int64) (store.QueueCou
 			return q, err
 		}
 	}
-	q.Counts.Ready = d.Unfinished() - q.Counts.Waiting - q.Counts.Running
+	q.Counts.Ready = d.Unfinished() - q.Counts.Blocked - q.Counts.Waiting - q.Counts.Running
 	return q, nil
 }
 

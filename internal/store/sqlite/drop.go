@@ -68,6 +68,8 @@ var leftovers = [...]string{
 	`DELETE FROM log WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM unique_key WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM key_owner WHERE batch = ? AND n BETWEEN ? AND ?`,
+	`DELETE FROM wait WHERE batch = ? AND n BETWEEN ? AND ?`,
+	`DELETE FROM signal WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM log_size WHERE batch = ? AND n BETWEEN ? AND ?`,
 }
 

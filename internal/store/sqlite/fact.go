@@ -170,5 +170,8 @@ func (c *conn) stood(f *rules.Fact) (store.Stood, error) {
 			return true
 		}, f.ID.Batch, f.ID.N, f.ID.N)
 	}
+	if err == nil && f.Owner.Linked&store.LinkWoken != 0 {
+		s.Woken, err = c.woken(f.ID)
+	}
 	return s, err
 }

@@ -39,6 +39,9 @@ ORDER BY batch DESC, n DESC LIMIT ?3`)
 AND (batch, n) < (?1, ?2) AND batch >= ?4
 ORDER BY batch DESC, n DESC LIMIT ?3`)
 
+	byWait = candidates(`true`, `SELECT batch, n FROM wait WHERE (batch, n) < (?1, ?2)
+AND batch >= ?4 ORDER BY batch DESC, n DESC LIMIT ?3`)
+
 	byRunning = candidates(`(?11 = '' OR c.worker = ?11)`, `SELECT batch, n, worker FROM running
 WHERE (batch, n) < (?1, ?2) AND batch >= ?4
 ORDER BY batch DESC, n DESC LIMIT ?3`)
@@ -89,7 +92,7 @@ LIMIT ?3`
 	// whose tasks have no steps, its time says where its tasks stand; before its time no task of a
 	// span is ready.
 	spansThat = `SELECT batch, lo, hi FROM span WHERE batch < ?1 AND batch >= ?2
-AND iif(?3, due > ?4 OR token > 0 OR seq0 > 0, due <= ?4) AND (?5 = '' OR queue = ?5)`
+AND iif(?3, due > ?4 OR token > 0 OR seq0 > 0, due <= ?4) AND due < 9223372036854775807 AND (?5 = '' OR queue = ?5)`
 )
 
 // list reads for one page.
@@ -131,6 +134,8 @@ func (l *list) Candidates(
 		return l.along(byKey, below, size, l.Key, "")
 	case l.State == task.Dead, l.State == task.Cancelled, l.State == task.Expired:
 		return l.along(byFinal, below, size, int64(listing.FinalKind(l.State)), l.Worker)
+	case l.State == task.Blocked:
+		return l.along(byWait, below, size, "", "")
 	case l.State == task.Running:
 		running, err := l.along(byRunning, below, size, l.Worker, "")
 		return listing.Merge(listing.Live(l.Filter, below), running), err

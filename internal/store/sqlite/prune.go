@@ -151,6 +151,11 @@ func (s *Store) pruneKeys(ctx context.Context, limit int) (pruned int, err error
 			n, err = t.pruneUnique(min(limit, piece) - pruned)
 			pruned += n
 		}
+		if err == nil {
+			var n int
+			n, err = t.exec(pruneSignals, t.now, min(limit, piece)-pruned)
+			pruned += n
+		}
 		return err
 	})
 	return pruned, err

@@ -82,7 +82,7 @@ CREATE TABLE span (
   deaths INTEGER NOT NULL,
   size   INTEGER NOT NULL,                -- its tasks; exact as long as nobody ever held it (token 0)
   gaps   INTEGER NOT NULL                 -- whether some numbers of lo..hi may be no tasks
-, key TEXT);
+, key TEXT, linked INTEGER NOT NULL DEFAULT 0);
 
 CREATE INDEX span_due   ON span (queue, due, token, size) WHERE holder IS NULL;
 
@@ -498,8 +498,49 @@ CREATE INDEX key_owner_task ON key_owner (batch, n);
 
 CREATE INDEX span_order ON span (queue, key, rank, batch, lo) WHERE key IS NOT NULL;
 
+CREATE TABLE wait (
+  batch     INTEGER NOT NULL,
+  n         INTEGER NOT NULL,
+  seq       INTEGER NOT NULL,
+  address   TEXT    NOT NULL,
+  since     INTEGER NOT NULL,
+  until     INTEGER NOT NULL, -- when it is over without a signal; 0 = never
+  otherwise TEXT    NOT NULL, -- the stage that follows then; '' = the one that waits
+  PRIMARY KEY (batch, n)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX wait_address ON wait (address, since);
+
+CREATE INDEX wait_until ON wait (until) WHERE until > 0;
+
+CREATE TABLE signal (
+  address TEXT    NOT NULL,
+  key     TEXT    NOT NULL, -- tells those of one address apart
+  batch   INTEGER,          -- the task to which it was sent; NULL = none, the address has a key
+  n       INTEGER,
+  payload BLOB,
+  sender  TEXT    NOT NULL,
+  at      INTEGER NOT NULL,
+  until   INTEGER NOT NULL, -- how long it stands; 0 = as long as its task
+  used    INTEGER,          -- when it ended a wait; NULL = it has not
+  PRIMARY KEY (address, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX signal_open ON signal (address, at) WHERE used IS NULL;
+
+CREATE INDEX signal_task ON signal (batch, n) WHERE batch IS NOT NULL;
+
+CREATE INDEX signal_until ON signal (until) WHERE until > 0;
+
+CREATE TABLE change (
+  id      INTEGER PRIMARY KEY,
+  address TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX change_address ON change (address);
+
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES
-(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1), (24, 28, 1), (25, 29, 1);
+(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1), (24, 28, 1), (25, 29, 1), (26, 30, 1);
 INSERT INTO event_head (one, last, time) VALUES
 (1, 0, 0);
 INSERT INTO job_head (one, ids, past, seats) VALUES

@@ -372,6 +372,11 @@ func (d *settler) follow(t *tx) error {
 				return err
 			}
 		}
+		if r.Await != nil {
+			if err := t.await(r); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -385,7 +390,7 @@ func (t *tx) submitNotice(b *store.Batch) error {
 // moveOut makes the span of its own into which the step at seq moves a task.
 func (t *tx) moveOut(id task.ID, seq int32, queue string, to store.Move) error {
 	_, err := t.insertSpan(store.Span{Batch: id.Batch, Lo: id.N, Hi: id.N, Seq0: seq + 1,
-		Queue: queue, Rank: to.Rank, Due: to.Due}, 1, false)
+		Queue: queue, Rank: to.Rank, Due: to.Due, Linked: to.Linked}, 1, false)
 	return err
 }
 

@@ -14,7 +14,8 @@ import (
 )
 
 // spanColumns are what scanSpan reads.
-const spanColumns = `id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, key`
+const spanColumns = `id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, key,
+linked`
 
 func scanSpan(st *sqlite.Stmt) store.Span {
 	return store.Span{
@@ -24,6 +25,7 @@ func scanSpan(st *sqlite.Stmt) store.Span {
 		Holder: store.Holder{Node: st.ColumnText(8), Token: st.ColumnInt64(9)},
 		Token:  st.ColumnInt64(10), Deaths: st.ColumnInt32(11),
 		Key: st.ColumnText(12), Sorted: st.ColumnType(12) != sqlite.TypeNull,
+		Linked: store.Links(st.ColumnInt(13)),
 	}
 }
 
@@ -60,7 +62,7 @@ UNION ALL SELECT * FROM (SELECT rank FROM span INDEXED BY span_sorted WHERE hold
   AND key IS NOT NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2 ORDER BY rank, id LIMIT 1))
 HAVING count(*) > 0`
 	nextDue = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ?
-AND due > ? ORDER BY due LIMIT 1`
+AND due > ? AND due < 9223372036854775807 ORDER BY due LIMIT 1`
 	queuePause = `SELECT 1 FROM queue WHERE name = ? AND paused`
 	holdSpan   = `UPDATE span SET holder = ?, htok = ?, token = token + 1 WHERE id = ?`
 )
@@ -140,7 +142,7 @@ type free struct {
 func (t *tx) ready(query string, r store.TakeRequest) (list []free, err error) {
 	left := r.Limit
 	err = t.each(query, func(st *sqlite.Stmt) bool {
-		f := free{scanSpan(st), st.ColumnInt(13), st.ColumnBool(14)}
+		f := free{scanSpan(st), st.ColumnInt(14), st.ColumnBool(15)}
 		list = append(list, f)
 		left -= width(&f.Span)
 		return left > 0
@@ -238,6 +240,9 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 	}
 	if err == nil && sp.Seq0 > 0 { // who is edited moves into a span of its own
 		err = c.loadOverrides(sp, tasks)
+	}
+	if err == nil && sp.Linked&store.LinkWoken != 0 {
+		err = c.noteWoken(sp.Batch, tasks)
 	}
 	for i := range tasks {
 		l := &tasks[i]

@@ -270,7 +270,8 @@ func (t *tx) spanIDs(n int) (first int64, err error) {
 }
 
 var spanInserter = newInserter("span",
-	[]string{"batch", "seq0", "queue", "rank", "due", "holder", "htok", "token", "deaths", "key"},
+	[]string{"batch", "seq0", "queue", "rank", "due", "holder", "htok", "token", "deaths", "key",
+		"linked"},
 	[]string{"id", "lo", "hi", "size", "gaps"})
 
 // insertSpans inserts the spans of a new batch and notes which of its tasks they have.
@@ -324,6 +325,7 @@ func bindSpan(st *sqlite.Stmt, sp *store.Span) {
 	if st.BindText(10, sp.Key); !sp.Sorted {
 		st.BindNull(10)
 	}
+	st.BindInt64(11, int64(sp.Linked))
 }
 
 func bindOwn(st *sqlite.Stmt, p int, sp *store.Span, size int, gaps bool) {

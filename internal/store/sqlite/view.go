@@ -18,7 +18,7 @@ const maxSteps = 1000
 
 const newestSteps = `SELECT seq, kind, ran, worker, started, finished, error FROM step
 WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT ?`
-const resultAt = `SELECT result FROM step WHERE batch = ? AND n = ? AND seq = ?`
+const resultAt = `SELECT result FROM step WHERE batch = ? AND n = ? AND seq = ? AND kind <> 15`
 
 // Task is one task with its steps. See the contract, storetest.Views.
 func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
@@ -38,6 +38,15 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 		}
 		if contextValue, _, err = c.context(&f); err != nil {
 			return err
+		}
+		if v.State == task.Blocked {
+			_, err = c.one(waitOf, func(st *sqlite.Stmt) {
+				w := scanWait(st)
+				v.Awaits = w.View()
+			}, id.Batch, id.N)
+			if err != nil {
+				return err
+			}
 		}
 		v.Steps, result, err = c.steps(id, f.Seq)
 		return err
@@ -126,7 +135,7 @@ func (c *conn) view(f *rules.Fact, now int64, live *store.Live) (task.View, erro
 		v.Attempt++
 		v.Due = instant(f.Wake())
 	}
-	if f.Owner.ID != 0 {
+	if f.Owner.ID != 0 && !f.Owner.Parked() {
 		v.Priority = time.Duration(f.Owner.Due-f.Owner.Rank) * time.Microsecond
 	}
 	switch {

@@ -29,6 +29,7 @@ import (
 type Store interface {
 	Spans
 	Steps
+	Waits
 	Leases
 	Queues
 	Views
@@ -53,7 +54,7 @@ type Spans interface {
 	//
 	// So are tasks whose unique key another one has (Task.Unique); they ask by Order. Of a call
 	// that is refused because of one (Batch.Call) nothing is inserted, as if it had not been part
-	// of the submission. What replaces a task that nobody was handed yet is an edit of that task,
+	// of the submission; repeated, it is refused by whoever has the key then. What replaces a task that nobody was handed yet is an edit of that task,
 	// whoever holds it. A task has a unique key while it stands and is not final; or while,
 	// besides, no outcome tells of a hand-out and it has no running row; until Until.
 	Submit(context.Context, store.Submission) (store.Submitted, error)
@@ -271,7 +272,8 @@ type Views interface {
 	// Ahead counts the ready tasks that come before a task in its queue, by rank and, where ranks
 	// are equal, by id. It counts by what is committed, as Counts does, and examines at most limit
 	// spans that nobody ever held, limit tasks of the task's own span, and limit tasks of all
-	// others; beyond that it says More. Nothing comes before a task that is final or unknown.
+	// others; beyond that it says More. Nothing comes before a task that is blocked, final or
+	// unknown.
 	Ahead(ctx context.Context, id task.ID, limit int) (store.Ahead, error)
 	// History says what a queue, a stage of one, a worker, or the store as a whole did, in periods
 	// of time: all periods of the question, also those in which nothing happened. It is told by

@@ -115,6 +115,14 @@ func (f *Faulty) TakeExpired(
 	})
 }
 
+func (f *Faulty) Signal(ctx context.Context, s store.Signal) (store.Signalled, error) {
+	return write(f, "signal", func() (store.Signalled, error) { return f.Store.Signal(ctx, s) })
+}
+
+func (f *Faulty) Look(ctx context.Context, r store.LookRequest) (store.Looked, error) {
+	return write(f, "look", func() (store.Looked, error) { return f.Store.Look(ctx, r) })
+}
+
 // TakeRunning implements [Spans].
 func (f *Faulty) TakeRunning(
 	ctx context.Context, h store.Holder, limit int,

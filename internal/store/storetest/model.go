@@ -54,7 +54,8 @@ type Model struct {
 	keyBuckets map[key]admission.Bucket
 	runKeys    map[hand]string
 	keyOwners  map[key]task.ID // who began last of a key that goes in order
-	kept       int64           // when Prune last deleted history that is kept no longer
+	waiting    waitTables
+	kept       int64 // when Prune last deleted history that is kept no longer
 }
 
 var _ Store = (*Model)(nil)
@@ -105,7 +106,10 @@ func NewModel(now func() time.Time) *Model {
 		buckets: map[string]admission.Bucket{}, since: map[string]int64{},
 		keyBuckets: map[key]admission.Bucket{}, runKeys: map[hand]string{},
 		keyOwners: map[key]task.ID{},
-		blobs:     map[string][]byte{}, logs: map[task.ID]*taskLog{},
+		waiting: waitTables{
+			waits: map[task.ID]*waiting{}, signals: map[signalKey]*sent{},
+		},
+		blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
 		told: map[string]store.Notifier{}, jobs: jobTables{
 			groups: map[string]*jobGroup{}, seats: map[string]*store.Seat{},
 		},
@@ -275,6 +279,7 @@ func (m *Model) loaded(f *fact) store.Loaded {
 		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq,
 		MaxAttempts: f.override().MaxAttempts, Timeout: f.Timeout, Meta: f.meta(), Due: s.Due,
 		HeadStart: f.override().HeadStart, Expires: m.limit(f), Unique: m.hasUnique(f.id()),
+		Woken: m.woken(f),
 	}
 	if s.ContextSeq >= 0 && f.steps[s.ContextSeq].Override == nil {
 		l.ContextBy = f.steps[s.ContextSeq].Worker
@@ -351,7 +356,7 @@ func (m *Model) Take(ctx context.Context, r store.TakeRequest) (store.Taken, err
 	left := r.Limit
 	for _, sp := range m.sortedSpans() {
 		switch {
-		case sp.Queue != r.Queue || sp.Holder != (store.Holder{}):
+		case sp.Queue != r.Queue || sp.Holder != (store.Holder{}) || sp.Due == store.Never:
 		case sp.Due > now:
 			if t.NextDue == 0 || sp.Due < t.NextDue {
 				t.NextDue = sp.Due

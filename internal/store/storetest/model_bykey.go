@@ -44,7 +44,8 @@ func (m *Model) takeByKey(r store.TakeRequest, now int64) (t store.Taken) {
 		}
 	}
 	for _, sp := range m.spans {
-		if sp.Queue == r.Queue && sp.Holder == (store.Holder{}) && sp.Due > now {
+		if sp.Queue == r.Queue && sp.Holder == (store.Holder{}) && sp.Due > now &&
+			sp.Due != store.Never {
 			b.look(sp.Due)
 		}
 	}

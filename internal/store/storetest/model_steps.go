@@ -65,6 +65,9 @@ func (m *Model) record(r store.Report, now int64) task.Status {
 	if r.Move != nil {
 		m.moveOut(f, r.Token.Seq, r.Queue, *r.Move)
 	}
+	if r.Await != nil {
+		m.await(r.ID, r.Token.Seq, *r.Await, now)
+	}
 	return task.Recorded
 }
 
@@ -90,7 +93,7 @@ func (m *Model) addStep(f *fact, seq int32, token int64, s store.Step) {
 func (m *Model) moveOut(f *fact, seq int32, queue string, to store.Move) {
 	m.addSpan(store.Span{
 		Batch: f.batch.ID, Lo: f.N, Hi: f.N, Seq0: seq + 1, Queue: queue, Rank: to.Rank,
-		Due: to.Due,
+		Due: to.Due, Linked: to.Linked,
 	})
 }
 
@@ -190,7 +193,7 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 		acted.Changed = acted.Was == task.Waiting || acted.Was == task.Ready
 		step.Base, step.Due = seq+1, a.Due
 	case task.KindEdited:
-		if acted.Was != task.Waiting && acted.Was != task.Ready {
+		if acted.Was != task.Blocked && acted.Was != task.Waiting && acted.Was != task.Ready {
 			break
 		}
 		if h := old.Holder; h != (store.Holder{}) && h != a.Holder && !a.Fenced {
@@ -217,7 +220,15 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 	if a.Kind == task.KindReplayed {
 		m.sched.reopen(a.ID, seq)
 	}
+	if w := m.waiting.waits[a.ID]; w != nil && a.Kind == task.KindEdited {
+		w.seq, to = seq+1, *store.Parked()
+	} else if w != nil {
+		delete(m.waiting.waits, a.ID)
+	}
 	if step.Base != store.Final {
+		if old != nil {
+			to.Linked = old.Linked
+		}
 		m.moveOut(f, seq, f.batch.Queue, to)
 	}
 	if old != nil && old.Lo == old.Hi && old.Holder == (store.Holder{}) {
@@ -390,6 +401,8 @@ func (m *Model) state(f *fact, live map[task.ID]store.Live, now int64) task.Stat
 	switch {
 	case written || known:
 		return task.Running
+	case m.awaits(f) != nil:
+		return task.Blocked
 	case m.due(f) > now:
 		return task.Waiting
 	}
@@ -400,7 +413,7 @@ func (m *Model) state(f *fact, live map[task.ID]store.Live, now int64) task.Stat
 func (m *Model) due(f *fact) int64 {
 	_, s := f.newest()
 	due := max(s.Due, 0)
-	if sp := m.owner(f); sp != nil {
+	if sp := m.owner(f); sp != nil && m.awaits(f) == nil {
 		due = max(due, sp.Due)
 	}
 	return due

@@ -68,6 +68,7 @@ func (m *Model) drop(f *fact) {
 	delete(m.tasks, id)
 	m.dropUnique(id)
 	m.dropOwner(id)
+	m.forgetWaiting(id)
 	delete(m.logs, id)
 	maps.DeleteFunc(m.running, func(h hand, _ store.Running) bool { return h.id == id })
 	values := []store.Value{f.Context}
@@ -106,6 +107,7 @@ func (m *Model) Prune(ctx context.Context, limit int) (pruned int, err error) {
 			pruned++
 		}
 	}
+	pruned += m.pruneSignals(now, limit-pruned)
 	pruned += m.pruneEvents(now, limit-pruned)
 	pruned += m.pruneJobs(now, limit-pruned)
 	pruned += m.pruneSchedules(now, limit-pruned)

@@ -27,11 +27,18 @@ func (m *Model) Task(ctx context.Context, id task.ID) (task.View, error) {
 	}
 	v := m.view(f, nil, now)
 	_, s := f.newest()
+	if w := m.awaits(f); w != nil {
+		v.Awaits = &task.Awaits{
+			Signal: w.Address.Name, Key: w.Address.Key, Until: instant(w.Until), Else: w.Else,
+		}
+	}
 	if v.Context, err = m.resolve(f.context(s.ContextSeq)); err != nil {
 		return task.View{}, err
 	}
-	if v.Result, err = m.resolve(s.Result); err != nil {
-		return task.View{}, err
+	if s.Kind != task.KindWoken { // that tells what woke it
+		if v.Result, err = m.resolve(s.Result); err != nil {
+			return task.View{}, err
+		}
 	}
 	seqs := slices.Sorted(maps.Keys(f.steps))
 	for _, seq := range seqs[max(0, len(seqs)-maxSteps):] {
@@ -65,7 +72,7 @@ func (m *Model) view(f *fact, live map[task.ID]store.Live, now int64) task.View 
 		v.Attempt++
 		v.Due = instant(m.due(f))
 	}
-	if sp := m.owner(f); sp != nil {
+	if sp := m.owner(f); sp != nil && v.State != task.Blocked {
 		v.Priority = time.Duration(sp.Due-sp.Rank) * time.Microsecond
 	}
 	if r, ok := m.running[hand{f.id(), seq + 1}]; ok {
@@ -157,6 +164,8 @@ func (m *Model) Counts(ctx context.Context, queues ...string) ([]store.QueueCoun
 
 func (m *Model) count(q *store.QueueCounts, f *fact, now int64) {
 	switch m.state(f, nil, now) {
+	case task.Blocked:
+		q.Counts.Blocked++
 	case task.Waiting:
 		q.Counts.Waiting++
 	case task.Running:
@@ -185,7 +194,7 @@ func (m *Model) Ahead(ctx context.Context, id task.ID, limit int) (a store.Ahead
 	}
 	defer m.mu.Unlock()
 	f := m.tasks[id]
-	if f == nil || m.owner(f) == nil {
+	if f == nil || m.owner(f) == nil || m.awaits(f) != nil {
 		return a, nil
 	}
 	rank := m.rank(f)

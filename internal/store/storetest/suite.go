@@ -360,6 +360,9 @@ func (o handout) report(c *Clock, out task.Outcome) store.Report {
 	case d.Moved:
 		r.Step.Base, r.Step.Due = o.Seq+1, now+d.Delay.Microseconds()
 		r.Move = &store.Move{Rank: r.Step.Due, Due: r.Step.Due}
+		if out.Kind != task.KindNext {
+			r.Move.Linked = o.span.Linked
+		}
 	case d.Delay > 0:
 		r.Step.Due = now + d.Delay.Microseconds()
 	}

@@ -164,7 +164,8 @@ type walk struct {
 	ranks      int64
 	job        jobWalk
 	sched      scheduleWalk
-	asked      []store.Action // by the last act
+	asked      []store.Action  // by the last act
+	awaited    []store.Address // where tasks have waited, whatever became of them
 }
 
 // walkNode is one node of a walk.
@@ -239,6 +240,7 @@ func (w *walk) step() {
 		w.settle()
 	case p < 74:
 		w.act()
+		w.wait()
 	case p < 78:
 		w.sync(n)
 	case p < 81:
@@ -417,9 +419,13 @@ func (w *walk) span(sp store.Span) string {
 		w.breach("I3: span s%d has token %d after %d", seen.name, sp.Token, seen.token)
 	}
 	seen.token = max(seen.token, sp.Token)
-	return fmt.Sprintf("s%d[%d %d..%d seq0 %d %s rank %d due %d holder %q token %d deaths %d %s]",
-		seen.name, w.batchName(sp.Batch), sp.Lo, sp.Hi, sp.Seq0, sp.Queue, sp.Rank-w.start,
-		sp.Due-w.start, sp.Holder.Node, sp.Token, sp.Deaths, keyOf(sp))
+	where := fmt.Sprintf("rank %d due %d", sp.Rank-w.start, sp.Due-w.start)
+	if sp.Linked != 0 {
+		where += fmt.Sprintf(" linked %d", sp.Linked)
+	}
+	return fmt.Sprintf("s%d[%d %d..%d seq0 %d %s %s holder %q token %d deaths %d %s]",
+		seen.name, w.batchName(sp.Batch), sp.Lo, sp.Hi, sp.Seq0, sp.Queue, where,
+		sp.Holder.Node, sp.Token, sp.Deaths, keyOf(sp))
 }
 
 // batchName makes batch ids short.
@@ -440,6 +446,7 @@ func (w *walk) loaded(l store.Loaded) string {
 	if l.Unique {
 		running += " unique"
 	}
+	running += wokenBy(l.Woken)
 	return fmt.Sprintf("{%d %q seq %d attempt %d base %d context %d%s max %d timeout %d meta %s due %d ahead by %d expires %d%s}",
 		l.N, l.Stage, l.Seq, l.Attempt, l.Base, l.ContextSeq, writer(l.ContextBy), l.MaxAttempts,
 		l.Timeout, l.Meta, due-w.start, l.HeadStart, w.expiry(l.Expires), running)

@@ -140,6 +140,9 @@ func (w *walk) edits(e *store.Edit) string {
 // of the one with which a replay begins in this stage.
 func (w *walk) edited(id task.ID, e *store.Edit) {
 	w.editedLast = id
+	if v, err := w.Task(w.ctx, id); err == nil && v.Stage == lateStage {
+		w.came(id, v.Stage)
+	}
 	if e.Meta != nil {
 		w.metas[id] = *e.Meta
 	}

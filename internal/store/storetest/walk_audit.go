@@ -131,6 +131,8 @@ func (w *walk) list(queue string, into map[task.ID]task.View) (counts task.Count
 			last = v.ID
 			into[v.ID] = v
 			switch v.State {
+			case task.Blocked:
+				counts.Blocked++
 			case task.Waiting:
 				counts.Waiting++
 			case task.Ready:
@@ -182,7 +184,7 @@ func (w *walk) listByMeta(queue string, all map[task.ID]task.View) {
 // summary is what a list says of a task, as far as all stores say the same.
 func summary(v *task.View) string {
 	due := int64(0)
-	if v.State == task.Waiting {
+	if v.State == task.Waiting || v.State == task.Blocked {
 		due = v.Due.UnixMicro()
 	}
 	return fmt.Sprintf("%s %s %q %d %d %d %q %v %v", v.Queue, v.State, v.Stage, v.Attempt,
