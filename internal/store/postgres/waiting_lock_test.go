@@ -20,13 +20,13 @@ import (
 func (o *other) wakes(id task.ID, seq int32) {
 	o.Helper()
 	o.do(`INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt, base, kind,
-ran, stage, result) VALUES ($1, $2, $3, -1, 0, 0, 1, 0, $4, 15, '', 'second', '{}')`, id.Batch, id.N,
-		seq, seq+1)
+ran, stage, result) VALUES ($1, $2, $3, -1, 0, 0, 1, 0, $4, 15, '', 'second', '{}')`, id.Batch,
+		id.N, seq, seq+1)
 	o.do("DELETE FROM rota.wait WHERE batch = $1 AND n = $2", id.Batch, id.N)
 	o.do("DELETE FROM rota.span WHERE batch = $1 AND lo = $2 AND rank = "+never, id.Batch, id.N)
 	o.do(`INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token, deaths,
-size, gaps) VALUES (-($1::bigint) - $2::int, $1, $2, $2, $3, 'q', 1, 1, 0, 0, 0, 1, false)`, id.Batch, id.N,
-		seq+1)
+size, gaps) VALUES (-($1::bigint) - $2::int, $1, $2, $2, $3, 'q', 1, 1, 0, 0, 0, 1, false)`, id.Batch,
+		id.N, seq+1)
 }
 
 // hasWait locks the wait of a task.
@@ -147,8 +147,8 @@ func TestEditOfATaskThatBeginsToWait(t *testing.T) {
 ran, stage) VALUES ($1, 0, 0, $2, 1, 0, 1, 0, 1, 2, 'first', 'second')`, id.Batch, sp.Token)
 	o.do(`INSERT INTO rota.wait (batch, n, seq, address, since, otherwise)
 VALUES ($1, 0, 1, $2, 1, '')`, id.Batch, goAt(id).String())
-	o.do("UPDATE rota.span SET id = -1, seq0 = 1, token = 0, holder = NULL, htok = 0, rank = " + never +
-		", due = " + never)
+	o.do(`UPDATE rota.span SET id = -1, seq0 = 1, token = 0, holder = NULL, htok = 0,
+rank = ` + never + ", due = " + never)
 	o.commits()
 	if got := <-acted; !got.Changed || got.Was != task.Blocked {
 		t.Errorf("got %+v", got)
