@@ -24,6 +24,26 @@ type Signal struct {
 	At      time.Time       // when it was sent
 }
 
+// SignalRequest is a signal to send: to a task, or to whoever waits for its name and key, now or
+// while it is kept.
+type SignalRequest struct {
+	Task ID // zero = to whoever waits for Name and Key
+	Name string
+	// Key of a signal to a task makes it count once, however often it is sent; "" = each counts. Of
+	// one to whoever waits it is what the task names as Await.Key, and it makes it count once, too.
+	Key     string
+	Payload json.RawMessage // one JSON value of at most 64 KiB; nil = none
+	// Keep is how long a signal that nobody waits for yet stands, at least a second; 0 = 24 hours.
+	// One to a task stands as long as the task.
+	Keep time.Duration
+}
+
+// SignalReceipt answers a SignalRequest.
+type SignalReceipt struct {
+	Delivered bool // it has ended a wait; else it stands until somebody waits for it
+	Repeated  bool // it had been sent before, and counts once
+}
+
 // Awaits is what a blocked task waits for, as it stands.
 type Awaits struct {
 	Signal string

@@ -37,7 +37,7 @@ const (
 	toRead                 // see everything
 	toPrepare              // see what a worker must know
 	toStream               // open a stream, on which each call needs its own right
-	toSubmit               // submit, cancel one task
+	toSubmit               // submit, cancel one task, send signals
 	toWork                 // act as a worker
 	toOperate              // change what is there
 	toDestroy              // delete what cannot be had back, and say where messages go
@@ -71,6 +71,8 @@ var rights = map[string]right{
 	"POST /v1/tasks/{id}/cancel": toSubmit,
 	"POST /v1/tasks/{id}/retry":  toOperate,
 	"POST /v1/tasks/{id}/run":    toOperate,
+	"POST /v1/tasks/{id}/signal": toSubmit,
+	"POST /v1/signals/{name}":    toSubmit,
 	"POST /v1/tasks/{id}/logs":   toWork,
 	"GET /v1/tasks/{id}/logs":    toRead,
 

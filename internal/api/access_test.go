@@ -93,6 +93,8 @@ func TestRolesMayWhatTheContractSays(t *testing.T) {
 		{"POST " + id + "/cancel", "", "admin operator submitter"},
 		{"POST " + id + "/retry", "", "admin operator"},
 		{"POST " + id + "/run", "", "admin operator"},
+		{"POST " + id + "/signal", `{"name":"paid"}`, "admin operator submitter"},
+		{"POST /v1/signals/paid", `{"key":"7"}`, "admin operator submitter"},
 		{"DELETE " + id, "", "admin operator"},
 		{"POST " + id + "/logs", `{"text":"x"}`, "admin operator worker"},
 		{"GET " + id + "/logs", "", readers},

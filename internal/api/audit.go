@@ -45,6 +45,8 @@ var changes = map[string]audited{
 	"POST /v1/tasks/{id}/cancel": {"task.cancel", "cancelled task", "id"},
 	"POST /v1/tasks/{id}/retry":  {"task.retry", "retried task", "id"},
 	"POST /v1/tasks/{id}/run":    {"task.run", "ran now task", "id"},
+	"POST /v1/tasks/{id}/signal": {"task.signal", "sent a signal to task", "id"},
+	"POST /v1/signals/{name}":    {"signal.send", "sent signal", "name"},
 
 	"PUT /v1/queues/{queue}":         {"queue.put", "configured queue", "queue"},
 	"DELETE /v1/queues/{queue}":      {"queue.delete", "deleted queue", "queue"},

@@ -111,6 +111,11 @@ func TestChangesSayWhoAndHowMuchAndNoSecret(t *testing.T) {
 			`: 6 map[by:ann call:POST /v1/tasks/patch changed:6 changed_fields:due,context delay:1h0m0s from:192.0.2.1 matched:7 role:operator]`},
 		{"a-token", "PATCH /v1/tasks/" + idOf(1).String(), `{"context":"SECRET","group_key":"SECRET","max_attempts":3,"meta":{"SECRET":"SECRET"}}`,
 			`edited task ` + idOf(1).String() + ` map[by:ann call:PATCH /v1/tasks/{id} changed_fields:context,group_key,max_attempts,meta from:192.0.2.1 max_attempts:3 role:operator]`},
+		{"a-token", "POST /v1/tasks/" + idOf(1).String() + "/signal",
+			`{"name":"paid","payload":"SECRET","key":"SECRET"}`,
+			`sent a signal to task ` + idOf(1).String() + ` map[by:ann call:POST /v1/tasks/{id}/signal delivered:true from:192.0.2.1 role:operator signal:paid]`},
+		{"a-token", "POST /v1/signals/paid", `{"key":"SECRET","payload":"SECRET"}`,
+			`sent signal paid map[by:ann call:POST /v1/signals/{name} delivered:true from:192.0.2.1 role:operator]`},
 		{"a-token", "DELETE /v1/queues/mail", "", ""}, // forbidden
 		{"a-token", "POST /v1/queues/none/pause", "", ""},
 		{"r-token", "PUT /v1/notifiers/ops",

@@ -18,6 +18,7 @@ type Engine interface {
 	Hands
 	Actions
 	Edits
+	Signals
 	Views
 	Queues
 }
@@ -58,6 +59,12 @@ type Edits interface {
 	// Locations are "body.set.…".
 	EditAll(ctx context.Context, by string, e task.Edit, f store.Filter, after task.ID,
 		dryRun bool) (store.ActedAll, error)
+}
+
+// Signals ends the waits of blocked tasks.
+type Signals interface {
+	// Signal sends a signal in the name of by. Locations in an InvalidError are "body.…".
+	Signal(ctx context.Context, by string, s task.SignalRequest) (task.SignalReceipt, error)
 }
 
 // Views reads.

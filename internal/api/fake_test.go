@@ -133,6 +133,24 @@ func (f *fake) Submit(_ context.Context, tasks []task.Submission) ([]task.Receip
 	return receipts, f.change("submit %+v", tasks)
 }
 
+func (f *fake) Signal(
+	_ context.Context, by string, s task.SignalRequest,
+) (task.SignalReceipt, error) {
+	e := &task.InvalidError{}
+	limits.CheckSignal(&s, e, "body")
+	if err := e.Err(); err != nil {
+		return task.SignalReceipt{}, err
+	}
+	switch s.Task {
+	case idOf(9):
+		return task.SignalReceipt{}, store.ErrNotFound
+	case idOf(8):
+		return task.SignalReceipt{}, fmt.Errorf("task is over: %w", store.ErrConflict)
+	}
+	err := f.change("signal %s %s %s %q %s %v", by, s.Task, s.Name, s.Key, s.Payload, s.Keep)
+	return task.SignalReceipt{Delivered: s.Key != "later", Repeated: s.Key == "again"}, err
+}
+
 func (f *fake) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
 	var e task.InvalidError
 	if !limits.ValidName(r.Worker) {
@@ -183,7 +201,15 @@ func (f *fake) Report(
 			}
 		}
 	}
-	return answers, f.change("report %s %+v", worker, reports)
+	shown := slices.Clone(reports) // without addresses
+	awaits := ""
+	for i := range shown {
+		if a := shown[i].Await; a != nil {
+			awaits += fmt.Sprintf(" %d awaits %+v", i, *a)
+			shown[i].Await = nil
+		}
+	}
+	return answers, f.change("report %s %+v%s", worker, shown, awaits)
 }
 
 func (f *fake) Beat(_ context.Context, b task.Beat) (task.BeatAnswer, error) {
@@ -285,6 +311,12 @@ func (f *fake) Task(_ context.Context, id task.ID, wait time.Duration) (task.Vie
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if id == idOf(4) {
+		return task.View{
+			ID: id, Queue: "mail", State: task.Blocked, Stage: "ship", Attempt: 1, Created: moment,
+			Awaits: &task.Awaits{Signal: "paid", Key: "order 7", Until: moment, Else: "remind"},
+		}, nil
+	}
 	v, err := f.find(id)
 	if err != nil {
 		return task.View{}, err

@@ -282,6 +282,15 @@ type handout struct {
 	Deadline  instant           `json:"deadline,omitzero" doc:"the outcome is refused after it"`
 	ContextBy string            `json:"context_by,omitempty" doc:"the worker that wrote the context, in a report of an earlier stage; left out = it stands as it was submitted"`
 	InScope   bool              `json:"in_scope,omitempty" doc:"the access token of that worker names the queue in its scope, or there are no access tokens"`
+	Signal    *signal           `json:"signal,omitempty" doc:"the signal that ended the wait before this stage; at each of its attempts"`
+	TimedOut  bool              `json:"timed_out,omitempty" doc:"the wait before this stage was over without a signal"`
+}
+
+type signal struct {
+	Name    string  `json:"name"`
+	Payload any     `json:"payload,omitempty" doc:"byte for byte as it was sent; left out = none"`
+	By      string  `json:"by,omitempty" doc:"who sent it: the name of the caller's access token"`
+	At      instant `json:"at,omitzero" doc:"when it was sent"`
 }
 
 type reportIn struct {
@@ -299,7 +308,16 @@ type outcome struct {
 	Delay   duration `json:"delay,omitzero" doc:"how long until the task is due again: of next (left out = at once), retry (left out = by the queue's back-off) and snooze"`
 	Error   string   `json:"error,omitempty" doc:"for people; cut at 4,096 bytes"`
 
+	Await *await `json:"await,omitempty" doc:"of next: what the task waits for, in nobody's hands, before the stage begins; not together with delay"`
+
 	Committed bool `json:"committed,omitempty" doc:"a transaction of the worker's own recorded the outcome (done or next) with the database's function finish: answered repeated; if none did, the task is tried again, and the answer is stale"`
+}
+
+type await struct {
+	Signal  string   `json:"signal" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$" doc:"its name"`
+	Key     string   `json:"key,omitempty" maxLength:"256" doc:"what whoever sends it names, too; left out = it is sent to this task"`
+	Timeout duration `json:"timeout,omitzero" doc:"the wait is over after it; left out = never"`
+	Else    string   `json:"else,omitempty" maxLength:"256" doc:"the stage that begins then; left out = the one that waits"`
 }
 
 type reportOut struct {

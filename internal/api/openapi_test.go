@@ -158,6 +158,9 @@ func TestDescribedFieldsAreThoseThatAreRead(t *testing.T) {
 		{"POST /v1/workers/{worker}/beat", "/v1/workers/w1/beat", `{"?":1}`, ""},
 		{"POST /v1/workers/{worker}/beat", "/v1/workers/w1/beat", `{"load":{"?":1}}`, "load"},
 		{"POST /v1/workers/{worker}/beat", "/v1/workers/w1/beat", `{"tasks":[{"?":1}]}`, "tasks"},
+		{"POST /v1/tasks/report", "", `{"reports":[{"await":{"?":1}}]}`, "reports.await"},
+		{"POST /v1/tasks/{id}/signal", "/v1/tasks/" + idOf(1).String() + "/signal", `{"?":1}`, ""},
+		{"POST /v1/signals/{name}", "/v1/signals/paid", `{"?":1}`, ""},
 		{"POST /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(3).String() + "/logs", `{"?":1}`, ""},
 		{"POST /v1/workers/{worker}/beat", "/v1/workers/w1/beat", `{"jobs":[{"?":1}]}`, "jobs"},
 		{"PUT /v1/groups/{group}", "/v1/groups/tails", `{"?":1}`, ""},
@@ -191,11 +194,13 @@ func TestDescribedFieldsAreThoseThatAreRead(t *testing.T) {
 		for _, content := range s.Paths[path][strings.ToLower(method)].RequestBody.Content {
 			schema = s.resolve(content.Schema)
 		}
-		if c.at != "" {
-			schema = s.resolve(schema.Properties[c.at])
-		}
-		if schema.Items != nil {
-			schema = s.resolve(*schema.Items)
+		for at := range strings.SplitSeq(c.at, ".") {
+			if at != "" {
+				schema = s.resolve(schema.Properties[at])
+			}
+			if schema.Items != nil {
+				schema = s.resolve(*schema.Items)
+			}
 		}
 		if c.path == "" {
 			c.path = path

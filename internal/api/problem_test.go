@@ -34,6 +34,8 @@ var everyCall = []struct{ pattern, target, body string }{
 	{"POST /v1/tasks/{id}/cancel", "/v1/tasks/" + idOf(1).String() + "/cancel", ""},
 	{"POST /v1/tasks/{id}/retry", "/v1/tasks/" + idOf(2).String() + "/retry", ""},
 	{"POST /v1/tasks/{id}/run", "/v1/tasks/" + idOf(1).String() + "/run", ""},
+	{"POST /v1/tasks/{id}/signal", "/v1/tasks/" + idOf(1).String() + "/signal", `{"name":"paid"}`},
+	{"POST /v1/signals/{name}", "/v1/signals/paid", `{"key":"7"}`},
 	{"POST /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(3).String() + "/logs", `{"text":"x"}`},
 	{"GET /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(0).String() + "/logs", ""},
 	{"GET /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(0).String() + "/logs?follow=true", ""},

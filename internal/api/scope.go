@@ -169,6 +169,8 @@ var reaches = map[string]reach{
 	"POST /v1/tasks/{id}/cancel": ofTask,
 	"POST /v1/tasks/{id}/retry":  ofTask,
 	"POST /v1/tasks/{id}/run":    ofTask,
+	"POST /v1/tasks/{id}/signal": ofTask,
+	"POST /v1/signals/{name}":    ofAll, // whoever waits for it may be of any queue
 	"POST /v1/tasks/{id}/logs":   ofTask,
 	"GET /v1/tasks/{id}/logs":    ofTask,
 

@@ -21,7 +21,7 @@ import (
 type TaskItem struct {
 	ID       task.ID           `json:"id"`
 	Queue    string            `json:"queue"`
-	State    task.State        `json:"state" enum:"waiting,ready,running,done,dead,cancelled,expired"`
+	State    task.State        `json:"state" enum:"blocked,waiting,ready,running,done,dead,cancelled,expired"`
 	Stage    string            `json:"stage" doc:"the present stage, or the one it ended in"`
 	Attempt  int               `json:"attempt" doc:"of the present, the next or, when final, the last hand-out"`
 	Priority duration          `json:"priority" doc:"head start in the queue"`
@@ -42,6 +42,7 @@ type TaskItem struct {
 // taskWhole is a single task; it documents what cutTask writes.
 type taskWhole struct {
 	TaskItem
+	Awaits  *awaits    `json:"awaits,omitempty" doc:"of a blocked task: the signal that it waits for"`
 	Context any        `json:"context" doc:"byte for byte as it was given; null = none"`
 	Result  any        `json:"result" doc:"byte for byte as it was given; null = none"`
 	Steps   []stepItem `json:"steps" nullable:"false" doc:"what became of each hand-out, oldest first; the newest 1,000"`
@@ -91,6 +92,9 @@ func cutTask(b []byte, v *task.View) ([]byte, []wire.Cut) {
 	}
 	var cuts []wire.Cut
 	b = append(b, head[:len(head)-1]...)
+	if v.Awaits != nil {
+		b = append(append(b, `,"awaits":`...), encoded(awaitsOf(v.Awaits))...)
+	}
 	b, cuts = wire.AppendRaw(append(b, `,"context":`...), cuts, opaque(v.Context), smallAnswer)
 	b, cuts = wire.AppendRaw(append(b, `,"result":`...), cuts, opaque(v.Result), smallAnswer)
 	b = append(append(b, `,"steps":`...), encoded(steps)...)
@@ -134,7 +138,7 @@ func (in TaskPath) task() (task.ID, error) {
 // filterIn selects tasks.
 type filterIn struct {
 	Queue  string  `query:"queue"`
-	State  string  `query:"state" enum:"waiting,ready,running,done,dead,cancelled,expired"`
+	State  string  `query:"state" enum:"blocked,waiting,ready,running,done,dead,cancelled,expired"`
 	Stage  string  `query:"stage"`
 	Worker string  `query:"worker" doc:"the one that has it, or had it last"`
 	Key    string  `query:"key"`
@@ -170,6 +174,8 @@ func (a *API) registerTasks() {
 		a.bulkCancel)
 	a.described(bulkRetryDoc(), a.bulkRetry)
 	a.described(editDoc, a.editTask)
+	a.described(signalDoc, a.signalTask)
+	a.described(keyedSignalDoc, a.signalKey)
 	a.described(bulkEditDoc(), a.bulkEdit)
 }
 
@@ -311,7 +317,7 @@ type BulkIn struct {
 
 type bulkFilter struct {
 	Queue  string            `json:"queue,omitempty"`
-	State  string            `json:"state,omitempty" enum:"waiting,ready,running,done,dead,cancelled,expired"`
+	State  string            `json:"state,omitempty" enum:"blocked,waiting,ready,running,done,dead,cancelled,expired"`
 	Stage  string            `json:"stage,omitempty"`
 	Worker string            `json:"worker,omitempty"`
 	Key    string            `json:"key,omitempty"`

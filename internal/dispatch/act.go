@@ -239,9 +239,11 @@ func (m *memory) learn(
 			it.forget()
 			it.queue.match(now) // a neighbour, or its worker's room
 		}
-		if moved {
+		switch {
+		case g.Was == task.Blocked && moved: // by an edit, which leaves it so
+		case moved:
 			m.queue(g.Queue).signAt(rank, due, at, now)
-		} else {
+		default:
 			m.watchers.tell(g.ID, &m.do)
 		}
 	}

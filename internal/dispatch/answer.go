@@ -45,10 +45,12 @@ func (s spot) handed() handed {
 // a large context are still to come.
 func (s spot) handout() task.Handout {
 	if it := s.cell.item; it != nil {
-		return task.Handout{
+		t := task.Handout{
 			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Context: []byte(it.context),
 			Attempt: int(it.attempt) + 1, Deadline: it.until, ContextBy: it.contextBy,
 		}
+		tellWoken(it.woken, &t)
+		return t
 	}
 	return task.Handout{
 		ID: s.id(), Queue: s.span.queue.conf.Name, Stage: s.cell.stage,
@@ -163,6 +165,9 @@ func (d *Dispatcher) answer(
 		}
 		t.Meta = h.meta.Strings()
 		size += int64(len(t.Context))
+		if t.Signal != nil {
+			size += int64(len(t.Signal.Payload))
+		}
 		given = append(given, h)
 		complete = append(complete, t)
 	}

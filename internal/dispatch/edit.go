@@ -133,7 +133,7 @@ func (d *Dispatcher) Edit(
 
 // stateAfter is where a task stands after an edit.
 func (d *Dispatcher) stateAfter(e *task.Edit, was task.State) task.State {
-	if e.Due == nil && e.Delay == nil {
+	if e.Due == nil && e.Delay == nil || was == task.Blocked {
 		return was
 	}
 	d.mu.Lock()

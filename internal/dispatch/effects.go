@@ -19,6 +19,7 @@ type effects struct {
 	give    bool           // what nobody here has room for is to go where workers wait
 	room    map[string]int // what room there is here, for the other nodes; nil = as they know it
 	looks   []keyLook
+	look    bool            // begin to look at what tasks wait for
 	places  []string        // queues with limits of which tasks have ended
 	away    []string        // workers that serve groups and fell silent
 	ended   []chan struct{} // of those who wait for news of a worker, or for a task's end
@@ -49,6 +50,7 @@ const (
 	keysOpening             // the rates of some of its group keys do
 	keysFreed               // tasks of a queue have ended at other nodes
 	goingOn                 // a take by keys left something to the next one
+	waitOver                // a task waits for a signal no longer
 )
 
 // taking is a question to the store for ready tasks. signs is how many signs of some there had been
@@ -92,6 +94,9 @@ func (d *Dispatcher) release() {
 	}
 	for _, l := range do.looks {
 		d.work.Go(func() { d.note(d.lookAt(d.ctx, l)) })
+	}
+	if do.look {
+		d.work.Go(d.lookOn)
 	}
 	if do.give {
 		d.work.Go(func() { d.giveNow(d.ctx) })
@@ -157,6 +162,9 @@ func (d *Dispatcher) set(a alarm) {
 	case a.what == expiry:
 		d.mem.expiring.timer.Stop()
 		d.mem.expiring.timer = timer
+	case a.what == waitOver:
+		d.mem.waits.timer.Stop()
+		d.mem.waits.timer = timer
 	}
 }
 
@@ -214,6 +222,9 @@ func (m *memory) ring(a alarm, now time.Time) {
 	case expiry:
 		m.expiring.at = 0
 		m.expireDue(now)
+	case waitOver:
+		m.waits.until = 0
+		m.lookAround()
 	}
 }
 
@@ -246,6 +257,7 @@ func (m *memory) stopAlarms() {
 		}
 	}
 	m.expiring.timer.Stop()
+	m.waits.timer.Stop()
 }
 
 // stopAlarm lets an item's alarm be, if it has one.

@@ -163,7 +163,7 @@ func (r *reporting) timeOut(m *memory, u *store.Running, st *store.Stood, now ti
 	r.step(st.Standing, progress.LimitsOf(&conf, int(st.MaxAttempts)), stepOf{
 		outcome:    task.Outcome{Kind: task.KindTimeout, Error: overdueText(limit)},
 		contextSeq: st.ContextSeq, worker: u.Worker, started: u.Started,
-		priority: time.Duration(st.HeadStart) * time.Microsecond,
+		priority: time.Duration(st.HeadStart) * time.Microsecond, linked: st.Owner.Linked,
 	}, at)
 	r.giveNotice(m, conf.FinalQueue, st.Context, st.Meta, at)
 }

@@ -153,17 +153,7 @@ func (m *memory) hearHint(queue string, ids []task.ID, now time.Time) {
 		names = slices.Sorted(maps.Keys(m.queues))
 	}
 	for _, name := range names {
-		q := m.queues[name]
-		if q == nil {
-			continue
-		}
-		q.sign(unknownRank)
-		q.backlog = true
-		if q.gate.limited {
-			q.gate.probe()
-			q.match(now)
-		}
-		q.takeSoon(now)
+		m.hearReady(name, unknownRank, now)
 	}
 	var touched []*item
 	for _, id := range ids {

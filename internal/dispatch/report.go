@@ -353,7 +353,7 @@ func (it *item) decide(
 	at := it.queue.memory.clock.read(now)
 	r.step(it.standing(), progress.LimitsOf(&it.queue.conf, int(it.maxAttempts)), stepOf{
 		outcome: o, context: context, contextSeq: it.contextSeq, result: result, worker: worker,
-		started: it.startedAt(), priority: it.priority,
+		started: it.startedAt(), priority: it.priority, linked: it.span.Linked,
 	}, at)
 	r.giveNotice(it.queue.memory, it.queue.conf.FinalQueue, it.context, it.meta, at)
 }
@@ -377,6 +377,7 @@ type stepOf struct {
 	worker          string
 	started         int64 // 0 = not known
 	priority        time.Duration
+	linked          store.Links // of the task's span
 }
 
 // step makes the row that records an outcome at a time of the store's. The decision is the task
@@ -397,11 +398,17 @@ func (r *reporting) step(st progress.Standing, l progress.Limits, s stepOf, at i
 	switch {
 	case dec.Final != "":
 		row.Base = store.Final
+	case dec.Parked:
+		row.Base, row.Due = st.Seq+1, at
+		r.row.Move, r.row.Await = store.Parked(), awaitOf(r.row.ID, s.outcome.Await, at)
 	case dec.Moved:
 		row.Base = st.Seq + 1
 		row.Due = at + dec.Delay.Microseconds()
 		r.row.Move = &store.Move{
 			Rank: progress.RankAfter(row.Due, s.priority, dec.Attempt), Due: row.Due,
+		}
+		if s.outcome.Kind != task.KindNext { // the stage goes on that was woken
+			r.row.Move.Linked = s.linked & store.LinkWoken
 		}
 	case s.outcome.Kind != task.KindRelease: // given back unrun: it keeps its place
 		row.Due = at + dec.Delay.Microseconds()
@@ -479,7 +486,7 @@ func (s *settlement) decideStood(
 		r.step(st.Standing, progress.LimitsOf(&conf, int(st.MaxAttempts)), stepOf{
 			outcome: c.Outcome, context: c.context, contextSeq: st.ContextSeq, result: c.result,
 			worker: name, started: started,
-			priority: time.Duration(st.HeadStart) * time.Microsecond,
+			priority: time.Duration(st.HeadStart) * time.Microsecond, linked: st.Owner.Linked,
 		}, at)
 		r.giveNotice(m, conf.FinalQueue, st.Context, st.Meta, at)
 		r.ofTransaction(c)

@@ -62,6 +62,8 @@ func (d *Dispatcher) turn(now time.Time) {
 	d.mu.Lock()
 	defer d.release()
 	stood := d.mem.begin(now)
+	d.mem.waits.pieces = 0
+	d.mem.lookAround()
 	d.mem.heed(d.conf.Working == nil || d.conf.Working(), now)
 	if d.conf.Jobs != nil {
 		d.mem.askPatience(now, d.conf.Jobs.Patience)

@@ -239,7 +239,9 @@ func (r *reporting) apply(m *memory, storeNow int64, now time.Time) *queue {
 	if b := r.row.Notice; b != nil {
 		m.queue(b.Queue).signAt(b.Rank, b.Due, storeNow, now)
 	}
-	if r.decision.Moved {
+	if r.decision.Parked {
+		m.awaited(r.row.Await.Address)
+	} else if r.decision.Moved {
 		m.queue(r.row.Queue).signAt(r.row.Move.Rank, r.row.Move.Due, storeNow, now)
 	}
 	if r.plain() {
@@ -273,6 +275,9 @@ func (r *reporting) apply(m *memory, storeNow int64, now time.Time) *queue {
 		it.context, it.unchecked, it.contextBy = r.row.Step.Context, false, r.row.Step.Worker
 	}
 	it.contextSeq = r.row.Step.ContextSeq
+	if r.row.Step.Kind == task.KindNext {
+		it.woken = nil
+	}
 	if r.row.Step.Due > 0 {
 		it.rank = progress.RankAfter(r.row.Step.Due, it.priority, it.attempt)
 	}

@@ -14,6 +14,7 @@ import (
 type Store interface {
 	Spans
 	Steps
+	Waits
 	Texts
 	Settings
 	Records
@@ -41,6 +42,12 @@ type Steps interface {
 	Overdue(context.Context, store.OverdueQuery) (store.Overdue, error)
 	Act(context.Context, []store.Action) ([]store.Acted, error)
 	Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
+}
+
+// Waits ends the waits of tasks that wait for signals.
+type Waits interface {
+	Signal(context.Context, store.Signal) (store.Signalled, error)
+	Look(context.Context, store.LookRequest) (store.Looked, error)
 }
 
 // Texts keeps what is large or long.

@@ -53,6 +53,14 @@ var someHandouts = Handouts{
 			Token: token(9, 3), ContextBy: "w2", InScope: true},
 		{ID: task.ID{Batch: 5, N: 1<<30 + 1}, Queue: "scan", Stage: "read", Attempt: 1,
 			Token: token(9, 4), Meta: map[string]string{"customer": "7"}},
+		{ID: task.ID{Batch: 5, N: 1<<30 + 2}, Queue: "scan", Stage: "ship", Attempt: 2,
+			Token: token(9, 5), Deadline: moment, Signal: &task.Signal{
+				Name: "paid", Payload: json.RawMessage(`{"euro":7}`), By: "ann", At: moment,
+			}},
+		{ID: task.ID{Batch: 5, N: 1<<30 + 3}, Queue: "scan", Stage: "ship", Attempt: 1,
+			Token: token(9, 6), Signal: &task.Signal{Name: "paid"}},
+		{ID: task.ID{Batch: 5, N: 1<<30 + 4}, Queue: "scan", Stage: "remind", Attempt: 1,
+			Token: token(9, 7), TimedOut: true},
 	}},
 }
 
@@ -63,6 +71,10 @@ var someReports = []task.Report{
 	{ID: task.ID{Batch: 5, N: 1 << 30}, Token: token(9, 3), Outcome: task.Outcome{
 		Kind: task.KindNext, Stage: "write", Context: json.RawMessage(`[]`), Delay: time.Minute}},
 	{ID: first, Token: token(2, 2), Outcome: task.Outcome{Kind: task.KindFail, Error: "no"}},
+	{ID: first, Token: token(2, 3), Outcome: task.NextOn(task.Await{
+		Signal: "paid", Key: "order 7", Timeout: time.Hour, Else: "remind",
+	}, "ship", nil)},
+	{ID: first, Token: token(2, 4), Outcome: task.NextOn(task.Await{Signal: "paid"}, "ship", nil)},
 }
 
 func whole(b []byte, cuts []wire.Cut) []byte {
@@ -278,7 +290,7 @@ func TestBrokenContextIsAFaultOfItsHandOut(t *testing.T) {
 	a.Tasks = append([]task.Handout(nil), a.Tasks...)
 	a.Tasks[1].Context = []byte(`{"half`)
 	got, err := ParseHandouts(whole(CutHandouts(nil, a, 99)))
-	if err != nil || len(got.Tasks) != 4 || got.Tasks[1].Token != a.Tasks[1].Token ||
+	if err != nil || len(got.Tasks) != len(a.Tasks) || got.Tasks[1].Token != a.Tasks[1].Token ||
 		!strings.Contains(got.Tasks[1].Fault, "context") || got.Tasks[1].Queue != "" ||
 		!reflect.DeepEqual(got.Tasks[2], a.Tasks[2]) {
 		t.Errorf("%v\n%+v", err, got)

@@ -55,7 +55,9 @@ const (
 	outContextBy
 	outInScope // no field: it is so
 	outMeta
-	outAll = 1<<iota - 1
+	outSignal
+	outTimedOut // no field: it is so
+	outAll      = 1<<iota - 1
 )
 
 // Handouts is the answer to Hold.
@@ -80,7 +82,8 @@ func CutHandouts(b []byte, a Handouts, long int) ([]byte, []wire.Cut) {
 			bit(outAttempt, t.Attempt != 1) |
 			bit(outDeadline, !t.Deadline.Equal(before.Deadline)) |
 			bit(outContextBy, t.ContextBy != "") | bit(outInScope, t.InScope) |
-			bit(outMeta, len(t.Meta) > 0)
+			bit(outMeta, len(t.Meta) > 0) | bit(outSignal, t.Signal != nil) |
+			bit(outTimedOut, t.TimedOut)
 		b = binary.AppendUvarint(b, f)
 		if f&outID != 0 {
 			b = appendID(b, t.ID)
@@ -104,6 +107,9 @@ func CutHandouts(b []byte, a Handouts, long int) ([]byte, []wire.Cut) {
 			b = appendText(b, t.ContextBy)
 		}
 		b = appendMeta(b, t.Meta)
+		if f&outSignal != 0 {
+			b, cuts = appendSignal(b, cuts, t.Signal, long)
+		}
 		b = appendToken(b, before.Token, t.Token)
 		before = t
 	}
@@ -116,6 +122,14 @@ func appendDeadline(b []byte, t time.Time) []byte {
 		return binary.AppendVarint(b, 0)
 	}
 	return appendMoment(b, t)
+}
+
+// deadline reads a time; 0 = none.
+func (d *decoder) deadline(field string) (t time.Time) {
+	if ms := d.signed(field); ms != 0 {
+		t = time.UnixMilli(ms).UTC()
+	}
+	return t
 }
 
 // ParseHandouts reads the answer to Hold. Contexts are parts of b. A hand-out whose context can't
@@ -173,10 +187,7 @@ func (d *decoder) handout(before, t *task.Handout) {
 		t.Attempt = int(d.signed("attempt"))
 	}
 	if f&outDeadline != 0 {
-		t.Deadline = time.Time{}
-		if ms := d.signed("deadline"); ms != 0 {
-			t.Deadline = time.UnixMilli(ms).UTC()
-		}
+		t.Deadline = d.deadline("deadline")
 	}
 	if f&outContextBy != 0 {
 		t.ContextBy = d.str("context_by", before.ContextBy)
@@ -185,5 +196,9 @@ func (d *decoder) handout(before, t *task.Handout) {
 	if f&outMeta != 0 {
 		t.Meta = d.meta()
 	}
+	if f&outSignal != 0 {
+		d.signal(t)
+	}
+	t.TimedOut = f&outTimedOut != 0
 	t.Token = d.token(before.Token)
 }

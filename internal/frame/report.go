@@ -20,7 +20,8 @@ const (
 	repDelay
 	repError
 	repCommitted // no field: it is so
-	repAll       = 1<<iota - 1
+	repAwait
+	repAll = 1<<iota - 1
 )
 
 // CutReports appends the body of Report without the contexts and results of more than long bytes:
@@ -37,7 +38,8 @@ func CutReports(
 		f := bit(repID, r.ID != after(before.ID)) | bit(repKind, r.Kind != task.KindDone) |
 			bit(repStage, r.Stage != "") | bit(repContext, len(r.Context) > 0) |
 			bit(repResult, len(r.Result) > 0) | bit(repDelay, r.Delay != 0) |
-			bit(repError, r.Error != "") | bit(repCommitted, r.Committed)
+			bit(repError, r.Error != "") | bit(repCommitted, r.Committed) |
+			bit(repAwait, r.Await != nil)
 		b = binary.AppendUvarint(b, f)
 		if f&repID != 0 {
 			b = appendID(b, r.ID)
@@ -60,6 +62,9 @@ func CutReports(
 		}
 		if f&repError != 0 {
 			b = appendText(b, r.Error)
+		}
+		if f&repAwait != 0 {
+			b = appendAwait(b, r.Await)
 		}
 		before = r
 	}
@@ -121,6 +126,9 @@ func (d *decoder) report(before, r *task.Report) {
 		r.Error = d.str("error", before.Error)
 	}
 	r.Committed = f&repCommitted != 0
+	if f&repAwait != 0 {
+		r.Await = d.await()
+	}
 }
 
 // AppendAnswers appends the answer to Report: runs of reports of which the same became.

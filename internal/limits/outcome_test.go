@@ -83,34 +83,32 @@ func TestATransactionRecordsNoAwait(t *testing.T) {
 }
 
 func TestSignalCheck(t *testing.T) {
+	one := task.ID{Batch: 1}
 	long := json.RawMessage(`"` + strings.Repeat("x", limits.MaxPayload-2) + `"`)
 	for _, test := range []struct {
-		signal limits.Signal
-		keyed  bool
+		signal task.SignalRequest
 		want   string
 	}{
-		{limits.Signal{Name: "paid"}, false, ""},
-		{limits.Signal{Name: "paid", Key: "1", Payload: json.RawMessage(`{"a":1}`)}, false, ""},
-		{limits.Signal{Name: "paid", Payload: long}, false, ""},
-		{limits.Signal{Name: "paid", Payload: append(long, ' ')}, false,
+		{task.SignalRequest{Task: one, Name: "paid"}, ""},
+		{task.SignalRequest{Task: one, Name: "paid", Key: "1", Payload: json.RawMessage(`1`)}, ""},
+		{task.SignalRequest{Task: one, Name: "paid", Payload: long}, ""},
+		{task.SignalRequest{Task: one, Name: "paid", Payload: append(long, ' ')},
 			"body.payload: 65537 bytes are more than the 65536 that a signal may carry"},
-		{limits.Signal{Name: "paid", Payload: json.RawMessage(`{`)}, false,
-			"body.payload: must be one JSON value"},
-		{limits.Signal{Name: " "}, false, `body.name: " " ` + limits.NameRule},
-		{limits.Signal{Name: "paid", Keep: time.Hour}, false,
+		{task.SignalRequest{Task: one, Name: " "}, `body.name: " " ` + limits.NameRule},
+		{task.SignalRequest{Task: one, Name: "paid", Keep: time.Hour},
 			"body.keep: a signal to a task stands as long as the task does"},
-		{limits.Signal{Name: "paid"}, true,
+		{task.SignalRequest{Name: "paid"},
 			"body.key: is needed: what the waiting task names as await.key"},
-		{limits.Signal{Name: "paid", Key: "order 7", Keep: time.Second}, true, ""},
-		{limits.Signal{Name: "paid", Key: "order 7", Keep: time.Second - 1}, true,
+		{task.SignalRequest{Name: "paid", Key: "order 7", Keep: time.Second}, ""},
+		{task.SignalRequest{Name: "paid", Key: "order 7", Keep: time.Second - 1},
 			"body.keep: must be 1s to 876000h0m0s"},
-		{limits.Signal{Name: "paid", Key: "order 7", Keep: -time.Second}, true,
+		{task.SignalRequest{Name: "paid", Key: "order 7", Keep: -time.Second},
 			"body.keep: must be 1s to 876000h0m0s"},
-		{limits.Signal{Name: "paid", Key: strings.Repeat("k", 257)}, true,
+		{task.SignalRequest{Name: "paid", Key: strings.Repeat("k", 257)},
 			"body.key: must be at most 256 bytes of printable UTF-8"},
 	} {
 		e := &task.InvalidError{}
-		limits.CheckSignal(&test.signal, test.keyed, e, "body")
+		limits.CheckSignal(&test.signal, e, "body")
 		if got := e.Error(); got != test.want {
 			t.Errorf("%.60v: %q, want %q", test.signal, got, test.want)
 		}

@@ -1,7 +1,6 @@
 package limits
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -38,17 +37,10 @@ func checkAwait(o *task.Outcome) string {
 	return ""
 }
 
-// Signal is a signal as it comes from outside.
-type Signal struct {
-	Name    string
-	Key     string // of one to a task, "" = none; else what the waiting task names
-	Payload json.RawMessage
-	Keep    time.Duration // of one that is sent by its key; 0 = DefaultKeep
-}
-
-// CheckSignal adds to e what is wrong with a signal, under location. keyed: it is sent to whoever
-// waits for its name and key.
-func CheckSignal(s *Signal, keyed bool, e *task.InvalidError, location string) {
+// CheckSignal adds to e what is wrong with a signal, under location. That its payload is JSON is
+// the decoder's affair.
+func CheckSignal(s *task.SignalRequest, e *task.InvalidError, location string) {
+	keyed := s.Task == (task.ID{})
 	wrong := func(field, format string, args ...any) { e.Add(location+"."+field, format, args...) }
 	if !ValidName(s.Name) {
 		wrong("name", "%q %s", cut(s.Name), NameRule)
@@ -59,12 +51,9 @@ func CheckSignal(s *Signal, keyed bool, e *task.InvalidError, location string) {
 	case !ValidText(s.Key, MaxKey):
 		wrong("key", "must be at most %d bytes of printable UTF-8", MaxKey)
 	}
-	switch {
-	case len(s.Payload) > MaxPayload:
+	if len(s.Payload) > MaxPayload {
 		wrong("payload", "%d bytes are more than the %d that a signal may carry", len(s.Payload),
 			MaxPayload)
-	case len(s.Payload) > 0 && !json.Valid(s.Payload):
-		wrong("payload", "must be one JSON value")
 	}
 	switch {
 	case !keyed && s.Keep != 0:

@@ -265,13 +265,17 @@ func FuzzRoundTrip(f *testing.F) {
 		answer := task.HoldAnswer{PollInterval: time.Duration(d), Tasks: []task.Handout{
 			{ID: id, Queue: queue, Stage: stage, Context: raw, Attempt: int(n), Token: "t" + key,
 				Deadline: at, Meta: meta},
-			{ID: id, Queue: queue, Token: "u"}}}
+			{ID: id, Queue: queue, Token: "u", TimedOut: d%2 == 0, Signal: &task.Signal{
+				Name: key, Payload: raw, By: stage, At: at,
+			}}}}
 		gotAnswer, err := ParseHandouts(AppendHandouts(nil, answer))
 		for i := range answer.Tasks {
 			h := &answer.Tasks[i]
 			h.Queue, h.Stage, h.Token = readable(h.Queue), readable(h.Stage), readable(h.Token)
 		}
 		answer.Tasks[0].Meta = wanted
+		signal := answer.Tasks[1].Signal
+		signal.Name, signal.By = readable(signal.Name), readable(signal.By)
 		if diff := cmp.Diff(answer, gotAnswer); err != nil || diff != "" {
 			t.Errorf("handouts: %v %s", err, diff)
 		}
@@ -281,13 +285,19 @@ func FuzzRoundTrip(f *testing.F) {
 			Outcome: task.Outcome{Kind: task.KindNext, Stage: stage, Context: raw, Error: key}},
 			{ID: id, Token: token, Outcome: task.Outcome{
 				Kind: task.KindRetry, Delay: time.Duration(d), Error: key,
-			}, Committed: d%2 == 0}}
+			}, Committed: d%2 == 0},
+			{ID: id, Token: token, Outcome: task.NextOn(task.Await{
+				Signal: queue, Key: key, Timeout: time.Duration(d), Else: stage,
+			}, stage, raw)}}
 		worker, gotReports, err := ParseReports(AppendReports(nil, queue, reports))
 		if err != nil || worker != readable(queue) || len(gotReports) != len(reports) {
 			t.Fatalf("reports: %v, worker %q", err, worker)
 		}
 		for i, r := range reports {
 			r.Stage, r.Error = readable(r.Stage), readable(r.Error)
+			if a := r.Await; a != nil {
+				a.Signal, a.Key, a.Else = readable(a.Signal), readable(a.Key), readable(a.Else)
+			}
 			want := Report{Report: r, IDText: id.String(), Invalid: limits.CheckReport(&r)}
 			if diff := cmp.Diff(want, gotReports[i]); diff != "" {
 				t.Errorf("report: %s", diff)

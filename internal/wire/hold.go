@@ -16,7 +16,7 @@ var (
 	answerFields  = []string{"tasks", "poll_interval"}
 	handoutFields = []string{
 		"id", "queue", "stage", "context", "attempt", "token", "deadline", "context_by", "in_scope",
-		"meta",
+		"meta", "signal", "timed_out",
 	}
 )
 
@@ -117,6 +117,7 @@ func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 		}
 		b, cuts = AppendRaw(b, cuts, t.Context, long)
 		b = appendStringMap(b, `,"meta":`, t.Meta) // before the token: salvage takes the last one
+		b, cuts = appendSignal(b, cuts, t, long)   // and this
 		b = append(b, `,"attempt":`...)
 		b = strconv.AppendInt(b, int64(t.Attempt), 10)
 		b = append(b, `,"token":`...)
@@ -198,6 +199,10 @@ func (d *decoder) handout(before *task.Handout) (t task.Handout) {
 			t.InScope = d.boolean()
 		case "meta":
 			t.Meta = d.meta()
+		case "signal":
+			t.Signal = d.signal()
+		case "timed_out":
+			t.TimedOut = d.boolean()
 		}
 	}
 	o.need("id")

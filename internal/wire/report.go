@@ -12,6 +12,7 @@ var (
 	reportsFields = []string{"worker", "reports"}
 	reportFields  = []string{
 		"id", "token", "outcome", "stage", "context", "result", "delay", "error", "committed",
+		"await",
 	}
 	resultsFields = []string{"results"}
 	resultFields  = []string{"id", "status", "detail"}
@@ -52,6 +53,7 @@ func AppendReports(b []byte, worker string, reports []task.Report) []byte {
 		if r.Committed {
 			b = append(b, `,"committed":true`...)
 		}
+		b = appendAwait(b, r.Await)
 		b = append(b, '}')
 	}
 	return append(b, "]}"...)
@@ -111,6 +113,11 @@ func (d *decoder) report(stage string) (r Report) {
 			r.Error = d.str("")
 		case "committed":
 			r.Committed = d.boolean()
+		case "await":
+			var invalid string
+			if r.Await, invalid = d.await(); invalid != "" {
+				r.Invalid = invalid
+			}
 		}
 	}
 	if d.fault == "" {

@@ -113,7 +113,7 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"reports", `{"worker":"w"}`, "body", "reports is missing"},
 		{"reports", `{"reports":[]}`, "body", "worker is missing"},
 		{"reports", `{"worker":"w","reports":[{"id":"x","extra":1}]}`, "body.reports[0].extra",
-			"unknown field; known are id, token, outcome, stage, context, result, delay, error, committed"},
+			"unknown field; known are id, token, outcome, stage, context, result, delay, error, committed, await"},
 		{"beat", `{}`, "body", "incarnation is missing"},
 		{"beat", `{"incarnation":"i","labels":{"a":"1","a":"2"}}`, "body.labels.a", "comes twice"},
 		{"beat", `{"incarnation":"i","load":{"gpu":1}}`, "body.load.gpu",
@@ -446,6 +446,26 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 				Token: "1.2.3.4", Deadline: at}}}),
 			`{"tasks":[{"id":"1000000000000211","queue":"q","stage":"","context":[ ],"meta":{"a":"","b":"\""},"attempt":1,` +
 				`"token":"1.2.3.4","deadline":"2026-11-21T12:40:01.234Z"}],"poll_interval":"0s"}`},
+		{AppendHandouts(nil, task.HoldAnswer{Tasks: []task.Handout{
+			{ID: id, Queue: "q", Attempt: 1, Token: "t", Deadline: at, Signal: &task.Signal{
+				Name: "paid", Payload: json.RawMessage(`{"euro": 7}`), By: "ann", At: at,
+			}},
+			{ID: id, Queue: "q", Attempt: 1, Token: "t", Deadline: at, TimedOut: true},
+		}}),
+			`{"tasks":[{"id":"1000000000000211","queue":"q","stage":"","context":null,` +
+				`"signal":{"name":"paid","payload":{"euro": 7},"by":"ann","at":"2026-11-21T12:40:01.234Z"},` +
+				`"attempt":1,"token":"t","deadline":"2026-11-21T12:40:01.234Z"},` +
+				`{"id":"1000000000000211","queue":"q","stage":"","context":null,"timed_out":true,` +
+				`"attempt":1,"token":"t","deadline":"2026-11-21T12:40:01.234Z"}],"poll_interval":"0s"}`},
+		{AppendReports(nil, "w", []task.Report{
+			{ID: id, Token: "t", Outcome: task.NextOn(task.Await{Signal: "paid"}, "s", nil)},
+			{ID: id, Token: "t", Outcome: task.NextOn(task.Await{
+				Signal: "paid", Key: "7", Timeout: time.Hour, Else: "remind",
+			}, "s", nil)},
+		}),
+			`{"worker":"w","reports":[{"id":"1000000000000211","token":"t","outcome":"next","stage":"s","await":{"signal":"paid"}},` +
+				`{"id":"1000000000000211","token":"t","outcome":"next","stage":"s",` +
+				`"await":{"signal":"paid","key":"7","timeout":"1h0m0s","else":"remind"}}]}`},
 		{AppendReports(nil, "w",
 			[]task.Report{{ID: id, Token: "t", Outcome: task.Next("s", json.RawMessage(`1`))},
 				{ID: id, Token: "t", Outcome: task.RetryAfter(time.Second, errors.New("no\n"))},

@@ -1,0 +1,118 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/task"
+)
+
+// signalIn is the body of POST /v1/tasks/{id}/signal.
+type signalIn struct {
+	Name    string          `json:"name" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$"`
+	Payload json.RawMessage `json:"payload,omitempty" doc:"any JSON value of at most 64 KiB; handed to the task byte for byte"`
+	Key     string          `json:"key,omitempty" maxLength:"256" doc:"the same one twice counts once; left out = each call counts"`
+}
+
+// keyedSignalIn is the body of POST /v1/signals/{name}.
+type keyedSignalIn struct {
+	Key     string          `json:"key" minLength:"1" maxLength:"256" doc:"what the task names as the key of its await; the same name and key count once while they are kept"`
+	Payload json.RawMessage `json:"payload,omitempty" doc:"any JSON value of at most 64 KiB; handed to the task byte for byte"`
+	Keep    duration        `json:"keep,omitzero" doc:"how long it stands when nobody waits for it yet; left out = 24h"`
+}
+
+type signalOut struct {
+	Delivered bool `json:"delivered" doc:"it has ended a task's wait; else it stands until a task waits for it"`
+	Repeated  bool `json:"repeated,omitempty" doc:"it had been sent before, and counts once"`
+}
+
+var (
+	signalDoc = described{
+		op: huma.Operation{
+			OperationID: "signal-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/signal",
+			Tags:    []string{"Tasks"},
+			Summary: "Send a signal to a task",
+			Description: "It ends the wait of a stage that waits for a signal of this name, or stands until one does, or the task is deleted. " +
+				"Its hand-out tells who sent it. 409 once the task is over, and while 1,000 signals stand at it that ended no wait.",
+			Parameters: []*huma.Param{pathParameter("id", "the task's id")},
+		},
+		status: http.StatusOK, body: signalIn{},
+		example: `{"name":"approved","payload":{"until":"2026-12-01"},"key":"mail-77"}`,
+		answer:  signalOut{},
+	}
+	keyedSignalDoc = described{
+		op: huma.Operation{
+			OperationID: "signal", Method: http.MethodPost, Path: "/v1/signals/{name}",
+			Tags:    []string{"Tasks"},
+			Summary: "Send a signal to the task that waits for its name and key",
+			Description: "Whoever sends it need not know the task. It ends the wait of the one that has waited for it the longest, or stands for keep, so that it may come " +
+				"before the task waits. One signal ends one wait.",
+			Parameters: []*huma.Param{pathParameter("name", "the signal's name")},
+		},
+		status: http.StatusOK, body: keyedSignalIn{},
+		example: `{"key":"order-7","payload":{"euro":12.5},"keep":"24h"}`, answer: signalOut{},
+	}
+)
+
+func (a *API) signalTask(w *answer, r *http.Request) error {
+	id, err := TaskPath{r.PathValue("id")}.task()
+	if err != nil {
+		return err
+	}
+	var in signalIn
+	if err := a.strict(w, r, &in); err != nil {
+		return err
+	}
+	return missing(a.signal(w, r, task.SignalRequest{
+		Task: id, Name: in.Name, Key: in.Key, Payload: in.Payload,
+	}), id)
+}
+
+func (a *API) signalKey(w *answer, r *http.Request) error {
+	var in keyedSignalIn
+	if err := a.strict(w, r, &in); err != nil {
+		return err
+	}
+	err := a.signal(w, r, task.SignalRequest{
+		Name: r.PathValue("name"), Key: in.Key, Payload: in.Payload, Keep: in.Keep.Duration,
+	})
+	if invalid, ok := errors.AsType[*task.InvalidError](err); ok { // here the name is in the path
+		for i := range invalid.Fields {
+			at := &invalid.Fields[i].Location
+			*at = strings.Replace(*at, "body.name", "path.name", 1)
+		}
+	}
+	return err
+}
+
+func (a *API) signal(w *answer, r *http.Request, s task.SignalRequest) error {
+	got, err := a.conf.Engine.Signal(r.Context(), w.who.Name, s)
+	if err != nil {
+		return err
+	}
+	if s.Task != (task.ID{}) {
+		w.note("signal", s.Name)
+	}
+	w.note("delivered", got.Delivered)
+	a.writeValue(w, http.StatusOK, signalOut{got.Delivered, got.Repeated})
+	return nil
+}
+
+// awaits is what a blocked task waits for.
+type awaits struct {
+	Signal string  `json:"signal"`
+	Key    string  `json:"key,omitempty" doc:"left out = the signal is sent to the task itself"`
+	Until  instant `json:"until,omitzero" doc:"when the wait is over without it; left out = never"`
+	Else   string  `json:"else,omitempty" doc:"the stage that begins then; left out = the one that waits"`
+}
+
+func awaitsOf(a *task.Awaits) *awaits {
+	if a == nil {
+		return nil
+	}
+	return &awaits{a.Signal, a.Key, instant(a.Until), a.Else}
+}

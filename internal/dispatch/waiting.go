@@ -1,0 +1,237 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/tick"
+)
+
+// A task that waits for a signal is in no node's memory. Whether its wait is over the store decides
+// whenever somebody looks (docs/waiting.md): a node does after each of its settlements that made
+// tasks wait, and once a beat at all that is left, by whomever; so what a node that was killed did
+// not look at costs a beat. Nothing is lost with a look that fails, and nobody waits for one.
+
+const (
+	lookedAtOnce = 1000 // waits that one look ends, and addresses that it names
+	lookedPieces = 16   // looks more in a beat for what one has left; the rest is for the next
+	// looks at waits that are over one after the other follow no closer: so they end a little late
+	lookedApart = 50 * time.Millisecond
+)
+
+// waitLooks is what memory knows of looks: what is to be looked at next, and when.
+type waitLooks struct {
+	changed map[store.Address]bool // where this node's settlements made tasks wait
+	all     bool                   // look at all that is left, and at waits whose time is over
+	looking bool                   // a look is under way: there is one at a time
+	pieces  int                    // looks since the beat for what one has left
+	until   int64                  // of the wait that is over next, where the alarm is set
+	timer   *tick.Timer            // its alarm
+}
+
+// awaited notes that a task of this node began to wait at an address.
+func (m *memory) awaited(a store.Address) {
+	w := &m.waits
+	if len(w.changed) >= lookedAtOnce { // a look at all finds them as well
+		clear(w.changed)
+		w.all = true
+	} else if !w.all {
+		if w.changed == nil {
+			w.changed = map[store.Address]bool{}
+		}
+		w.changed[a] = true
+	}
+	m.lookSoon()
+}
+
+// lookAround looks at all that is left, as each beat does.
+func (m *memory) lookAround() {
+	m.waits.all = true
+	m.lookSoon()
+}
+
+// lookSoon begins looks, unless one is under way, which goes on with what is left then.
+func (m *memory) lookSoon() {
+	if !m.waits.looking && !m.closed {
+		m.waits.looking, m.do.look = true, true
+	}
+}
+
+// nextLook is what to look at now; no says that there is nothing, and nobody looks any more.
+func (m *memory) nextLook() (r store.LookRequest, no bool) {
+	w := &m.waits
+	if m.closed || !w.all && len(w.changed) == 0 {
+		w.looking = false
+		return r, true
+	}
+	r.Limit = lookedAtOnce
+	if len(w.changed) > 0 && !w.all {
+		r.Addresses = slices.SortedFunc(maps.Keys(w.changed), func(a, b store.Address) int {
+			return strings.Compare(a.String(), b.String())
+		})
+	}
+	w.all, w.changed = false, nil
+	return r, false
+}
+
+// lookOn looks until there is nothing to look at.
+func (d *Dispatcher) lookOn() {
+	for {
+		d.mu.Lock()
+		r, over := d.mem.nextLook()
+		d.release()
+		if over {
+			return
+		}
+		var got store.Looked
+		err := d.conf.Reach()
+		if err == nil {
+			got, err = d.store.Look(d.ctx, r)
+			d.note(err)
+		}
+		if err != nil { // the next beat looks at it again
+			if !errors.Is(err, store.ErrOutOfReach) {
+				d.log.Warn("look at what tasks wait for", "error", err)
+			}
+			got = store.Looked{}
+		}
+		watches := got.NextUntil != 0 && d.conf.Judges()
+		d.mu.Lock()
+		d.mem.looked(got, watches, time.Now())
+		d.release()
+	}
+}
+
+// looked takes in what became of a look. watches: this node looks again as soon as the next wait is
+// over; the others find it with their beats, unless this one has ended it before.
+func (m *memory) looked(got store.Looked, watches bool, now time.Time) {
+	if got.More && m.waits.pieces < lookedPieces {
+		m.waits.pieces++
+		m.waits.all = true
+	}
+	for _, r := range got.Ready {
+		m.hearReady(r.Queue, r.Rank, now)
+	}
+	at := got.NextUntil
+	soon := at > got.Now && at-got.Now <= 2*m.conf.Beat.Microseconds() // else a beat is in time
+	if watches && soon && at != m.waits.until {
+		m.waits.until = at
+		wait := max(fromNow(now, got.Now, at).Sub(now), lookedApart)
+		m.ask(alarm{what: waitOver, wait: wait})
+	}
+}
+
+// hearReady takes in that the store has ready tasks of a queue from a rank on.
+func (m *memory) hearReady(name string, rank int64, now time.Time) {
+	q := m.queues[name]
+	if q == nil || m.closed { // nobody waits for it here
+		return
+	}
+	q.sign(rank)
+	q.backlog = true
+	if q.gate.limited {
+		q.gate.probe()
+		q.match(now)
+	}
+	q.takeSoon(now)
+}
+
+// awaitOf is what the report of a task's outcome says of its wait. at is the store's time.
+func awaitOf(id task.ID, a *task.Await, at int64) *store.Await {
+	w := &store.Await{
+		Address: store.Address{Name: names.Canonical(a.Signal), Key: a.Key}, Else: a.Else,
+	}
+	if a.Key == "" {
+		w.Address.Task = id
+	}
+	if a.Timeout > 0 {
+		w.Until = at + max(a.Timeout.Microseconds(), 1)
+	}
+	return w
+}
+
+// tellWoken tells a hand-out what ended the wait before its stage.
+func tellWoken(w *store.Woken, t *task.Handout) {
+	switch {
+	case w == nil:
+	case w.TimedOut:
+		t.TimedOut = true
+	default:
+		t.Signal = &task.Signal{Name: w.Signal, Payload: json.RawMessage(w.Payload), By: w.By}
+		if w.At > 0 {
+			t.Signal.At = time.UnixMicro(w.At).UTC()
+		}
+	}
+}
+
+// Signal sends a signal in the name of by, to a task or to whoever waits for its name and key, now
+// or while it is kept. Errors: *task.InvalidError with locations below "body", store.ErrNotFound,
+// store.ErrConflict with the reason.
+func (d *Dispatcher) Signal(
+	ctx context.Context, by string, s task.SignalRequest,
+) (task.SignalReceipt, error) {
+	s.Name = names.Canonical(s.Name)
+	e := &task.InvalidError{}
+	limits.CheckSignal(&s, e, "body")
+	if problem := wire.CheckValue(s.Payload); len(s.Payload) > 0 && problem != "" {
+		e.Add("body.payload", "%s", problem)
+	}
+	if err := e.Err(); err != nil {
+		return task.SignalReceipt{}, err
+	}
+	row := store.Signal{To: store.Address{Task: s.Task, Name: s.Name}, By: by}
+	if string(s.Payload) != "null" {
+		row.Payload = store.Value(s.Payload)
+	}
+	if s.Task != (task.ID{}) {
+		row.Key = cmp.Or(s.Key, d.ownKey())
+	} else {
+		row.To.Key = s.Key
+		row.Keep = cmp.Or(s.Keep, limits.DefaultKeep).Microseconds()
+	}
+	var got store.Signalled
+	err := d.again(func() (err error) {
+		got, err = d.store.Signal(ctx, row)
+		return err
+	})
+	if err != nil {
+		return task.SignalReceipt{}, fmt.Errorf("signal: %w", err)
+	}
+	switch {
+	case !got.Found:
+		return task.SignalReceipt{}, fmt.Errorf("task %s: %w", s.Task, store.ErrNotFound)
+	case got.Final:
+		return task.SignalReceipt{}, fmt.Errorf("task %s is over, so no signal can come to it: %w",
+			s.Task, store.ErrConflict)
+	case got.Full:
+		return task.SignalReceipt{}, fmt.Errorf("%d signals stand at task %s that ended no wait, "+
+			"and that is the most: %w", store.MaxOpenSignals, s.Task, store.ErrConflict)
+	}
+	now := time.Now()
+	d.mu.Lock()
+	defer d.release()
+	for _, r := range got.Ready {
+		d.mem.hearReady(r.Queue, r.Rank, now)
+	}
+	return task.SignalReceipt{Delivered: got.Delivered, Repeated: got.Repeated}, nil
+}
+
+// ownKey is a key for a signal that has none, so that it counts by itself, and once also when it is
+// written a second time. No caller's key has such a character.
+func (d *Dispatcher) ownKey() string {
+	d.mu.Lock()
+	defer d.release()
+	return fmt.Sprintf("\x01%016x", d.mem.nextBatch(d.mem.clock.read(time.Now())))
+}

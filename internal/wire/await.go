@@ -1,0 +1,82 @@
+package wire
+
+import (
+	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
+)
+
+var (
+	awaitFields  = []string{"signal", "key", "timeout", "else"}
+	signalFields = []string{"name", "payload", "by", "at"}
+)
+
+// appendAwait appends what a report waits for; nil leaves it out.
+func appendAwait(b []byte, a *task.Await) []byte {
+	if a == nil {
+		return b
+	}
+	b = append(b, `,"await":{"signal":`...)
+	b = appendString(b, a.Signal)
+	b = appendText(b, `,"key":`, a.Key)
+	b = appendSpell(b, `,"timeout":`, a.Timeout)
+	b = appendText(b, `,"else":`, a.Else)
+	return append(b, '}')
+}
+
+// await reads what a report waits for; invalid says what is wrong with this report alone.
+func (d *decoder) await() (a *task.Await, invalid string) {
+	a = &task.Await{}
+	for o := d.object(awaitFields); o.next(); {
+		switch o.name {
+		case "signal":
+			a.Signal = d.str("")
+		case "key":
+			a.Key = d.str("")
+		case "timeout":
+			var err error
+			if a.Timeout, err = view.ParseDuration(
+				string(d.text(`a duration in quotes, like "1m30s"`)),
+			); err != nil {
+				invalid = `await.timeout: must be a duration like "1m30s"`
+			}
+		case "else":
+			a.Else = d.str("")
+		}
+	}
+	return a, invalid
+}
+
+// appendSignal appends what ended the wait before a hand-out's stage.
+func appendSignal(b []byte, cuts []Cut, t *task.Handout, long int) ([]byte, []Cut) {
+	if s := t.Signal; s != nil {
+		b = append(b, `,"signal":{"name":`...)
+		b = appendString(b, s.Name)
+		if len(s.Payload) > 0 {
+			b, cuts = AppendRaw(append(b, `,"payload":`...), cuts, s.Payload, long)
+		}
+		b = appendText(b, `,"by":`, s.By)
+		b = appendMoment(b, `,"at":`, s.At)
+		b = append(b, '}')
+	}
+	if t.TimedOut {
+		b = append(b, `,"timed_out":true`...)
+	}
+	return b, cuts
+}
+
+func (d *decoder) signal() *task.Signal {
+	s := &task.Signal{}
+	for o := d.object(signalFields); o.next(); {
+		switch o.name {
+		case "name":
+			s.Name = d.str("")
+		case "payload":
+			s.Payload = d.opaque()
+		case "by":
+			s.By = d.str("")
+		case "at":
+			s.At = d.time()
+		}
+	}
+	return s
+}
