@@ -120,6 +120,32 @@ func TestTripsPerCall(t *testing.T) {
 		_, err := c.Prune(ctx, 1000)
 		return err
 	})
+	one := c.submit(c.batch(1, 1, true))[0]
+	id := task.ID{Batch: one.Batch}
+	budget("settle what waits", 1, func() error {
+		_, err := c.Settle(ctx, store.Settlement{
+			Reports: []store.Report{waits(&one, 0, 0, 1, forItself(id))},
+			Spent:   []store.Taking{one.Taking()},
+		})
+		return err
+	})
+	look := func(list ...store.Address) func() error {
+		return func() error {
+			_, err := c.Look(ctx, store.LookRequest{Addresses: list, Limit: 10})
+			return err
+		}
+	}
+	budget("look at a wait without a signal", 2, look(goAt(id)))
+	budget("look when nothing has changed", 1, look())
+	budget("signal that nobody waits for", 1+2, func() error {
+		_, err := c.Signal(ctx, store.Signal{To: goBy("none")})
+		return err
+	})
+	// how it stands; the signal; changes and waits, tasks and signals, steps, the end
+	budget("signal to a task", 2+4, func() error {
+		_, err := c.Signal(ctx, store.Signal{To: goAt(id)})
+		return err
+	})
 	take.Queue = "none"
 	budget("take from an empty queue", 1, func() error { _, err := c.Take(ctx, take); return err })
 }

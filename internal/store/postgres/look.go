@@ -44,7 +44,8 @@ chosen AS MATERIALIZED (
       ORDER BY since, batch, n LIMIT s.n) w
     UNION ALL
     SELECT batch, n, ` + never + `, until FROM (SELECT batch, n, until FROM rota.wait
-      WHERE $4 AND until > 0 AND until <= (SELECT now FROM clock) ORDER BY until, batch, n LIMIT $3) w) c
+      WHERE $4 AND until > 0 AND until <= (SELECT now FROM clock)
+      ORDER BY until, batch, n LIMIT $3) w) c
   GROUP BY batch, n ORDER BY min(i), min(at), batch, n LIMIT $3)
 SELECT ` + waitColumnList + ` FROM chosen c JOIN rota.wait w ON w.batch = c.batch AND w.n = c.n
 ORDER BY w.batch, w.n FOR UPDATE OF w`
@@ -76,8 +77,25 @@ RETURNING id`
 const changesAtOnce = 1000
 
 // Look ends waits. See the contract, storetest.Waits.
-func (s *Store) Look(
-	ctx context.Context, r store.LookRequest,
+func (s *Store) Look(ctx context.Context, r store.LookRequest) (store.Looked, error) {
+	answer, err := s.looks(ctx, r)
+	if err != nil {
+		return store.Looked{}, fmt.Errorf("look which tasks wait no longer: %w", err)
+	}
+	s.hintWoken(answer.Ready)
+	return answer, nil
+}
+
+// hintWoken tells other nodes of queues that have tasks which are ready since a moment.
+func (s *Store) hintWoken(list []store.Ready) {
+	for _, ready := range list {
+		s.hint(Hint{Queue: ready.Queue})
+	}
+}
+
+// looks is Look with a query about what it has done.
+func (s *Store) looks(
+	ctx context.Context, r store.LookRequest, then ...query,
 ) (answer store.Looked, err error) {
 	least := ask(leastUntil, func(r row) error { return r.Scan(&answer.NextUntil) })
 	some := len(r.Addresses) > 0
@@ -94,18 +112,13 @@ func (s *Store) Look(
 			if err := l.run(ctx); err != nil {
 				return err
 			}
-			return t.finish(ctx, append(l.last(), least)...)
+			return t.finish(ctx, append(append(l.last(), least), then...)...)
 		})
 	}
-	if err != nil {
-		return store.Looked{}, fmt.Errorf("look which tasks wait no longer: %w", err)
+	if len(r.Addresses) == 0 && answer.NextUntil != 0 && answer.NextUntil <= answer.Now {
+		answer.More = true
 	}
-	around := len(r.Addresses) == 0
-	answer.More = answer.More || around && answer.NextUntil != 0 && answer.NextUntil <= answer.Now
-	for _, ready := range answer.Ready {
-		s.hint(Hint{Queue: ready.Queue})
-	}
-	return answer, nil
+	return answer, err
 }
 
 // look is a look under way.

@@ -43,17 +43,17 @@ func (s *Store) Signal(ctx context.Context, sig store.Signal) (store.Signalled, 
 	if !answer.Found || answer.Final || answer.Full || answer.Repeated {
 		return answer, nil
 	}
-	look := store.LookRequest{Addresses: []store.Address{sig.To}, Limit: 1}
-	looked, err := s.Look(context.WithoutCancel(ctx), look)
-	if err == nil {
-		answer.Ready = looked.Ready
-		err = s.glance(ctx, ask(standingSignal, func(r row) error {
-			return r.Scan(&answer.Delivered)
-		}, answer.Now, sig.To.String(), sig.Key))
-	}
+	delivered := false
+	looked, err := s.looks(context.WithoutCancel(ctx),
+		store.LookRequest{Addresses: []store.Address{sig.To}, Limit: 1},
+		ask(standingSignal, func(r row) error { return r.Scan(&delivered) },
+			answer.Now, sig.To.String(), sig.Key))
 	if err != nil {
 		s.conf.Log.Warn("a signal was sent, and is looked at later", "error", err)
+		return answer, nil
 	}
+	answer.Delivered, answer.Ready = delivered, looked.Ready
+	s.hintWoken(looked.Ready)
 	return answer, nil
 }
 

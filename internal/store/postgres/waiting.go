@@ -118,8 +118,8 @@ func dropped(ids []task.ID) (waits, signals query) {
 	return tell(dropWaits, batches, ns, from, to), tell(dropSignals, batches, ns, from, to)
 }
 
-// errWentOn: a task went on between the lock of its wait and the reading of the task, or it began to
-// wait while a transaction looked that had not locked its wait. The transaction begins anew, as
+// errWentOn: a task went on between the lock of its wait and the reading of the task, or it began
+// to wait while a transaction looked that had not locked its wait. The transaction begins anew, as
 // locks have an order.
 var errWentOn = fmt.Errorf("%w: %w", store.ErrBusy, errors.New("the task went on meanwhile"))
 

@@ -25,6 +25,8 @@ type planted struct {
 	gates      func(context.Context, ...string) (int64, []store.Gate, error)
 	settle     func(context.Context, store.Settlement) (store.Settled, error)
 	act        func(context.Context, []store.Action) ([]store.Acted, error)
+	signal     func(context.Context, store.Signal) (store.Signalled, error)
+	look       func(context.Context, store.LookRequest) (store.Looked, error)
 	free       func(context.Context, store.Holder, int64) (int, error)
 	freeEnded  func(context.Context) (int, error)
 	end        func(context.Context, string, int64, bool) error
@@ -53,7 +55,7 @@ func plant(m *Model) *planted {
 	return &planted{
 		Model: m, submit: m.Submit, take: m.Take, expire: m.TakeExpired, give: m.Give,
 		letBegin: m.Begin, gates: m.Gates, takeRuns: m.TakeRunning,
-		settle: m.Settle, act: m.Act,
+		settle: m.Settle, act: m.Act, signal: m.Signal, look: m.Look,
 		free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll,
 		endAll: m.EndAll, beat: m.Beat,
 		counts: m.Counts, ahead: m.Ahead, history: m.History, tasks: m.Tasks,
@@ -121,6 +123,18 @@ func (p *planted) Act(ctx context.Context, a []store.Action) ([]store.Acted, err
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.act(ctx, a)
+}
+
+func (p *planted) Signal(ctx context.Context, s store.Signal) (store.Signalled, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.signal(ctx, s)
+}
+
+func (p *planted) Look(ctx context.Context, r store.LookRequest) (store.Looked, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.look(ctx, r)
 }
 
 func (p *planted) Free(ctx context.Context, self store.Holder, judge int64) (int, error) {

@@ -62,7 +62,8 @@ func claims() []claim {
 	return slices.Concat(submitClaims(), takeClaims(), settleClaims(), togetherClaims(),
 		holderClaims(), actClaims(), editClaims(), leaseClaims(), nameClaims(), confClaims(),
 		queueClaims(), viewClaims(), metaClaims(), historyClaims(), textClaims(), eventClaims(),
-		notifierClaims(), expiryClaims(), beginClaims(), keyClaims(), orderClaims(), uniqueClaims(),
+		notifierClaims(), expiryClaims(), beginClaims(), keyClaims(), orderClaims(), waitClaims(),
+		uniqueClaims(),
 		editedLimitClaims(),
 		editedMetaClaims(), groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
@@ -74,7 +75,8 @@ func claims() []claim {
 func statementClaims() []claim {
 	return slices.Concat(takeClaims(), settleClaims(), togetherClaims(), holderClaims(),
 		actClaims(), editClaims(), leaseClaims(), queueClaims(), metaClaims(), historyClaims(),
-		changeClaims(), expiryClaims(), beginClaims(), keyClaims(), orderClaims(), uniqueClaims(),
+		changeClaims(), expiryClaims(), beginClaims(), keyClaims(), orderClaims(), waitClaims(),
+		uniqueClaims(),
 		editedLimitClaims(), editedMetaClaims(), assignClaims(), seatClaims(), fireClaims(),
 		watchClaims(), joinClaims(), upkeepClaims())
 }
