@@ -54,13 +54,13 @@ without flags.`,
 		}
 		doc := term.Page[client.Queue]{Items: append([]client.Queue{}, queues...)}
 		return a.Show(doc, func() string {
-			t := a.Table("QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD",
+			t := a.Table("QUEUE", "STATE", "#BLOCKED", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD",
 				"#CANCELLED", "#EXPIRED", "OLDEST")
 			for _, q := range queues {
 				n := q.Counts
-				t.Add(q.Name, queueState(&q), term.Count(n.Waiting), term.Count(n.Ready),
-					term.Count(n.Running), term.Count(n.Done), term.Count(n.Dead),
-					term.Count(n.Cancelled), term.Count(n.Expired),
+				t.Add(q.Name, queueState(&q), term.Count(n.Blocked), term.Count(n.Waiting),
+					term.Count(n.Ready), term.Count(n.Running), term.Count(n.Done),
+					term.Count(n.Dead), term.Count(n.Cancelled), term.Count(n.Expired),
 					term.Short(q.OldestReady, a.Now()))
 			}
 			return t.String()
