@@ -69,7 +69,8 @@ func (s *topSource) openQueue(ctx context.Context, a *App, name string) (string,
 		state task.State
 		n     int64
 	}{
-		{task.Blocked, n.Blocked}, {task.Waiting, n.Waiting}, {task.Ready, n.Ready}, {task.Running, n.Running},
+		{task.Blocked, n.Blocked}, {task.Waiting, n.Waiting}, {task.Ready, n.Ready},
+		{task.Running, n.Running},
 		{task.Done, n.Done}, {task.Dead, n.Dead}, {task.Cancelled, n.Cancelled},
 		{task.Expired, n.Expired},
 	} {

@@ -2,7 +2,7 @@ package explain
 
 import (
 	"fmt"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rotahq/rota/view"
@@ -34,12 +34,12 @@ func signal(t Task, now time.Time) view.Reason {
 	return r
 }
 
-// word is a text as one word of a command line.
+// word is a text as one word of a command line: in quotes within which a shell does nothing.
 func word(s string) string {
 	for _, c := range s {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' &&
 			c != '_' && c != '.' && c != ':' && c != '/' {
-			return strconv.Quote(s)
+			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 		}
 	}
 	return s
