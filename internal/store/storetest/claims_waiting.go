@@ -246,6 +246,27 @@ func waitClaims() []claim {
 			s.want("one that stands", s.signals(ids[0], "x", "3", "1"), "repeated")
 			s.want("one to another task", s.signals(ids[1], "x", "more", "1"), "")
 		}},
+		{"AKeyInOrderWaitsForABlockedTask", func(s *scene) {
+			a := s.join("a")
+			s.limitKeys(0, task.KeyLimits{MaxRunning: 1})
+			s.putKeys("x", "x")
+			outs := s.byKey(a, 9, false, nil)
+			s.want("first", s.begin(a, outs...), []store.Beginning{store.Begins, store.HeldBack})
+			s.recorded(s.awaiting(outs[0], s.paid(0, "")))
+			s.want("while it waits", s.begin(a, outs[1]), []store.Beginning{store.HeldBack})
+			s.want("owners", s.owners("x"), "x 0")
+			s.putKeys("x")
+			got := s.byKeyOnce(a, store.ByKey{}, 9)
+			s.want("taken, and when to look again", []any{len(got.Spans), got.NextDue},
+				[]any{0, int64(0)})
+			s.want("a signal", s.signals(outs[0].id(), "paid", "1", "1"), "delivered wakes q")
+			again := s.byKey(a, 1, false, nil)
+			s.want("then it is taken", again[0].id(), outs[0].id())
+			s.want("it begins", s.begin(a, outs[1], again[0]),
+				[]store.Beginning{store.HeldBack, store.Begins})
+			s.recorded(again[0].report(s.clock, task.Finish(nil)))
+			s.want("then the next one", s.begin(a, outs[1]), []store.Beginning{store.Begins})
+		}},
 		{"OfManyWhoSignalAndCancelOneEndsTheWait", func(s *scene) {
 			a := s.join("a")
 			for round := range 20 {
