@@ -96,7 +96,9 @@ func waitClaims() []claim {
 			for id, stage := range map[task.ID]string{plain: "second", other: "remind"} {
 				o := s.takeOnly(a, id)
 				s.want("its stage", o.Stage, stage)
-				s.want("what woke it", wokeBy(o.Loaded), store.Woken{Signal: "paid", TimedOut: true})
+				s.want("what woke it", wokeBy(o.Loaded), store.Woken{
+					Signal: "paid", TimedOut: true,
+				})
 			}
 			s.want("a late signal", s.signals(plain, "paid", "1", "1"), "")
 		}},
@@ -162,7 +164,8 @@ func waitClaims() []claim {
 			s.edited(a, id, store.Edit{Context: new(store.Value("5")), Priority: new(int64(2e6))})
 			s.wantState(id, task.Blocked)
 			v := s.view(id)
-			s.want("what it is", []any{v.Awaits.Signal, v.Priority, string(v.Context), v.Due.IsZero()},
+			s.want("what it is",
+				[]any{v.Awaits.Signal, v.Priority, string(v.Context), v.Due.IsZero()},
 				[]any{"paid", 2 * time.Second, "5", true})
 			s.edited(a, id, store.Edit{Due: new(at + 60e6)})
 			s.wantState(id, task.Blocked)
