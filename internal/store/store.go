@@ -26,7 +26,6 @@ package store
 import (
 	"errors"
 	"hash/fnv"
-	"io"
 	"math"
 	"regexp"
 	"strings"
@@ -617,19 +616,17 @@ func Repeats(report, step int64) bool {
 func ReportHash(o task.Outcome) int64 {
 	h := fnv.New64a()
 	h.Write([]byte{byte(o.Kind)})
-	for _, part := range [...][]byte{[]byte(o.Stage), o.Context, o.Result} {
-		hashPart(h, part)
-	}
+	parts := [...][]byte{[]byte(o.Stage), o.Context, o.Result, nil, nil, nil, nil}
+	n := 3
 	if a := o.Await; a != nil {
-		for _, part := range [...]string{a.Signal, a.Key, a.Timeout.String(), a.Else} {
-			hashPart(h, []byte(part))
-		}
+		n += copy(parts[n:], [][]byte{
+			[]byte(a.Signal), []byte(a.Key), []byte(a.Timeout.String()), []byte(a.Else),
+		})
+	}
+	for _, part := range parts[:n] { // here, so that nothing of it goes to the heap
+		n := len(part)
+		h.Write([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
+		h.Write(part)
 	}
 	return int64(h.Sum64())
-}
-
-func hashPart(h io.Writer, part []byte) {
-	n := len(part)
-	h.Write([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
-	h.Write(part)
 }
