@@ -305,7 +305,15 @@ type taskView struct {
 	GroupKey string            `json:"group_key"`
 	Meta     map[string]string `json:"meta"`
 	Error    string            `json:"error"`
+	Awaits   *awaitsView       `json:"awaits"`
 	Steps    []step            `json:"steps"`
+}
+
+type awaitsView struct {
+	Signal string    `json:"signal"`
+	Key    string    `json:"key"`
+	Until  time.Time `json:"until"`
+	Else   string    `json:"else"`
 }
 
 type step struct {
@@ -327,7 +335,7 @@ func (v *taskView) task() task.View {
 		Created: v.Created,
 		Worker:  v.Worker,
 		Started: v.Started, Stuck: v.Stuck, Progress: v.Progress, Note: v.Note, Key: v.Key,
-		GroupKey: v.GroupKey, Meta: v.Meta, Error: v.Error,
+		GroupKey: v.GroupKey, Meta: v.Meta, Error: v.Error, Awaits: (*task.Awaits)(v.Awaits),
 	}
 	for _, s := range v.Steps {
 		kind, _ := task.ParseKind(s.Outcome) // a word of a newer server becomes kind 0

@@ -119,6 +119,9 @@ func say(o task.Outcome) string {
 	if o.Delay != 0 {
 		fmt.Fprintf(b, " in %v", o.Delay)
 	}
+	if a := o.Await; a != nil {
+		fmt.Fprintf(b, " on %s %q in %v else %s", a.Signal, a.Key, a.Timeout, a.Else)
+	}
 	for _, v := range []json.RawMessage{o.Context, o.Result} {
 		if len(v) > 0 {
 			b.WriteByte(' ')

@@ -118,6 +118,13 @@ func ExampleRetry() {
 }
 
 // The next stage begins after a while, as when what it looks at takes so long to come.
+// A parcel is sent once somebody says so.
+func ExampleType_NextOn() {
+	o := ship.NextOn(task.Await{Signal: "packed", Key: "parcel-3"}, parcel{Weight: 3})
+	fmt.Println(o.Kind, string(o.Context), "on", o.Await.Signal, o.Await.Key)
+	// Output: next {"Weight":3} on packed parcel-3
+}
+
 func ExampleType_NextAfter() {
 	fmt.Println(ship.NextAfter(time.Hour, parcel{Weight: 3}).Delay)
 	fmt.Println(task.NextAfter(time.Minute, "ask", nil).Stage) // without types

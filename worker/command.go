@@ -78,6 +78,15 @@ func (c CommandConfig) validate() error {
 //
 //	{"outcome": "next", "stage": "verify", "context": {…}, "result": …, "delay": "10s"}
 //
+// A next may wait for a signal before its stage begins:
+//
+//	{"outcome": "next", "stage": "ship",
+//	 "await": {"signal": "paid", "key": "order-7", "timeout": "24h", "else": "remind"}}
+//
+// ROTA_SIGNAL tells the stage what came, as JSON: {"name": …, "payload": …, "by": …, "at": …}, or
+// {"timed_out": true}. It is empty for a stage that has not waited, and where a payload is above
+// 16 KiB that is left out; the file that ROTA_SIGNAL_FILE names has it whole.
+//
 // Each field may be left out; without an outcome the exit code's stays. A file that can't be read
 // so is a failed attempt.
 //
@@ -105,9 +114,14 @@ func (c CommandConfig) attempt(ctx context.Context, t task.Handout, input []byte
 	}
 	defer os.RemoveAll(dir)
 	output := filepath.Join(dir, "output.json")
+	signal, signalFile, err := signalOf(&t, dir)
+	if err != nil {
+		return task.Retry(fmt.Errorf("write signal: %w", err))
+	}
 	exit, failure := c.run(ctx, dir, input, "ROTA_TASK="+t.ID.String(), "ROTA_QUEUE="+t.Queue,
 		"ROTA_STAGE="+t.Stage,
 		"ROTA_ATTEMPT="+strconv.Itoa(t.Attempt), "ROTA_META="+metaOf(t.Meta),
+		"ROTA_SIGNAL="+signal, "ROTA_SIGNAL_FILE="+signalFile,
 		"ROTA_TOKEN="+t.Token, "ROTA_OUTPUT="+output)
 	var said task.Outcome
 	switch {
@@ -134,6 +148,44 @@ func metaOf(list map[string]string) string {
 	}
 	text, _ := json.Marshal(list) // strings always have a JSON
 	return string(text)
+}
+
+// maxSignalText is the longest payload that a variable of the environment tells: all of them
+// together have a limit.
+const maxSignalText = 16 << 10
+
+// signalOf is what ended the wait before the task's stage, as text and as a file in dir; "" = it
+// did not wait.
+func signalOf(t *task.Handout, dir string) (text, file string, err error) {
+	var said struct {
+		Name     string          `json:"name,omitempty"`
+		Payload  json.RawMessage `json:"payload,omitempty"`
+		By       string          `json:"by,omitempty"`
+		At       *time.Time      `json:"at,omitempty"`
+		TimedOut bool            `json:"timed_out,omitempty"`
+	}
+	said.TimedOut = t.TimedOut
+	if s := t.Signal; s != nil {
+		said.Name, said.Payload, said.By = s.Name, s.Payload, s.By
+		if !s.At.IsZero() {
+			said.At = &s.At
+		}
+	} else if !t.TimedOut {
+		return "", "", nil
+	}
+	whole, err := json.Marshal(said)
+	if err != nil {
+		return "", "", err
+	}
+	file = filepath.Join(dir, "signal.json")
+	if err := os.WriteFile(file, whole, 0o600); err != nil {
+		return "", "", err
+	}
+	if len(said.Payload) > maxSignalText {
+		said.Payload = nil
+		whole, err = json.Marshal(said)
+	}
+	return string(whole), file, err
 }
 
 // run runs the command to its end, with input as its standard input and env besides its
@@ -271,6 +323,12 @@ func parseOutput(b []byte, said task.Outcome) (task.Outcome, error) {
 		Context json.RawMessage `json:"context"`
 		Result  json.RawMessage `json:"result"`
 		Delay   string          `json:"delay"`
+		Await   *struct {
+			Signal  string `json:"signal"`
+			Key     string `json:"key"`
+			Timeout string `json:"timeout"`
+			Else    string `json:"else"`
+		} `json:"await"`
 	}
 	if err := wire.Strict(b, &out); err != nil {
 		return said, err
@@ -294,6 +352,16 @@ func parseOutput(b []byte, said task.Outcome) (task.Outcome, error) {
 			return said, fmt.Errorf("delay: %w", err)
 		}
 		o.Delay = d
+	}
+	if a := out.Await; a != nil {
+		o.Await = &task.Await{Signal: a.Signal, Key: a.Key, Else: a.Else}
+		if a.Timeout != "" {
+			d, err := view.ParseDuration(a.Timeout)
+			if err != nil {
+				return said, fmt.Errorf("await.timeout: %w", err)
+			}
+			o.Await.Timeout = d
+		}
 	}
 	if problem := limits.CheckOutcome(&o); problem != "" {
 		return said, errors.New(problem)

@@ -5,9 +5,11 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,6 +134,59 @@ func TestCommandIsToldItsTask(t *testing.T) {
 	unread := task.Handout{Context: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}
 	if o, _ := shell(t, t.Context(), `exit 0`, unread, CommandConfig{}); o.Kind != task.KindDone {
 		t.Errorf("a context that is not read: %+v", o)
+	}
+}
+
+func TestCommandIsToldWhatItsStageHasWaitedFor(t *testing.T) {
+	at := time.Date(2026, 11, 26, 18, 0, 0, 0, time.UTC)
+	large := json.RawMessage(`"` + strings.Repeat("x", 20_000) + `"`)
+	for name, x := range map[string]struct {
+		of   task.Handout
+		text string // its variable
+		file int    // bytes of its file
+	}{
+		"it has not waited": {},
+		"a signal came": {task.Handout{Signal: &task.Signal{
+			Name: "paid", Payload: json.RawMessage(`{"euro":7}`), By: "ann", At: at,
+		}}, `{"name":"paid","payload":{"euro":7},"by":"ann","at":"2026-11-26T18:00:00Z"}`, 75},
+		"one without anything": {task.Handout{Signal: &task.Signal{Name: "paid"}},
+			`{"name":"paid"}`, 15},
+		"its time was over": {task.Handout{TimedOut: true}, `{"timed_out":true}`, 18},
+		"what is too large for a variable stands in the file": {task.Handout{
+			Signal: &task.Signal{Name: "paid", Payload: large},
+		}, `{"name":"paid"}`, 26 + len(large)},
+	} {
+		_, log := shell(t, t.Context(),
+			`echo "$ROTA_SIGNAL"; test -n "$ROTA_SIGNAL_FILE" && wc -c <"$ROTA_SIGNAL_FILE"`, x.of,
+			CommandConfig{Env: append(os.Environ(), "ROTA_SIGNAL=another's")})
+		want := "stdout: " + x.text
+		if x.file > 0 {
+			want += fmt.Sprintf("|stdout: %d", x.file)
+		}
+		if got := strings.Join(log, "|"); got != want {
+			t.Errorf("%s: %.200q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestCommandWaitsForASignalByItsOutput(t *testing.T) {
+	for file, want := range map[string]task.Outcome{
+		`{"outcome":"next","stage":"ship","context":1,"await":{"signal":"paid"}}`: task.NextOn(
+			task.Await{Signal: "paid"}, "ship", 1,
+		),
+		`{"outcome":"next","stage":"ship","await":{"signal":"paid","key":"7","timeout":"1h","else":"dun"}}`: task.NextOn(
+			task.Await{Signal: "paid", Key: "7", Timeout: time.Hour, Else: "dun"}, "ship", nil,
+		),
+		`{"await":{"signal":"paid"}}`: task.Retry(errors.New(
+			"output file: await: only next waits for a signal")),
+		`{"outcome":"next","stage":"ship","delay":"1s","await":{"signal":"paid"}}`: task.Retry(
+			errors.New("output file: await: give await or delay, not both")),
+	} {
+		o, _ := shell(t, t.Context(), `printf %s "$FILE" >$ROTA_OUTPUT`, task.Handout{},
+			CommandConfig{Env: []string{"FILE=" + file}})
+		if !reflect.DeepEqual(o, want) {
+			t.Errorf("%s: %+v, want %+v", file, o, want)
+		}
 	}
 }
 

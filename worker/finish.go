@@ -63,6 +63,9 @@ func finish(ctx context.Context, o task.Outcome, ask func(query string, args ...
 	switch {
 	case h == nil:
 		return errors.New("finish a task: the context is not that of a task's handler")
+	case o.Await != nil:
+		return fmt.Errorf("finish task %s: a transaction records no wait for a signal: return it "+
+			"without one", h.task.ID)
 	case !committable(o.Kind):
 		return fmt.Errorf("finish task %s: a transaction records done or next, not %s", h.task.ID,
 			textOf(o))

@@ -116,6 +116,8 @@ func TestWhatATransactionCanNotFinishIsSaid(t *testing.T) {
 		"a lost connection": {task.Finish(1), errors.New("lost"), nil, "lost"},
 		"a retry": {task.Retry(errors.New("x")), nil, nil,
 			"done or next, not retry: x"},
+		"a wait for a signal": {task.NextOn(task.Await{Signal: "paid"}, "ship", nil), nil, nil,
+			"no wait for a signal"},
 		"a snooze":                {task.Snooze(1), nil, nil, "done or next, not snooze"},
 		"what can not be encoded": {task.Finish(func() {}), nil, nil, "encode result"},
 		"a result that is no JSON": {task.Outcome{Kind: task.KindDone, Result: []byte("{")}, nil,

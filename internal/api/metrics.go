@@ -189,9 +189,9 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(queuesDesc, prometheus.GaugeValue, float64(all))
 	for _, q := range counts {
 		for state, n := range map[task.State]int64{
-			task.Blocked: q.Counts.Blocked, task.Waiting: q.Counts.Waiting, task.Ready: q.Counts.Ready,
-			task.Running: q.Counts.Running,
-			task.Done:    q.Counts.Done, task.Dead: q.Counts.Dead,
+			task.Blocked: q.Counts.Blocked, task.Waiting: q.Counts.Waiting,
+			task.Ready: q.Counts.Ready, task.Running: q.Counts.Running,
+			task.Done: q.Counts.Done, task.Dead: q.Counts.Dead,
 			task.Cancelled: q.Counts.Cancelled, task.Expired: q.Counts.Expired,
 		} {
 			ch <- prometheus.MustNewConstMetric(tasksDesc, prometheus.GaugeValue, float64(n),

@@ -77,11 +77,12 @@ func rank(yes bool) int {
 }
 
 func unfinished(c *store.QueueCounts) int64 {
-	return c.Counts.Waiting + c.Counts.Ready + c.Counts.Running
+	return c.Counts.Blocked + c.Counts.Waiting + c.Counts.Ready + c.Counts.Running
 }
 
 // add adds the counts of a queue to those of others.
 func add(to, c *store.QueueCounts) {
+	to.Counts.Blocked += c.Counts.Blocked
 	to.Counts.Waiting += c.Counts.Waiting
 	to.Counts.Ready += c.Counts.Ready
 	to.Counts.Running += c.Counts.Running

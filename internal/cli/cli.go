@@ -115,6 +115,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	schedules, notifiers := scheduleCommands{a}, notifierCommands{a}
 	serve, tools := serveCommands{a}, toolCommands{a}
 	root.AddCommand(serve.serve(), workerCommands{a}.worker(), tasks.submit(), tasks.task(),
+		tasks.signal(),
 		queueCommands{a}.queue(), schedules.schedule(), schedules.calendar(),
 		groupCommands{a}.group(), nodes.node(), nodes.claim(), nodes.cluster(), nodes.top(),
 		nodes.forecast(),

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
@@ -54,14 +55,27 @@ without flags.`,
 		}
 		doc := term.Page[client.Queue]{Items: append([]client.Queue{}, queues...)}
 		return a.Show(doc, func() string {
-			t := a.Table("QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD",
-				"#CANCELLED", "#EXPIRED", "OLDEST")
+			blocks := slices.ContainsFunc(queues, func(q client.Queue) bool {
+				return q.Counts.Blocked > 0
+			})
+			heads := []string{"QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD",
+				"#CANCELLED", "#EXPIRED", "OLDEST"}
+			if blocks {
+				heads = slices.Insert(heads, 2, "#BLOCKED")
+			}
+			t := a.Table(heads...)
 			for _, q := range queues {
 				n := q.Counts
-				t.Add(q.Name, queueState(&q), term.Count(n.Waiting), term.Count(n.Ready),
+				cells := []string{
+					q.Name, queueState(&q), term.Count(n.Waiting), term.Count(n.Ready),
 					term.Count(n.Running), term.Count(n.Done), term.Count(n.Dead),
 					term.Count(n.Cancelled), term.Count(n.Expired),
-					term.Short(q.OldestReady, a.Now()))
+					term.Short(q.OldestReady, a.Now()),
+				}
+				if blocks {
+					cells = slices.Insert(cells, 2, term.Count(n.Blocked))
+				}
+				t.Add(cells...)
 			}
 			return t.String()
 		})

@@ -76,8 +76,12 @@ func (a queueCommands) standText(q *client.Queue) string {
 	s.Line("owner", term.OneLine(q.Owner))
 	s.Line("state", queueState(q))
 	n := q.Counts
-	s.Line("tasks", fmt.Sprintf("%s waiting, %s ready, %s running", term.Count(n.Waiting),
-		term.Count(n.Ready), term.Count(n.Running)))
+	tasks := fmt.Sprintf("%s waiting, %s ready, %s running", term.Count(n.Waiting),
+		term.Count(n.Ready), term.Count(n.Running))
+	if n.Blocked > 0 {
+		tasks = term.Count(n.Blocked) + " blocked, " + tasks
+	}
+	s.Line("tasks", tasks)
 	s.Line("kept", fmt.Sprintf("%s done, %s dead, %s cancelled, %s expired", term.Count(n.Done),
 		term.Count(n.Dead), term.Count(n.Cancelled), term.Count(n.Expired)))
 	if !q.OldestReady.IsZero() {

@@ -64,7 +64,7 @@ func where(section string) string {
 // off as the user's.
 var taskVariables = []string{
 	"ROTA_TASK", "ROTA_QUEUE", "ROTA_STAGE", "ROTA_ATTEMPT", "ROTA_META", "ROTA_TOKEN",
-	"ROTA_OUTPUT",
+	"ROTA_OUTPUT", "ROTA_SIGNAL", "ROTA_SIGNAL_FILE",
 }
 
 func fromEnvironment(flags *pflag.FlagSet, env func(string) (string, bool)) error {

@@ -235,15 +235,20 @@ func readValue(a *App, flag, arg string) (text []byte, err error) {
 
 // readContext reads the value of --context.
 func readContext(a *App, arg string) (json.RawMessage, error) {
+	return readJSON(a, "--context", arg)
+}
+
+// readJSON is the JSON that a flag gives; "" = none.
+func readJSON(a *App, flag, arg string) (json.RawMessage, error) {
 	if arg == "" {
 		return nil, nil
 	}
-	text, err := readValue(a, "--context", arg)
+	text, err := readValue(a, flag, arg)
 	if err != nil {
 		return nil, err
 	}
 	if text = bytes.TrimSpace(text); !utf8.Valid(text) || !json.Valid(text) {
-		return nil, usage.Errorf("--context: not JSON (a plain text needs its quotes: '\"text\"')")
+		return nil, usage.Errorf("%s: not JSON (a plain text needs its quotes: '\"text\"')", flag)
 	}
 	return text, nil
 }

@@ -20,7 +20,7 @@ import (
 type taskCommands struct{ *App }
 
 func (a taskCommands) task() *cobra.Command {
-	return family("task", "Show, follow, cancel, replay and edit tasks",
+	return family("task", "Show, follow, signal, cancel, replay and edit tasks",
 		`Look at tasks and steer them. Ids are those that submit printed.
 
 A task that failed for good, or used up its attempts, is dead: a dead letter, kept with its
@@ -29,6 +29,7 @@ steps and its log until it is replayed or its queue's --retention-dead has passe
   rota task show 1pq3v0m7d2k5g10           # what became of each hand-out
   rota task explain 1pq3v0m7d2k5g10        # why it does not run
   rota task ls --stuck                     # what runs for suspiciously long
+  rota task signal 1pq3v0m7d2k5g10 paid    # what it waits for has come
   rota task retry --queue mail             # all dead ones of a queue begin again
   rota task retry 1pq3v0m7d2k5g10          # one that is over, however it ended`,
 		a.taskList(), a.taskShow(), a.taskExplain(), a.taskLogs(),
@@ -38,6 +39,7 @@ steps and its log until it is replayed or its queue's --retention-dead has passe
 the task hears of it with its next beat, and its late report is refused.`,
 			one: (*client.Client).Cancel, all: (*client.Client).CancelAll,
 		}),
+		a.taskSignal(),
 		a.taskRetry(),
 		a.taskEdit(),
 		a.taskRemove())
@@ -253,6 +255,7 @@ type taskView struct {
 	GroupKey string            `json:"group_key,omitempty"`
 	Meta     map[string]string `json:"meta,omitempty"`
 	Error    string            `json:"error,omitempty"`
+	Awaits   *awaitsView       `json:"awaits,omitempty"`
 	Steps    []stepView        `json:"steps,omitempty"`
 }
 
@@ -287,6 +290,7 @@ func rowOf(v task.View) taskView {
 func viewOf(v task.View) taskView {
 	t := rowOf(v)
 	t.Context, t.Result = orNull(v.Context), orNull(v.Result)
+	t.Awaits = awaitsOf(v.Awaits)
 	for _, s := range v.Steps {
 		t.Steps = append(t.Steps, stepView{
 			Seq: s.Seq, Outcome: s.Kind, Stage: s.Stage, Worker: s.Worker,
@@ -354,6 +358,7 @@ func (a taskCommands) taskText(v task.View) string {
 	if v.State == task.Waiting || v.State == task.Ready {
 		s.Line("due", term.Short(v.Due, now))
 	}
+	s.Line("waits for", awaitsText(v.Awaits, now))
 	if !v.Expires.IsZero() {
 		s.Line("expires", term.Short(v.Expires, now)+", unless it is begun before")
 	}

@@ -74,7 +74,8 @@ func worded(styled string) top.Cell {
 func (s *topSource) queues(ctx context.Context) (top.List, error) {
 	queues, err := s.client.Queues(ctx)
 	l := top.List{Heads: []string{
-		"QUEUE", "STATE", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD", "OLDEST", "TITLE",
+		"QUEUE", "STATE", "#BLOCKED", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD", "OLDEST",
+		"TITLE",
 	}}
 	for _, q := range queues {
 		state := top.Cell{Text: queueWord(&q), Tone: top.Good}
@@ -83,9 +84,9 @@ func (s *topSource) queues(ctx context.Context) (top.List, error) {
 		}
 		n := q.Counts
 		l.Rows = append(l.Rows, top.Row{ID: q.Name, Cells: []top.Cell{
-			text(q.Name), state, figure(n.Waiting), figure(n.Ready), figure(n.Running),
-			figure(n.Done), figure(n.Dead), text(term.Short(q.OldestReady, s.Now())),
-			text(q.Title),
+			text(q.Name), state, figure(n.Blocked), figure(n.Waiting), figure(n.Ready),
+			figure(n.Running), figure(n.Done), figure(n.Dead),
+			text(term.Short(q.OldestReady, s.Now())), text(q.Title),
 		}})
 	}
 	return l, err

@@ -69,7 +69,8 @@ func (s *topSource) openQueue(ctx context.Context, a *App, name string) (string,
 		state task.State
 		n     int64
 	}{
-		{task.Waiting, n.Waiting}, {task.Ready, n.Ready}, {task.Running, n.Running},
+		{task.Blocked, n.Blocked}, {task.Waiting, n.Waiting}, {task.Ready, n.Ready},
+		{task.Running, n.Running},
 		{task.Done, n.Done}, {task.Dead, n.Dead}, {task.Cancelled, n.Cancelled},
 		{task.Expired, n.Expired},
 	} {
@@ -89,7 +90,7 @@ func (s *topSource) openTask(ctx context.Context, a *App, text string) (string, 
 	}
 	var b strings.Builder
 	b.WriteString(taskCommands{a}.taskText(v))
-	if v.State == task.Waiting || v.State == task.Ready {
+	if v.State == task.Blocked || v.State == task.Waiting || v.State == task.Ready {
 		e, err := s.client.ExplainTask(ctx, id)
 		if err != nil {
 			return b.String(), err

@@ -399,7 +399,7 @@ func (r *reporting) step(st progress.Standing, l progress.Limits, s stepOf, at i
 	case dec.Final != "":
 		row.Base = store.Final
 	case dec.Parked:
-		row.Base, row.Due = st.Seq+1, at
+		row.Base = st.Seq + 1
 		r.row.Move, r.row.Await = store.Parked(), awaitOf(r.row.ID, s.outcome.Await, at)
 	case dec.Moved:
 		row.Base = st.Seq + 1

@@ -377,7 +377,7 @@ func TestASignalCountsOnceForItsKeyAndEachWithoutOne(t *testing.T) {
 		}
 		h.signal(task.SignalRequest{Task: id, Name: "paid"}, true)
 		again(h.one("w"))
-		h.signal(task.SignalRequest{Task: id, Name: "paid"}, true) // another, though it looks the same
+		h.signal(task.SignalRequest{Task: id, Name: "paid"}, true) // another one
 		again(h.one("w"))
 		h.signal(task.SignalRequest{Task: id, Name: "paid", Key: "k"}, true)
 		again(h.one("w"))

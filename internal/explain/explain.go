@@ -15,6 +15,7 @@
 //	full         all workers that take tasks of the queue have all they may have
 //	behind       ready tasks of an earlier rank come first
 //	turn         the same in a queue whose group keys take turns
+//	signal       it waits for a signal
 //	expired      nobody had begun it in time; it is over
 //
 // A task that nothing holds begins as soon as a node hands it out. What is told is what was known
@@ -82,6 +83,9 @@ func OfTask(t Task, q Queue, now time.Time) view.Explanation {
 	case t.State == task.Running:
 		e.Reasons = list(silentWorker(t, q, now))
 		return e
+	case t.State == task.Blocked:
+		e.Reasons = list(signal(t, now))
+		return e
 	}
 	s := serving(q)
 	e.Reasons = list(holderAway(t), paused(q), unserved(q, s))
@@ -124,7 +128,7 @@ func OfQueue(q Queue) view.Explanation {
 	case q.Counts.Ready > 0 && q.FullKeys > 0: // workers have room
 		e.State = "limited"
 	case q.Counts.Ready > 0 || q.Counts.Running > 0:
-	case q.Counts.Waiting > 0:
+	case q.Counts.Waiting > 0 || q.Counts.Blocked > 0:
 		e.State = "sleeping"
 	default:
 		e.State = "empty"
@@ -138,6 +142,10 @@ func OfQueue(q Queue) view.Explanation {
 		e.Reasons = append(e.Reasons, view.Reason{Kind: view.ReasonNotDue,
 			Text: plural(n, "task is not due yet, or waits", "tasks are not due yet, or wait") +
 				" after an attempt that failed."})
+	}
+	if n := q.Counts.Blocked; n > 0 {
+		e.Reasons = append(e.Reasons, view.Reason{Kind: view.ReasonSignal,
+			Text: plural(n, "task waits", "tasks wait") + " for a signal."})
 	}
 	return e
 }

@@ -71,6 +71,7 @@ func tell(t *testing.T, given string) string {
 			q.Paused = f["paused"] != ""
 			q.Counts = task.Counts{
 				Ready: number(f["ready"]), Running: number(f["running"]), Waiting: number(f["waiting"]),
+				Blocked: number(f["blocked"]),
 			}
 		case "worker":
 			q.Workers = append(q.Workers, task.Worker{
@@ -95,6 +96,11 @@ func tell(t *testing.T, given string) string {
 			of.Due, of.Worker = now.Add(duration(f["due"])), f["worker"]
 			of.Ahead.Tasks, of.Ahead.More = number(f["ahead"]), f["more"] != ""
 			of.Usual, of.Away = duration(f["usual"]), f["away"]
+		case "awaits":
+			of.Awaits = &task.Awaits{Signal: f["signal"], Key: f["key"], Else: f["else"]}
+			if f["until"] != "" {
+				of.Awaits.Until = now.Add(duration(f["until"]))
+			}
 		case "step":
 			of.Steps = append(of.Steps, task.Step{Kind: kind(t, f["outcome"]), Error: f["error"]})
 		default:

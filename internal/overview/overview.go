@@ -81,6 +81,7 @@ func (f *Facts) queues(o *view.Overview, s Scope) {
 			seen = append(seen, q)
 			o.Ready += q.Counts.Ready
 			o.Waiting += q.Counts.Waiting
+			o.Blocked += q.Counts.Blocked
 			o.Running += q.Counts.Running
 		}
 	}
@@ -98,6 +99,7 @@ func (f *Facts) queues(o *view.Overview, s Scope) {
 	for _, q := range seen[:min(len(seen), MaxQueues)] {
 		item := view.OverviewQueue{
 			Queue: q.Queue, Ready: q.Counts.Ready, Waiting: q.Counts.Waiting,
+			Blocked: q.Counts.Blocked,
 			Running: q.Counts.Running, Paused: f.Paused[q.Queue],
 			Limited: f.Limited[q.Queue],
 		}
@@ -123,7 +125,7 @@ func since(q store.QueueCounts) int64 {
 }
 
 func unfinished(q store.QueueCounts) int64 {
-	return q.Counts.Waiting + q.Counts.Ready + q.Counts.Running
+	return q.Counts.Blocked + q.Counts.Waiting + q.Counts.Ready + q.Counts.Running
 }
 
 // age is how long ago a time was, in milliseconds; 0 of one that is yet to come.

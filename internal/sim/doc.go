@@ -68,6 +68,10 @@
 // are written down than may run, and none begins faster than its rate says, whatever happens; no
 // task of it leaves a node whose hand-out is not written down.
 //
+// In every second world stages wait for signals (docs/waiting.md), and then also: who waits is not
+// handed out; a wait ends once, by a signal that was sent to its address and ended no other one, or
+// when its time is over, and not before; and a hand-out tells which, at each attempt.
+//
 // # When a seed fails
 //
 // The test prints the command that runs it again with its whole trace, and keeps the seed, with the

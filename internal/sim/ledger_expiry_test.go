@@ -177,7 +177,11 @@ func (l *ledger) counts() {
 		case task.Expired:
 			c.Expired++
 		default:
-			c.Ready++
+			if l.waitOf(t) != nil {
+				c.Blocked++
+			} else {
+				c.Ready++
+			}
 		}
 		want[t.wish.sub.Queue] = c
 	}

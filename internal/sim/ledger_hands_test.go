@@ -129,6 +129,7 @@ func (l *ledger) handed(node, worker *process, tasks []task.Handout) {
 			l.world.sometimes("a round found a span whose answer was lost")
 		}
 		l.gateOf(node, &h, token.Seq)
+		l.wokenHand(node, t, &h, token.Seq)
 		t.gave = append(t.gave, &given{token, h.Token, node, worker, time.Now()})
 	}
 }

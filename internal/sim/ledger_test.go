@@ -36,6 +36,7 @@ type ledger struct {
 	// who began last of each of its keys
 	owners map[string]task.ID
 	began  []int64 // when each of its hand-outs was first written down
+	book   waitBook
 }
 
 // wish is a task as a submitter wants it. Its name stands in its context, so that it is known
@@ -77,7 +78,7 @@ func newLedger(w *world, facts *storetest.Model) *ledger {
 		world:  w, facts: facts, ctx: context.Background(), wishes: map[string]*wish{},
 		tales: map[task.ID]*tale{},
 		keys:  map[[2]string]task.ID{}, tokens: map[string]int64{}, stray: map[[2]int64]int{},
-		drained: map[string]time.Time{},
+		drained: map[string]time.Time{}, book: newWaitBook(),
 	}
 }
 
@@ -181,6 +182,8 @@ func (l *ledger) step(t *tale, s task.Step) {
 	case s.Kind == task.KindTimeout:
 		l.world.sometimes("timeout")
 	case s.Kind == task.KindExpired: // limits looks at it
+	case s.Kind == task.KindWoken:
+		l.wokenStep(t, s)
 	case s.Kind == task.KindRelease:
 		l.world.sometimes("a hand-out was given back unrun")
 	case !s.Kind.Reportable():

@@ -39,6 +39,7 @@ type planted struct {
 	settle func(context.Context, store.Settlement) (store.Settled, error)
 	sync   func(context.Context, store.SyncRequest) (store.Synced, error)
 	act    func(context.Context, []store.Action) ([]store.Acted, error)
+	signal func(context.Context, store.Signal) (store.Signalled, error)
 	due    func(context.Context, store.OverdueQuery) (store.Overdue, error)
 	// expired is TakeExpired.
 	expired func(context.Context, store.Holder, int) (store.Taken, error)
@@ -57,7 +58,7 @@ func plant(w *world, b bug) *planted {
 	m := w.facts
 	p := &planted{
 		Model: m, world: w, submit: m.Submit, take: m.Take, give: m.Give, held: m.Held,
-		settle: m.Settle, sync: m.Sync, act: m.Act,
+		settle: m.Settle, sync: m.Sync, act: m.Act, signal: m.Signal,
 		due: m.Overdue, stand: m.Stand, beat: m.Beat, free: m.Free, ended: m.FreeEnded,
 		acquire: m.AcquireAll, expired: m.TakeExpired, begin: m.Begin,
 	}
@@ -107,6 +108,10 @@ func (p *planted) Overdue(ctx context.Context, q store.OverdueQuery) (store.Over
 
 func (p *planted) Act(ctx context.Context, a []store.Action) ([]store.Acted, error) {
 	return p.act(ctx, a)
+}
+
+func (p *planted) Signal(ctx context.Context, s store.Signal) (store.Signalled, error) {
+	return p.signal(ctx, s)
 }
 
 func (p *planted) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {

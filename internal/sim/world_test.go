@@ -187,6 +187,9 @@ func (w *world) run() {
 	w.lead("s1", func(s *person) { s.submit(5) })
 	w.lead("c0", func(s *person) { s.meddle(6) })
 	w.lead("c1", func(s *person) { s.disturb(2) })
+	if w.waits() {
+		w.lead("g0", func(s *person) { s.signalling() })
+	}
 	if w.limits() {
 		w.lead("r0", func(s *person) { s.listen(8) })
 	}

@@ -291,7 +291,8 @@ type Report struct {
 	Queue string
 	Token task.Token
 	Step  Step
-	Ready int64  // since when the task might run that was handed out; 0 = not known. For the history
+	// since when the task might run that was handed out; 0 = not known. For the history
+	Ready int64
 	Move  *Move  // with Step.Base = Token.Seq + 1: the span of its own that the task moves into
 	Await *Await // with Move = Parked(): what the task waits for there; nil = nothing
 	// Notice is submitted in the same transaction, with a free span, if the report is recorded, and

@@ -136,7 +136,8 @@ func (m *Model) tasksNow() []string {
 		dead = Bad
 	}
 	return []string{
-		tile("ready", term.Count(o.Ready), Plain), tile("waiting", term.Count(o.Waiting), Plain),
+		tile("ready", term.Count(o.Ready), Plain), tile("waiting",
+			besides(term.Count(o.Waiting), o.Blocked, "blocked"), Plain),
 		tile("running", running, Plain), tile("dead in 1 h", term.Count(o.DeadHour), dead),
 	}
 }

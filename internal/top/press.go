@@ -12,7 +12,8 @@ import (
 
 // states are those that s goes through on the screen of tasks; "" = any.
 var states = []task.State{
-	task.Dead, task.Running, task.Ready, task.Waiting, task.Done, task.Cancelled, task.Expired, "",
+	task.Dead, task.Running, task.Ready, task.Waiting, task.Blocked, task.Done, task.Cancelled,
+	task.Expired, "",
 }
 
 // key does what a key means where the reader stands.

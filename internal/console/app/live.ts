@@ -9,12 +9,12 @@ import { nodeTime } from "./time";
 
 export type Totals = Record<"submitted" | "started" | "done" | "retried" | "dead" | "cancelled" | "expired" | "lost", number> & { since: string };
 export type QueueLine = {
-  queue: string; ready: number; waiting: number; running: number; oldest_ready?: string | null; paused: boolean; limited?: boolean;
+  queue: string; ready: number; waiting: number; blocked: number; running: number; oldest_ready?: string | null; paused: boolean; limited?: boolean;
   submitted: number; done: number; dead: number;
 };
 export type Overview = {
   at: string; age: string; node: string; version: string; oldest_ready?: { queue: string; age: string } | null;
-  ready: number; waiting: number; running: number; capacity: number; dead_hour: number; totals: Totals;
+  ready: number; waiting: number; blocked: number; running: number; capacity: number; dead_hour: number; totals: Totals;
   nodes: { name: string; state: string; score: number }[]; missing: string[];
   workers: { active: number; draining: number; silent: number };
   fleet: { worker: string; node: string; state: string; capacity: number; running: number; jobs: number }[]; fleet_left_out: number;

@@ -31,7 +31,7 @@ function Tiles({ o }: { o: Overview }) {
     <div class="tiles">
       <Tile twice label={t("oldestWaiting")} href={old ? to(["queues", old.queue]) : "#/queues"} tone={age > 600_000 ? "bad" : age > 60_000 ? "warn" : undefined}
         sub={old ? <T s={old.queue} /> : t("nothingWaits")}>{old ? duration(Math.floor(age / 1000) * 1000) : "–"}</Tile>
-      <Tile label={t("ready")} href="#/tasks?state=ready" sub={<>{number(o.waiting)} {t("dueLater")}</>}>{number(o.ready)}</Tile>
+      <Tile label={t("ready")} href="#/tasks?state=ready" sub={<>{number(o.waiting)} {t("dueLater")}{o.blocked > 0 && <> · {number(o.blocked)} {t("blocked")}</>}</>}>{number(o.ready)}</Tile>
       <Tile label={t("running")} href="#/tasks?state=running" sub={<>{t("ofCapacity", { n: number(o.capacity) })} · {number(workers)} {t("workersWord")}</>}>{number(o.running)}</Tile>
       <Tile label={t("throughputNow")} href="#/tasks?state=done" sub={started === null ? "" : perSecond(started) + "/s " + t("startedWord")}>{done === null ? "–" : perSecond(done) + "/s"}</Tile>
       <Tile label={t("deadHour")} href="#/tasks?state=dead" tone={o.dead_hour > 0 ? "bad" : undefined} sub={t("ofTasks")}>{number(o.dead_hour)}</Tile>

@@ -13,7 +13,8 @@ import { Age, Dur, When, clock, duration, now } from "./time";
 import { Act, Bar, Copy, Fault, Facts, Mark, N, Panel, Title } from "./ui";
 
 export type Step = { seq: number; outcome: string; stage: string; worker: string; started: string | null; finished: string | null; error: string; changed?: string[] };
-type Whole = TaskItem & { steps: Step[]; contextText: string; resultText: string };
+type Awaits = { signal: string; key?: string; until?: string; else?: string };
+type Whole = TaskItem & { steps: Step[]; awaits?: Awaits; contextText: string; resultText: string };
 export type Reasons = { state: string; reasons: { kind: string; text: string; until?: string; change?: string }[]; starts?: string };
 
 async function readTask(path: string, signal: AbortSignal): Promise<Whole> {
@@ -50,6 +51,7 @@ export function TaskScreen({ id }: { id: string }) {
             [t("progress"), x.state === "running" && x.progress !== undefined ? <Bar part={x.progress} of={1} text={number(x.progress * 100, 0) + " %"} /> : null],
             [t("note"), x.state === "running" && x.note ? <T s={x.note} /> : null],
             [t("runsSince"), x.state === "running" && x.started ? <Age since={x.started} /> : null],
+            [t("awaits"), x.awaits && <Awaited of={x.awaits} />],
             [t("due"), <When at={x.due} />], [t("expires"), x.expires ? <When at={x.expires} /> : null], [t("created"), <When at={x.created} />],
             [t("priority"), x.priority !== "0s" ? <Dur d={x.priority} /> : null],
             [t("key"), x.key && <T s={x.key} />], [t("groupKey"), x.group_key && <T s={x.group_key} />],
@@ -76,6 +78,17 @@ function Actions({ x, after, another }: { x: Whole; after: () => void; another: 
       {!final(x.state) && <Act label={t("cancel")} kind="bad" need="submit" does={() => send("POST", path + "/cancel")} after={after} ask={x.state === "running" ? t("cancelRunning") : t("cancelTask")} />}
       {may("submit") && <button type="button" onClick={another}>{t("another")}</button>}
       {x.state !== "running" && <Act label={t("remove")} kind="bad" does={() => send("DELETE", path)} after={() => go(["tasks"], { queue: x.queue })} ask={t("removeTask")} />}
+    </>
+  );
+}
+
+// Awaited says what a blocked task waits for, and what comes when it does not come.
+function Awaited({ of: a }: { of: Awaits }) {
+  return (
+    <>
+      <T s={t("awaitsSignal", { s: a.signal }) + (a.key ? " " + t("awaitsKey", { k: a.key }) : "")} />
+      {a.until && <> · {t("until")} <When at={a.until} /></>}
+      {a.else && <> · <T s={t("awaitsElse", { s: a.else })} /></>}
     </>
   );
 }

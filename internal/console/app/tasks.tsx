@@ -21,7 +21,7 @@ export type TaskItem = {
   worker: string; key: string; group_key: string; meta?: Record<string, string>; progress?: number; note?: string; started?: string; stuck?: string; error?: string;
 };
 
-export const states = ["waiting", "ready", "running", "done", "dead", "cancelled", "expired"] as const;
+export const states = ["blocked", "waiting", "ready", "running", "done", "dead", "cancelled", "expired"] as const;
 const fields = ["queue", "state", "stage", "worker", "key", "error", "since", "until"] as const;
 type FieldName = (typeof fields)[number];
 
@@ -81,7 +81,7 @@ function useCounts(queue: string): Record<string, number> | null {
   const sum: Record<string, number> = {};
   for (const q of all.data.items) for (const [k, v] of Object.entries(q.counts)) sum[k] = (sum[k] ?? 0) + v;
   const o = overview.value;
-  return o ? { ...sum, ready: o.ready, waiting: o.waiting, running: o.running } : sum;
+  return o ? { ...sum, blocked: o.blocked, ready: o.ready, waiting: o.waiting, running: o.running } : sum;
 }
 
 function StateTabs({ of }: { of: Record<FieldName, string> }) {
@@ -121,7 +121,7 @@ export function TasksScreen() {
     <>
       <Title side={<>
         {!stuck && ["dead", "cancelled", "done", "expired"].includes(of.state ?? "") && <Bulk verb="retry" filter={acts} words={words} done={list.again} />}
-        {!stuck && !["dead", "cancelled", "done", "expired"].includes(of.state) && live && live.ready + live.waiting + live.running > 0 && <Bulk verb="cancel" filter={acts} words={words} done={list.again} />}
+        {!stuck && !["dead", "cancelled", "done", "expired"].includes(of.state) && live && live.ready + live.blocked + live.waiting + live.running > 0 && <Bulk verb="cancel" filter={acts} words={words} done={list.again} />}
         <Submit.Button open={() => setAdding(true)} />
       </>}>{t("tasks")}</Title>
       {adding && <Submit.Form close={() => setAdding(false)} begin={{ queue: of.queue }} />}

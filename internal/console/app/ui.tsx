@@ -25,7 +25,7 @@ const looks: Record<string, [Tone, string]> = {
   paused: ["warn", "pause"], pending: ["warn", "clock"], starting: ["busy", "idle"], failed: ["bad", "bad"], moving: ["busy", "busy"],
   ending: ["idle", "stop"], fired: ["good", "good"], skipped: ["idle", "stop"], missed: ["bad", "warn"], queued: ["busy", "clock"],
   next: ["good", "good"], retry: ["warn", "warn"], snooze: ["idle", "clock"], fail: ["bad", "bad"], release: ["idle", "stop"],
-  lost: ["bad", "warn"], timeout: ["bad", "clock"], moved: ["idle", "busy"], edited: ["idle", "idle"], replayed: ["idle", "idle"], removed: ["idle", "stop"],
+  lost: ["bad", "warn"], timeout: ["bad", "clock"], moved: ["idle", "busy"], edited: ["idle", "idle"], woken: ["good", "busy"], replayed: ["idle", "idle"], removed: ["idle", "stop"],
   unserved: ["bad", "warn"], full: ["warn", "warn"], limited: ["warn", "pause"], sleeping: ["idle", "clock"], empty: ["idle", "idle"], late: ["bad", "clock"],
 };
 

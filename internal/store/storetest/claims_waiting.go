@@ -96,7 +96,9 @@ func waitClaims() []claim {
 			for id, stage := range map[task.ID]string{plain: "second", other: "remind"} {
 				o := s.takeOnly(a, id)
 				s.want("its stage", o.Stage, stage)
-				s.want("what woke it", wokeBy(o.Loaded), store.Woken{Signal: "paid", TimedOut: true})
+				s.want("what woke it", wokeBy(o.Loaded), store.Woken{
+					Signal: "paid", TimedOut: true,
+				})
 			}
 			s.want("a late signal", s.signals(plain, "paid", "1", "1"), "")
 		}},
@@ -162,7 +164,8 @@ func waitClaims() []claim {
 			s.edited(a, id, store.Edit{Context: new(store.Value("5")), Priority: new(int64(2e6))})
 			s.wantState(id, task.Blocked)
 			v := s.view(id)
-			s.want("what it is", []any{v.Awaits.Signal, v.Priority, string(v.Context), v.Due.IsZero()},
+			s.want("what it is",
+				[]any{v.Awaits.Signal, v.Priority, string(v.Context), v.Due.IsZero()},
 				[]any{"paid", 2 * time.Second, "5", true})
 			s.edited(a, id, store.Edit{Due: new(at + 60e6)})
 			s.wantState(id, task.Blocked)
@@ -245,6 +248,27 @@ func waitClaims() []claim {
 			s.want("one too many", s.signals(ids[0], "x", "more", "1"), "full")
 			s.want("one that stands", s.signals(ids[0], "x", "3", "1"), "repeated")
 			s.want("one to another task", s.signals(ids[1], "x", "more", "1"), "")
+		}},
+		{"AKeyInOrderWaitsForABlockedTask", func(s *scene) {
+			a := s.join("a")
+			s.limitKeys(0, task.KeyLimits{MaxRunning: 1})
+			s.putKeys("x", "x")
+			outs := s.byKey(a, 9, false, nil)
+			s.want("first", s.begin(a, outs...), []store.Beginning{store.Begins, store.HeldBack})
+			s.recorded(s.awaiting(outs[0], s.paid(0, "")))
+			s.want("while it waits", s.begin(a, outs[1]), []store.Beginning{store.HeldBack})
+			s.want("owners", s.owners("x"), "x 0")
+			s.putKeys("x")
+			got := s.byKeyOnce(a, store.ByKey{}, 9)
+			s.want("taken, and when to look again", []any{len(got.Spans), got.NextDue},
+				[]any{0, int64(0)})
+			s.want("a signal", s.signals(outs[0].id(), "paid", "1", "1"), "delivered wakes q")
+			again := s.byKey(a, 1, false, nil)
+			s.want("then it is taken", again[0].id(), outs[0].id())
+			s.want("it begins", s.begin(a, outs[1], again[0]),
+				[]store.Beginning{store.HeldBack, store.Begins})
+			s.recorded(again[0].report(s.clock, task.Finish(nil)))
+			s.want("then the next one", s.begin(a, outs[1]), []store.Beginning{store.Begins})
 		}},
 		{"OfManyWhoSignalAndCancelOneEndsTheWait", func(s *scene) {
 			a := s.join("a")

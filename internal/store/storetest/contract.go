@@ -54,8 +54,9 @@ type Spans interface {
 	//
 	// So are tasks whose unique key another one has (Task.Unique); they ask by Order. Of a call
 	// that is refused because of one (Batch.Call) nothing is inserted, as if it had not been part
-	// of the submission; repeated, it is refused by whoever has the key then. What replaces a task that nobody was handed yet is an edit of that task,
-	// whoever holds it. A task has a unique key while it stands and is not final; or while,
+	// of the submission; repeated, it is refused by whoever has the key then. What replaces a task
+	// that nobody was handed yet is an edit of that task, whoever holds it. A task has a unique key
+	// while it stands and is not final; or while,
 	// besides, no outcome tells of a hand-out and it has no running row; until Until.
 	Submit(context.Context, store.Submission) (store.Submitted, error)
 	// Take makes the holder hold ready spans of a queue, smallest rank first, then smallest span

@@ -211,7 +211,9 @@ func (m *Model) wake(id task.ID, by store.Woken, now int64, l *store.Looked) boo
 	at := slices.IndexFunc(l.Ready, func(r store.Ready) bool { return r.Queue == f.batch.Queue })
 	if at < 0 {
 		l.Ready = append(l.Ready, store.Ready{Queue: f.batch.Queue, Rank: rank})
-		slices.SortFunc(l.Ready, func(a, b store.Ready) int { return cmp.Compare(a.Queue, b.Queue) })
+		slices.SortFunc(l.Ready, func(a, b store.Ready) int {
+			return cmp.Compare(a.Queue, b.Queue)
+		})
 	} else {
 		l.Ready[at].Rank = min(l.Ready[at].Rank, rank)
 	}
