@@ -250,8 +250,10 @@ const beside = `SELECT batch, n FROM (
   SELECT batch, n FROM rota.log_size WHERE (batch, n) > ($1, $2) AND batch < $3
   UNION SELECT batch, n FROM rota.blob WHERE (batch, n) > ($1, $2) AND batch < $3
   UNION SELECT batch, n FROM rota.edit WHERE (batch, n) > ($1, $2) AND batch < $3
-  UNION SELECT batch, n FROM rota.wait WHERE (batch, n) > ($1, $2) AND batch < $3
-  UNION SELECT batch, n FROM rota.signal WHERE (batch, n) > ($1, $2) AND batch < $3
+  UNION (SELECT batch, n FROM rota.wait WHERE (batch, n) > ($1, $2) AND batch < $3
+    ORDER BY batch, n LIMIT $4)
+  UNION (SELECT DISTINCT batch, n FROM rota.signal WHERE (batch, n) > ($1, $2) AND batch < $3
+    ORDER BY batch, n LIMIT $4)
   UNION SELECT batch, n FROM rota.unique_key WHERE (batch, n) > ($1, $2) AND batch < $3
   UNION SELECT batch, n FROM rota.key_owner WHERE (batch, n) > ($1, $2) AND batch < $3) x
 ORDER BY batch, n LIMIT $4`
