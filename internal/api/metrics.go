@@ -191,7 +191,7 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 		for state, n := range map[task.State]int64{
 			task.Blocked: q.Counts.Blocked, task.Waiting: q.Counts.Waiting,
 			task.Ready: q.Counts.Ready, task.Running: q.Counts.Running,
-			task.Done:    q.Counts.Done, task.Dead: q.Counts.Dead,
+			task.Done: q.Counts.Done, task.Dead: q.Counts.Dead,
 			task.Cancelled: q.Counts.Cancelled, task.Expired: q.Counts.Expired,
 		} {
 			ch <- prometheus.MustNewConstMetric(tasksDesc, prometheus.GaugeValue, float64(n),

@@ -34,11 +34,12 @@ func signal(t Task, now time.Time) view.Reason {
 	return r
 }
 
-// word is a text as one word of a command line: in quotes within which a shell does nothing.
+// word is a text as one word of a shell's command line: whoever chose it does not choose what the
+// shell does.
 func word(s string) string {
 	for _, c := range s {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' &&
-			c != '_' && c != '.' && c != ':' && c != '/' {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') &&
+			!strings.ContainsRune("-_.:/", c) {
 			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 		}
 	}

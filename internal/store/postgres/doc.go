@@ -18,6 +18,8 @@
 //	event (seq: what happened)            notifier (name: who is told)   large (name: a long text)
 //	expiry (batch: when to look for tasks that nobody has begun in time)
 //
+//	wait (batch, n: what a task waits for)    signal (address, key: what was sent)    change (address: look there)
+//
 //	history (minutes, at, worker, queue, stage: what was done)    history_change (what is not in it yet)
 //
 //	job_group (name: id, configuration, version)    seat (worker: node, capacity, used)
@@ -96,6 +98,24 @@
 // their memberships are ended, so they open the store again, which refuses them, and end; who does
 // not gets no other lease (lease_knows_marks), and finds no table of tasks. Steps that stood then
 // stay.
+//
+// # Waits
+//
+// A task that waits for a signal is in a span of its own whose rank and due time are never, and has
+// a row of wait, which says at which seq the step stands that ends the wait (waiting.go, signal.go,
+// look.go; docs/waiting.md says why). Whoever ends a wait, or an action that comes in its way, locks
+// that row before anything but packs, and reads how the task stands in a later statement: so those
+// who want the same come one after the other, and whoever comes second finds what the first has
+// made of the task. Settlements insert waits and lock none.
+//
+// Locks are taken in the order packs, waits, signals, spans, steps (by inserting them), running
+// rows, and within each in the order of keys. An action whose task begins to wait between the two
+// statements begins anew, as it would lock a wait behind a span. A queue's tasks are deleted waits
+// first.
+//
+// Settlements and signals insert a row of change in the transaction that may end a wait, and a look
+// deletes it before it reads anything else: what is committed by then it sees, and what is
+// committed later has left another change.
 //
 // # Jobs
 //

@@ -16,9 +16,12 @@ import (
 )
 
 // wakes is another node's look behind its lock: it writes the step that ends the wait of a task,
-// and lets the task go into a span of its own.
+// and lets the task go into a span of its own. Nobody who waits for the wait may have the parked
+// span.
 func (o *other) wakes(id task.ID, seq int32) {
 	o.Helper()
+	o.do("SELECT FROM rota.span WHERE batch = $1 AND lo = $2 AND rank = "+never+
+		" FOR UPDATE NOWAIT", id.Batch, id.N)
 	o.do(`INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt, base, kind,
 ran, stage, result) VALUES ($1, $2, $3, -1, 0, 0, 1, 0, $4, 15, '', 'second', '{}')`, id.Batch,
 		id.N, seq, seq+1)
@@ -107,6 +110,23 @@ VALUES ('k go k', '', '', 1, 0)`)
 		t.Errorf("the next look: %+v", l)
 	}
 	o.waitRows(0, 0, 1, 0, 0)
+}
+
+// A signal that another look uses just now, for another wait, ends no second one.
+func TestLookWaitsForASignalAndFindsItUsed(t *testing.T) {
+	o := meanwhile(t)
+	o.blocked(1, forKey("k"))
+	runSQL(t, o.dsn, `INSERT INTO rota.signal (address, key, sender, at, until)
+VALUES ('k go k', '', '', 1, 0)`)
+	o.do("UPDATE rota.signal SET used = 1")
+	looked := make(chan store.Looked, 1)
+	go func() { looked <- o.looks(store.LookRequest{}) }()
+	o.awaitLock(t)
+	o.commits()
+	if l := <-looked; l.Ended != 0 || l.More {
+		t.Errorf("the look: %+v", l)
+	}
+	o.waitRows(1, 0, 1, 0, 1)
 }
 
 // An edit lets a task wait on: a look that comes meanwhile ends the wait behind the edit.
@@ -383,4 +403,26 @@ FROM rota.step x WHERE x.batch = p.batch AND x.n = p.n AND x.seq > p.seq))`)
 	}
 	s.woken += int(woken)
 	s.cancelled += int(over)
+}
+
+// A parked span that somebody has locked is waited for: nobody takes it, so it would stay for ever.
+func TestParkedSpanGoesAlthoughSomebodyHasItLocked(t *testing.T) {
+	for kind, act := range map[string]func(*other, task.ID){
+		"cancel": func(o *other, id task.ID) { o.acts(id, task.KindCancelled) },
+		"wake":   func(o *other, id task.ID) { must(o.Signal(t.Context(), store.Signal{To: goAt(id)}))(o.TB) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			o := meanwhile(t)
+			id := o.blocked(1, forItself)[0]
+			o.do("SELECT FROM rota.span FOR SHARE")
+			acted := make(chan struct{})
+			go func() { defer close(acted); act(o, id) }()
+			o.awaitLock(t)
+			o.commits()
+			<-acted
+			if n := o.count("SELECT count(*) FROM rota.span WHERE due = " + never); n != 0 {
+				t.Errorf("%d parked spans stay", n)
+			}
+		})
+	}
 }

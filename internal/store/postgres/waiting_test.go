@@ -193,6 +193,22 @@ func TestTimeEndsAWait(t *testing.T) {
 	}
 }
 
+// A sender that dies before it looks has left a change, and so has a settlement.
+func TestWhatNobodyHasLookedAtIsLookedAtLater(t *testing.T) {
+	c := join(t, open(t, Config{NoNotify: true}))
+	id := c.blocked(1, forItself)[0]
+	c.looks(store.LookRequest{})
+	c.waitRows(1, 0, 0, 0, 1)
+	sig := store.Signal{To: goAt(id)}
+	must(c.send(t.Context(), &sig))(t)
+	c.sends(sig, store.Signalled{Found: true, Repeated: true})
+	c.waitRows(1, 1, 0, 1, 1)
+	if l := c.looks(store.LookRequest{}); l.Ended != 1 {
+		t.Errorf("a look: %+v", l)
+	}
+	c.waitRows(0, 0, 1, 0, 0)
+}
+
 // Who acts on a blocked task takes its wait along, or ends it.
 func TestActionsOnBlockedTasks(t *testing.T) {
 	c := join(t, open(t, Config{NoNotify: true}))
