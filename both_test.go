@@ -99,6 +99,8 @@ func TestAClientHasACallForEachOperationOfTheAPI(t *testing.T) {
 			}
 		}
 	}
+	// this verb makes another call when it names a task
+	c.Signal(t.Context(), task.SignalRequest{Task: task.ID{Batch: 1}, Name: "x"})
 	select {
 	case <-all.opened:
 	case <-time.After(time.Minute):
