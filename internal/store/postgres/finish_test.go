@@ -90,6 +90,7 @@ func finishable(r *store.Report) bool {
 	_, blob := r.Step.Context.Blob()
 	_, blobs := r.Step.Result.Blob()
 	return (r.Step.Kind == task.KindDone || r.Step.Kind == task.KindNext) && r.Notice == nil &&
+		r.Await == nil &&
 		!blob && !blobs
 }
 

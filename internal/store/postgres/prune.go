@@ -187,9 +187,11 @@ uniques AS (
   DELETE FROM rota.unique_key k USING u WHERE k.queue = u.queue AND k.key = u.key RETURNING 1),
 signals AS (
   DELETE FROM rota.signal s USING g WHERE s.address = g.address AND s.key = g.key RETURNING 1)
-SELECT 1 FROM keys UNION ALL SELECT 1 FROM uniques UNION ALL SELECT 1 FROM signals`
+SELECT 1 FROM keys UNION ALL SELECT 1 FROM uniques
+UNION ALL SELECT 1 FROM signals`
 
-// pruneKeys deletes keys and signals whose time is over, and asks what else is to be known in the same trip.
+// pruneKeys deletes keys and signals whose time is over, and asks what else is to be known in the
+// same trip.
 func (s *Store) pruneKeys(
 	ctx context.Context, limit int, now *int64, more ...query,
 ) (pruned int, err error) {

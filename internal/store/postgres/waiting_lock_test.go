@@ -409,7 +409,9 @@ FROM rota.step x WHERE x.batch = p.batch AND x.n = p.n AND x.seq > p.seq))`)
 func TestParkedSpanGoesAlthoughSomebodyHasItLocked(t *testing.T) {
 	for kind, act := range map[string]func(*other, task.ID){
 		"cancel": func(o *other, id task.ID) { o.acts(id, task.KindCancelled) },
-		"wake":   func(o *other, id task.ID) { must(o.Signal(t.Context(), store.Signal{To: goAt(id)}))(o.TB) },
+		"wake": func(o *other, id task.ID) {
+			o.sends(store.Signal{To: goAt(id)}, store.Signalled{Found: true, Delivered: true})
+		},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			o := meanwhile(t)
