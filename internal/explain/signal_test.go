@@ -33,7 +33,8 @@ func TestWhatABlockedTaskWaitsForIsToldWithTheCommandThatSendsIt(t *testing.T) {
 		}}, explain.Queue{}, now)
 		if len(e.Reasons) != 1 || e.Reasons[0].Text != test.text ||
 			e.Reasons[0].Change != test.change {
-			t.Errorf("%+v:\n got %+v\nwant %s\n     %s", test.awaits, e.Reasons, test.text, test.change)
+			t.Errorf("%+v:\n got %+v\nwant %s\n     %s", test.awaits, e.Reasons, test.text,
+				test.change)
 		}
 	}
 }
