@@ -224,12 +224,13 @@ func (s *Store) dropBatch(ctx context.Context, batch int64, queue string) (more 
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		var ids []task.ID
 		blobs = nil
-		err := t.run(ctx, tell(deleteWaitsIn, batch), tell(deleteSpansOf, batch), ask(tasksOfBatch, func(r row) error {
+		list := ask(tasksOfBatch, func(r row) error {
 			id := task.ID{Batch: batch}
 			err := r.Scan(&id.N)
 			ids = append(ids, id)
 			return err
-		}, batch, piece))
+		}, batch, piece)
+		err := t.run(ctx, tell(deleteWaitsIn, batch), tell(deleteSpansOf, batch), list)
 		if err != nil {
 			return err
 		}
