@@ -25,7 +25,8 @@ func (l *ledger) limited(t *tale, b *store.Batch) {
 }
 
 // limits holds the limit that a task has in the store against what is known of it. Only an edit may
-// set another one, and only while the task is not begun.
+// set another one, and only while the task is not begun. Whoever moves or replays it takes the limit
+// away.
 func (l *ledger) limits(t *tale, v task.View, steps []task.Step) {
 	if len(t.steps) == len(v.Steps) && t.limit.ran && v.State.Final() {
 		return
@@ -41,8 +42,10 @@ func (l *ledger) limits(t *tale, v task.View, steps []task.Step) {
 			l.expired(t, v.Steps)
 		}
 		switch {
+		case s.Kind < task.KindCancelled || !s.Started.IsZero():
+			t.limit.ran = true
 		case s.Kind != task.KindEdited:
-			t.limit.ran = true // or it is over, or somebody wants it to run
+			t.limit.at = 0 // it is over, or somebody wants it to run; an edit may set another
 		case t.limit.ran:
 		case strings.Contains(s.Changed, task.EditsDue),
 			strings.Contains(s.Changed, task.EditsStartWithin):
