@@ -25,8 +25,7 @@ func (l *ledger) limited(t *tale, b *store.Batch) {
 }
 
 // limits holds the limit that a task has in the store against what is known of it. Only an edit may
-// set another one, and only while the task is not begun. Whoever moves or replays it takes the limit
-// away.
+// set another one, and only while the task is not begun. Who moves or replays it takes it away.
 func (l *ledger) limits(t *tale, v task.View, steps []task.Step) {
 	if len(t.steps) == len(v.Steps) && t.limit.ran && v.State.Final() {
 		return
