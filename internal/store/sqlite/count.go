@@ -14,8 +14,8 @@ const (
 	sumStat = `SELECT coalesce(sum(submitted), 0), coalesce(sum(done), 0), coalesce(sum(dead), 0),
 coalesce(sum(cancelled), 0), coalesce(sum(expired), 0) FROM stat WHERE queue = ?`
 
-	sleeping = `SELECT coalesce(sum(iif(due < 9223372036854775807, size, 0)), 0),
-coalesce(sum(iif(due = 9223372036854775807, size, 0)), 0)
+	sleeping = `SELECT coalesce(sum(iif(due < ` + never + `, size, 0)), 0),
+coalesce(sum(iif(due = ` + never + `, size, 0)), 0)
 FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ? AND due > ? AND token = 0`
 	oldestReady = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ?
 AND due <= ? AND token = 0 AND size > 0 ORDER BY due LIMIT 1`

@@ -90,9 +90,10 @@ LIMIT ?3`
 
 	// spansThat may have tasks that are waiting (?3) or ready. Of one that nobody ever held and
 	// whose tasks have no steps, its time says where its tasks stand; before its time no task of a
-	// span is ready.
+	// span is ready. Those of one that is parked are neither.
 	spansThat = `SELECT batch, lo, hi FROM span WHERE batch < ?1 AND batch >= ?2
-AND iif(?3, due > ?4 OR token > 0 OR seq0 > 0, due <= ?4) AND due < 9223372036854775807 AND (?5 = '' OR queue = ?5)`
+AND iif(?3, due > ?4 OR token > 0 OR seq0 > 0, due <= ?4) AND due < ` + never + `
+AND (?5 = '' OR queue = ?5)`
 )
 
 // list reads for one page.
@@ -135,7 +136,7 @@ func (l *list) Candidates(
 	case l.State == task.Dead, l.State == task.Cancelled, l.State == task.Expired:
 		return l.along(byFinal, below, size, int64(listing.FinalKind(l.State)), l.Worker)
 	case l.State == task.Blocked:
-		return l.along(byWait, below, size, "", "")
+		return l.along(byWait, below, size, "", l.Worker)
 	case l.State == task.Running:
 		running, err := l.along(byRunning, below, size, l.Worker, "")
 		return listing.Merge(listing.Live(l.Filter, below), running), err

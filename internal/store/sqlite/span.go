@@ -62,7 +62,7 @@ UNION ALL SELECT * FROM (SELECT rank FROM span INDEXED BY span_sorted WHERE hold
   AND key IS NOT NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2 ORDER BY rank, id LIMIT 1))
 HAVING count(*) > 0`
 	nextDue = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ?
-AND due > ? AND due < 9223372036854775807 ORDER BY due LIMIT 1`
+AND due > ? AND due < ` + never + ` ORDER BY due LIMIT 1`
 	queuePause = `SELECT 1 FROM queue WHERE name = ? AND paused`
 	holdSpan   = `UPDATE span SET holder = ?, htok = ?, token = token + 1 WHERE id = ?`
 )

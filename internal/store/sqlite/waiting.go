@@ -12,6 +12,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// never is store.Never: the rank and the due time of what is parked.
+const never = `9223372036854775807`
+
 const (
 	insertWait = `INSERT OR REPLACE INTO wait (batch, n, seq, address, since, until, otherwise)
 VALUES (?, ?, ?, ?, ?, ?, ?)`
