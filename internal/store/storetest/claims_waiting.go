@@ -242,11 +242,13 @@ func waitClaims() []claim {
 			s.want("the next one", s.looks(3), "ended 3 wakes q")
 			s.want("the last one", s.looks(3), "ended 0")
 			s.want("counts", s.counts(), task.Counts{Ready: 5, Blocked: 3})
+			full := s.blocked(a, store.Await{Address: store.Address{Name: "x"}})
+			s.want("one that is used", s.signals(full, "x", "used", "1"), "delivered wakes q")
 			for i := range store.MaxOpenSignals {
-				s.want("a signal", s.signals(ids[0], "x", fmt.Sprint(i), "1"), "")
+				s.want("a signal", s.signals(full, "x", fmt.Sprint(i), "1"), "")
 			}
-			s.want("one too many", s.signals(ids[0], "x", "more", "1"), "full")
-			s.want("one that stands", s.signals(ids[0], "x", "3", "1"), "repeated")
+			s.want("one too many", s.signals(full, "x", "more", "1"), "full")
+			s.want("one that stands", s.signals(full, "x", "3", "1"), "repeated")
 			s.want("one to another task", s.signals(ids[1], "x", "more", "1"), "")
 		}},
 		{"AKeyInOrderWaitsForABlockedTask", func(s *scene) {
