@@ -311,6 +311,7 @@ type taskView struct {
 
 type awaitsView struct {
 	Signal string    `json:"signal"`
+	First  bool      `json:"-"`
 	Key    string    `json:"key"`
 	Until  time.Time `json:"until"`
 	Else   string    `json:"else"`

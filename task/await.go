@@ -46,7 +46,8 @@ type SignalReceipt struct {
 
 // Awaits is what a blocked task waits for, as it stands.
 type Awaits struct {
-	Signal string
+	Signal string // "" = children
+	First  bool   // of children: the first that is dead or expired ends the wait, too
 	Key    string    // "" = the signal is sent to the task
 	Until  time.Time // zero = for ever
 	Else   string    // the stage that begins at Until; "" = that which waits

@@ -285,7 +285,11 @@ type View struct {
 	Error    string // of the newest step, as the last attempt that failed; "" = it had none
 	// of a blocked task, in the view of a single one: what it waits for
 	Awaits *Awaits
-	Steps  []Step // oldest first; only in the view of a single task
+	// of a child, in the view of a single task: whose it is; zero = nobody's
+	Parent ID
+	// in the view of a single task: how its children stand; nil = it has none in its present run
+	Children *Children
+	Steps    []Step // oldest first; only in the view of a single task
 }
 
 // Step is what became of one hand-out.

@@ -18,6 +18,7 @@
 //	wait     mutable         what a blocked task waits for: the step at its seq ends the wait
 //	signal   insert-only     what was sent; it ends one wait at most
 //	change   insert/delete   an address at which somebody has to look
+//	child_batch insert-only  whose children the tasks of a batch are
 //
 // A task belongs to the span whose seq0 equals the base of the task's newest step (no step: 0), as
 // long as that step is not final (base = Final).
@@ -112,6 +113,9 @@ type Submission struct {
 	NewQueues []string // created with defaults unless they exist
 	Batches   []Batch
 	Shares    []Share // told to other nodes along with what they are of
+	// Under is the hand-out whose children the tasks of all batches are. Without the right to
+	// report of it, or once an outcome stands, nothing is submitted: ErrStale. nil = none.
+	Under *Right
 }
 
 // Share is how many of the free tasks of a submission a node had better take, because its workers
@@ -144,9 +148,11 @@ type Batch struct {
 	Origin string
 	// Call is the same for all batches of a call that is to be refused as a whole when any of its
 	// tasks finds its unique key taken (OnExistingRefuse), and no other batch has it; 0 = none.
-	Call  int32
-	Tasks []Task // ascending N; gaps are allowed
-	Spans []NewSpan
+	Call int32
+	// Orphan: these children stay when their parent ends badly, or is cancelled.
+	Orphan bool
+	Tasks  []Task // ascending N; gaps are allowed
+	Spans  []NewSpan
 }
 
 // CreatedWithin is how long before the time in its id a batch may have been created. The two differ
@@ -249,7 +255,8 @@ type Loaded struct {
 	// Unique: the task has a unique key. It is handed out when Begin says so, as submissions may
 	// replace it until then.
 	Unique bool
-	Woken  *Woken // what ended the wait before its present stage; nil = it did not wait
+	Woken  *Woken  // what ended the wait before its present stage; nil = it did not wait
+	Parent task.ID // whose child it is; zero = nobody's
 }
 
 // Running is a hand-out older than about a second: its token stays good when its node dies.
@@ -294,6 +301,10 @@ type Report struct {
 	Ready int64
 	Move  *Move  // with Step.Base = Token.Seq + 1: the span of its own that the task moves into
 	Await *Await // with Move = Parked(): what the task waits for there; nil = nothing
+	// Spawn is submitted in the same transaction if the report is recorded, and not otherwise: the
+	// children of the task, with free spans, to queues that come to be if need be. Their tasks want
+	// no unique keys, and no N stands twice. Their ids have ChildBit.
+	Spawn []Batch
 	// Notice is submitted in the same transaction, with a free span, if the report is recorded, and
 	// not otherwise: the final notice of a task that dies of it. nil = none.
 	Notice *Batch
@@ -322,6 +333,8 @@ type Settlement struct {
 type Settled struct {
 	Now      int64
 	Verdicts []task.Status // of the reports, in order: Recorded, Repeated, Stale or Unknown
+	Spawned  []Spawned     // of the recorded and the repeated reports with Spawn, by Report
+	Look     []Address     // where something changed that tasks may wait for, by Address.String
 }
 
 // TakeRequest asks for ready tasks of one queue, by rank.
@@ -432,6 +445,9 @@ type Action struct {
 	// Fenced: the task is handed out by Begin only (Loaded.Unique). So it may be edited whoever
 	// holds it: who has what was there before asks for a hand-out that is none any more.
 	Fenced bool
+	// Tree: all that hangs below the task is cancelled, too, begun or not. Of KindCancelled,
+	// KindRemoved and KindReplayed.
+	Tree bool
 	// When is the only state in which it may happen to the task; "" = any that its kind fits. Who
 	// acts on what a list shows means what was in the list.
 	When  task.State

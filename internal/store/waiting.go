@@ -1,23 +1,38 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/rotahq/rota/task"
 )
 
-// Address is where signals arrive, and where tasks wait for them: a name at a task, or a name with
-// a key, which whoever sends and whoever waits agree on.
+// Address is what tasks wait for, and where somebody looks when it changed. Signals arrive at a name
+// at a task, or at a name with a key, which whoever sends and whoever waits agree on. A task and no
+// name are the children that it has in one of its runs.
 type Address struct {
 	Task task.ID // zero: Key
 	Name string
 	Key  string
+	// Run of the task, whose children those are: the seq behind its newest replay, 0 without one.
+	// Children of a former run are listed, but nobody waits for them. Stores fill it in.
+	Run int32
 }
+
+// ChildrenOf is the address of a task's children in a run.
+func ChildrenOf(id task.ID, run int32) Address { return Address{Task: id, Run: run} }
+
+// Children tells whether it is the address of children.
+func (a Address) Children() bool { return a.Task != (task.ID{}) && a.Name == "" }
 
 // String is the address as the stores keep it. No two addresses have the same one, since neither
 // ids nor names have spaces.
 func (a Address) String() string {
+	if a.Children() {
+		return fmt.Sprintf("c %s %d", a.Task, a.Run)
+	}
 	if a.Task != (task.ID{}) {
 		return fmt.Sprintf("t %s %s", a.Task, a.Name)
 	}
@@ -34,14 +49,19 @@ func ParseAddress(s string) (Address, error) {
 	case ok && both && kind == "t":
 		id, err := task.ParseID(first)
 		return Address{Task: id, Name: second}, err
+	case ok && both && kind == "c":
+		id, err := task.ParseID(first)
+		run, bad := strconv.ParseInt(second, 10, 32)
+		return Address{Task: id, Run: int32(run)}, errors.Join(err, bad)
 	}
-	return Address{}, fmt.Errorf("parse address %.100q of signals: neither a task's nor a key's", s)
+	return Address{}, fmt.Errorf("parse address %.100q: neither a task's nor a key's", s)
 }
 
 // Await is what a task waits for that goes on to another stage. Meanwhile its state is blocked: it
 // belongs to a free span of its own whose rank and due time are Never.
 type Await struct {
 	Address Address // one with a Task names the task that waits
+	First   bool    // of children: the first that is dead or expired ends the wait, too
 	Until   int64   // when the wait is over without a signal; 0 = never
 	Else    string  // the stage in which the task goes on then; "" = the one that waits
 }
@@ -76,7 +96,7 @@ type LookRequest struct {
 	// Addresses at which something changed; none = all at which changes are left, and the waits
 	// whose time is over.
 	Addresses []Address
-	Limit     int // waits that end
+	Limit     int // waits that end, and children that are cancelled
 }
 
 // Looked answers a LookRequest.
@@ -85,6 +105,8 @@ type Looked struct {
 	Ended int     // waits
 	Ready []Ready // queues of the tasks that were woken, by name
 	More  bool    // there may be more to end at once
+	// Cancelled are tasks that ended because their parent did.
+	Cancelled []task.ID
 	// NextUntil is when the next wait is over without a signal; 0 = none. Not after it if a wait
 	// has begun meanwhile.
 	NextUntil int64
@@ -92,11 +114,13 @@ type Looked struct {
 
 // Woken is what ended a task's wait. It stands as JSON in the result of the step.
 type Woken struct {
-	Signal   string `json:"signal"`              // the name
+	Signal   string `json:"signal,omitempty"`    // the name
 	Payload  Value  `json:"payload,omitempty"`   // byte for byte, so as base64
 	By       string `json:"by,omitempty"`        // who sent it
 	At       int64  `json:"at,omitempty"`        // when it was sent
 	TimedOut bool   `json:"timed_out,omitempty"` // the time was over, none came
+	// Children as they were counted; nil = it did not wait for children, or timed out
+	Children *task.Children `json:"children,omitempty"`
 }
 
 // Links say what a settlement or a take has to know of the tasks of a span besides their steps.

@@ -19,14 +19,28 @@ type Wait struct {
 	Since   int64
 	Until   int64  // 0 = for ever
 	Else    string // the stage that follows when the time is over; "" = the one that waits
+	First   bool   // of children: the first that is dead or expired ends it, too
 }
 
-// WaitOf is the row of a report that was recorded.
-func WaitOf(r *store.Report, now int64) Wait {
-	return Wait{
-		ID: r.ID, Seq: r.Token.Seq + 1, Address: r.Await.Address.String(), Since: now,
-		Until: r.Await.Until, Else: r.Await.Else,
+// WaitOf is the row of a report that was recorded. run is that of its task; it is looked for where
+// the task waits for its children, and 0 otherwise.
+func WaitOf(r *store.Report, run int32, now int64) Wait {
+	a := r.Await.Address
+	if a.Children() {
+		a.Run = run
 	}
+	return Wait{
+		ID: r.ID, Seq: r.Token.Seq + 1, Address: a.String(), Since: now, Until: r.Await.Until,
+		Else: r.Await.Else, First: r.Await.First,
+	}
+}
+
+// OfChildren tells whether the task waits for its children.
+func (w *Wait) OfChildren() bool { return w.address().Children() }
+
+// Enough tells whether the children, as they are counted, end the wait for them.
+func (w *Wait) Enough(c task.Children) bool {
+	return c.Open() <= 0 || w.First && c.Dead+c.Expired > 0
 }
 
 // Over tells whether the time of the wait is over.
@@ -53,7 +67,7 @@ func (w *Wait) address() store.Address {
 // View is the wait as people see it.
 func (w *Wait) View() *task.Awaits {
 	a := w.address()
-	v := &task.Awaits{Signal: a.Name, Key: a.Key, Else: w.Else}
+	v := &task.Awaits{Signal: a.Name, Key: a.Key, Else: w.Else, First: w.First}
 	if w.Until != 0 {
 		v.Until = time.UnixMicro(w.Until).UTC()
 	}
@@ -68,7 +82,7 @@ func Wake(f *Fact, w *Wait, by store.Woken, now int64) (store.Step, store.Move, 
 	if by.TimedOut && w.Else != "" {
 		stage = w.Else
 	}
-	by.Signal = w.Signal()
+	by.Signal = w.Signal() // "" where it waits for children
 	said, err := json.Marshal(by)
 	if err != nil {
 		return store.Step{}, store.Move{}, err

@@ -60,7 +60,7 @@ func scanWait(st *sqlite.Stmt) rules.Wait {
 
 // await writes down what a task waits for from a recorded report on.
 func (t *tx) await(r *store.Report) error {
-	w := rules.WaitOf(r, t.now)
+	w := rules.WaitOf(r, 0, t.now)
 	_, err := t.exec(insertWait, w.ID.Batch, w.ID.N, w.Seq, w.Address, w.Since, w.Until, w.Else)
 	if err == nil {
 		_, err = t.exec(changeAt, w.Address)
