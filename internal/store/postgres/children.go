@@ -50,6 +50,9 @@ RETURNING address`
 FROM unnest($1::bigint[], $2::int[], $3::text[]) f (batch, n, address)
 WHERE EXISTS (SELECT FROM rota.child_batch WHERE parent_batch = f.batch AND parent_n = f.n)`
 
+	// childAddresses are where the counts of batches change, of those that are children.
+	childAddresses = `SELECT DISTINCT address FROM rota.child_batch WHERE batch = ANY($1::bigint[])`
+
 	parentsOf = `SELECT batch, parent_batch, parent_n FROM rota.child_batch
 WHERE batch = ANY($1::bigint[])`
 )
@@ -121,14 +124,28 @@ func (e *endings) queries(changed func(address string)) []query {
 			columns[k] = append(columns[k], v)
 		}
 	}
-	return []query{ask(childrenEnded, func(r row) error {
+	return []query{ask(childrenEnded, eachAddress(changed), e.batch, columns[0], columns[1],
+		columns[2], columns[3])}
+}
+
+// eachAddress calls changed with each row, if it is not nil.
+func eachAddress(changed func(address string)) func(row) error {
+	return func(r row) error {
 		var address string
 		err := r.Scan(&address)
-		if changed != nil {
+		if err == nil && changed != nil {
 			changed(address)
 		}
 		return err
-	}, e.batch, columns[0], columns[1], columns[2], columns[3])}
+	}
+}
+
+// addressesOf makes the query that calls changed with the addresses of batches.
+func addressesOf(batches []int64, changed func(address string)) []query {
+	if len(batches) == 0 {
+		return nil
+	}
+	return []query{ask(childAddresses, eachAddress(changed), batches)}
 }
 
 // fallColumns are tasks whose children are to be cancelled.

@@ -187,7 +187,13 @@ func TestAHandlersCommitCountsAChild(t *testing.T) {
 		t.Errorf("a look before the commit: %+v", l)
 	}
 	o.commits()
-	if l := o.looks(store.LookRequest{}); l.Ended != 1 {
+	said := report(&children[0], 1, 0, 1, task.Finish(nil))
+	said.Step.Hash = store.UncommittedHash
+	got := must(o.Settle(t.Context(), store.Settlement{Reports: []store.Report{said}}))(t)
+	if got.Verdicts[0] != task.Repeated || len(got.Look) != 1 {
+		t.Errorf("its report: %+v", got)
+	}
+	if l := o.looks(store.LookRequest{Addresses: got.Look}); l.Ended != 1 {
 		t.Errorf("a look behind it: %+v", l)
 	}
 	o.stands(task.ID{Batch: sp.Batch}, task.Children{Total: 2, Done: 2})

@@ -547,8 +547,13 @@ func (d *settlement) consequences(
 	var waits waitColumns
 	var ends endings
 	var falls fallColumns
+	var committed []int64 // by transactions of workers: batches that may be children's
 	for _, i := range d.order {
 		r := &d.reports[i]
+		if d.verdicts[i] == task.Repeated && r.Step.Hash == store.UncommittedHash &&
+			r.Step.Base == store.Final && store.MayBeChildren(r.ID.Batch) {
+			committed = append(committed, r.ID.Batch)
+		}
 		if d.verdicts[i] != task.Recorded {
 			continue
 		}
@@ -583,9 +588,9 @@ func (d *settlement) consequences(
 		ids, tokens := takingColumns(spent)
 		follow.list = append(follow.list, tell(deleteSpans, ids, tokens))
 	}
-	follow.last = append(ends.queries(func(address string) {
-		d.changed = append(d.changed, address)
-	}), falls.queries()...)
+	changed := func(address string) { d.changed = append(d.changed, address) }
+	follow.last = slices.Concat(ends.queries(changed), falls.queries(),
+		addressesOf(committed, changed))
 	out, err := t.movesOut(ctx, moves)
 	follow.list = append(follow.list, out...)
 	return follow, err
