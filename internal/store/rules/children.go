@@ -39,16 +39,6 @@ func CountAct(c *task.Children, kind task.Kind, was task.State) {
 // begun are cancelled, but for orphans.
 func Falls(state task.State) bool { return state.Final() && state != task.Done }
 
-// FallenError says of a child that was cancelled why.
-func FallenError(parent task.ID, state task.State) string {
-	return "its parent " + parent.String() + " is " + string(state)
-}
-
-// FallOf cancels a child because its parent ended, or with the whole tree.
-func FallOf(f *Fact, error string) store.Action {
-	return store.Action{ID: f.ID, Kind: task.KindCancelled, Error: error}
-}
-
 // Fall says which children of a task that ended are still to be looked at: a change has it as its
 // address, beside the addresses of store.Address, and nobody waits there.
 type Fall struct {
@@ -83,4 +73,27 @@ func ParseFall(address string) (f Fall, err error) {
 		f.After, err = task.ParseID(after)
 	}
 	return f, err
+}
+
+// Hits tells whether a child is cancelled: with the whole tree whatever has not ended; else what
+// has not begun, as far as rows tell (Fact.Begun is to be known), and is no orphan.
+func (f *Fall) Hits(child *Fact, orphan bool) bool {
+	switch {
+	case child.Base == store.Final:
+		return false
+	case f.Tree:
+		return true
+	}
+	return !orphan && child.Running == nil && !child.Begun
+}
+
+// Of is the action that cancels a child.
+func (f *Fall) Of(child task.ID) store.Action {
+	why := "parent %s ended before this began"
+	if f.Tree {
+		why = "cancelled with all below %s"
+	}
+	return store.Action{
+		ID: child, Kind: task.KindCancelled, Tree: f.Tree, Error: fmt.Sprintf(why, f.Parent),
+	}
 }

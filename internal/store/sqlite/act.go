@@ -95,10 +95,10 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 			return acted, err
 		}
 	}
-	if step.Base != store.Final {
-		err = t.moveOut(a.ID, f.Seq+1, f.Queue, f.MoveOf(a, step))
+	if err := t.acted(&f, a, acted.Was); err != nil || step.Base == store.Final {
+		return acted, err
 	}
-	return acted, err
+	return acted, t.moveOut(a.ID, f.Seq+1, f.Queue, f.MoveOf(a, step))
 }
 
 // cameTo finds the step with which a task first came to a stage.

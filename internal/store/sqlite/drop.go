@@ -17,6 +17,9 @@ func (t *tx) dropOf(
 	keep retention, found []rules.Fact,
 ) (gone []ending, behind int64, err error) {
 	first, last := found[0].ID, found[len(found)-1].ID
+	if waited, err := t.waitedFor(first.Batch); err != nil || waited {
+		return nil, 0, err
+	}
 	err = t.facts(first.Batch, first.N, last.N, func(f *rules.Fact) bool {
 		for len(found) > 0 && found[0].ID.N < f.ID.N {
 			found = found[1:]
@@ -70,6 +73,7 @@ var leftovers = [...]string{
 	`DELETE FROM key_owner WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM wait WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM signal WHERE batch = ? AND n BETWEEN ? AND ?`,
+	`DELETE FROM child_count WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM log_size WHERE batch = ? AND n BETWEEN ? AND ?`,
 }
 
@@ -80,6 +84,9 @@ func (t *tx) drop(batch int64, queue string, gone []ending, blobs []string) ([]s
 		if !gone[i].removed {
 			t.stat(queue).Gone(gone[i].state)
 		}
+	}
+	if err := t.endUnended(batch, gone); err != nil {
+		return blobs, err
 	}
 	var rows []row
 	err := t.each(packsOf, func(st *sqlite.Stmt) bool {

@@ -173,5 +173,10 @@ func (c *conn) stood(f *rules.Fact) (store.Stood, error) {
 	if err == nil && f.Owner.Linked&store.LinkWoken != 0 {
 		s.Woken, err = c.woken(f.ID)
 	}
+	if err == nil {
+		var p parentage
+		p, err = c.parentage(f.ID.Batch)
+		s.Parent = p.id
+	}
 	return s, err
 }

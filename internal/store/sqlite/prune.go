@@ -283,8 +283,16 @@ func (c *conn) outlived(
 			continue
 		}
 		stepped, err := c.has(stepsInside, batch)
+		waited := false
+		if err == nil && stepped {
+			waited, err = c.waitedFor(batch)
+		}
 		if err != nil {
 			return nil, nil, false, err
+		}
+		if waited {
+			w.at = task.ID{Batch: batch + 1, N: -1}
+			continue
 		}
 		if stepped {
 			size := min(end-w.seen+1, limit-len(found))
@@ -373,9 +381,7 @@ func (s *Store) dropOutlived(
 		for b := range touched {
 			vacant, err := t.vacant(b)
 			if err == nil && vacant {
-				if _, err = t.exec(deleteBatch, b); err == nil {
-					err = t.forgetLook(b)
-				}
+				err = t.deleteBatch(b)
 			}
 			if err != nil {
 				return err

@@ -238,9 +238,19 @@ func (t *tx) dropBatch(batch int64, queue string) (blobs []string, more bool, er
 		blobs, err = t.drop(batch, queue, gone, nil)
 	}
 	if err == nil && len(gone) < piece {
-		if _, err = t.exec(deleteBatch, batch); err == nil {
-			err = t.forgetLook(batch)
-		}
+		err = t.deleteBatch(batch)
 	}
 	return blobs, len(gone) == piece, err
+}
+
+// deleteBatch deletes a batch that has neither tasks nor spans.
+func (t *tx) deleteBatch(batch int64) error {
+	_, err := t.exec(deleteBatch, batch)
+	if err == nil && store.MayBeChildren(batch) {
+		_, err = t.exec(deleteChildBatch, batch)
+	}
+	if err == nil {
+		err = t.forgetLook(batch)
+	}
+	return err
 }

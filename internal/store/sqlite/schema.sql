@@ -505,7 +505,7 @@ CREATE TABLE wait (
   address   TEXT    NOT NULL,
   since     INTEGER NOT NULL,
   until     INTEGER NOT NULL, -- when it is over without a signal; 0 = never
-  otherwise TEXT    NOT NULL, -- the stage that follows then; '' = the one that waits
+  otherwise TEXT    NOT NULL, first INTEGER NOT NULL DEFAULT 0, -- the stage that follows then; '' = the one that waits
   PRIMARY KEY (batch, n)
 ) STRICT, WITHOUT ROWID;
 
@@ -539,8 +539,31 @@ CREATE TABLE change (
 
 CREATE INDEX change_address ON change (address);
 
+CREATE TABLE child_batch (
+  batch        INTEGER PRIMARY KEY,
+  parent_batch INTEGER NOT NULL,
+  parent_n     INTEGER NOT NULL,
+  run          INTEGER NOT NULL, -- of the parent: the seq behind its newest replay, 0 without one
+  seq          INTEGER NOT NULL, -- of the hand-out that submitted them
+  orphan       INTEGER NOT NULL  -- 1 = they stay when their parent ends badly
+) STRICT;
+
+CREATE INDEX child_parent ON child_batch (parent_batch, parent_n, batch);
+
+CREATE TABLE child_count (
+  batch     INTEGER NOT NULL,
+  n         INTEGER NOT NULL,
+  run       INTEGER NOT NULL,
+  total     INTEGER NOT NULL,
+  done      INTEGER NOT NULL,
+  dead      INTEGER NOT NULL,
+  cancelled INTEGER NOT NULL,
+  expired   INTEGER NOT NULL,
+  PRIMARY KEY (batch, n, run)
+) STRICT, WITHOUT ROWID;
+
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES
-(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1), (24, 28, 1), (25, 29, 1), (26, 30, 1);
+(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1), (24, 28, 1), (25, 29, 1), (26, 30, 1), (27, 31, 1);
 INSERT INTO event_head (one, last, time) VALUES
 (1, 0, 0);
 INSERT INTO job_head (one, ids, past, seats) VALUES

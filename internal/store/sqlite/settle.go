@@ -11,6 +11,7 @@ import (
 	"github.com/rotahq/rota/internal/counters"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/pack"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -53,6 +54,10 @@ type settler struct {
 	fits  []int32 // those of one pack that fit into its mark
 	done  []pack.Done
 	body  []byte
+
+	ends    ends            // of children
+	look    []store.Address // where somebody has to look
+	spawned []store.Spawned // by report, not in order
 }
 
 // spanRight is what gives a report the right to be recorded.
@@ -65,6 +70,7 @@ type spanRight struct {
 // batchSeen is what the reports of one batch share.
 type batchSeen struct {
 	queue   string
+	parent  parentage
 	stat    *counters.Counters
 	running map[task.ID][]store.Running // rows in the range of the reports
 	lo, hi  int32
@@ -91,13 +97,36 @@ func (d *settler) settle(t *tx, set *store.Settlement) (store.Settled, error) {
 				return store.Settled{}, err
 			}
 			d.verdicts[i] = v
+			if err := d.repeatSpawn(t, i); err != nil {
+				return store.Settled{}, err
+			}
 		}
 	}
-	return store.Settled{Now: t.now, Verdicts: d.verdicts}, d.deleteSpent(t, set.Spent)
+	look, err := d.ends.write(t)
+	if err != nil {
+		return store.Settled{}, err
+	}
+	slices.SortFunc(d.spawned, func(a, b store.Spawned) int { return a.Report - b.Report })
+	return store.Settled{
+		Now: t.now, Verdicts: d.verdicts, Spawned: d.spawned,
+		Look: sortedAddresses(append(d.look, look...)),
+	}, d.deleteSpent(t, set.Spent)
+}
+
+// repeatSpawn answers the children of a repeated report as the first time.
+func (d *settler) repeatSpawn(t *tx, i int) error {
+	r := &d.reports[i]
+	if d.verdicts[i] != task.Repeated || len(r.Spawn) == 0 {
+		return nil
+	}
+	ids, err := t.spawned(r)
+	d.spawned = append(d.spawned, store.Spawned{Report: i, IDs: ids})
+	return err
 }
 
 func (d *settler) clear(reports []store.Report) {
-	d.reports = reports
+	d.reports, d.look, d.spawned = reports, nil, nil // they are given away
+	clear(d.ends)
 	d.verdicts = make([]task.Status, len(reports)) // it is given away
 	d.order, d.good = d.order[:0], d.good[:0]
 	if d.spans == nil {
@@ -155,9 +184,13 @@ func (d *settler) read(t *tx) error {
 			batch = r.ID.Batch
 			b = &batchSeen{lo: r.ID.N}
 			d.batches[batch] = b
-			if _, err := t.one(queueOfBatch, func(st *sqlite.Stmt) {
+			_, err := t.one(queueOfBatch, func(st *sqlite.Stmt) {
 				b.queue = st.ColumnText(0)
-			}, batch); err != nil {
+			}, batch)
+			if err == nil {
+				b.parent, err = t.parentage(batch)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -372,11 +405,43 @@ func (d *settler) follow(t *tx) error {
 				return err
 			}
 		}
-		if r.Await != nil {
-			if err := t.await(r); err != nil {
-				return err
-			}
+		if err := d.followWaits(t, int(i)); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// followWaits does what follows from a recorded report for whoever waits: it submits its children,
+// begins its wait, and counts that it ended.
+func (d *settler) followWaits(t *tx, i int) error {
+	r := &d.reports[i]
+	if len(r.Spawn) > 0 {
+		ids, err := t.spawn(r)
+		if err != nil {
+			return err
+		}
+		d.spawned = append(d.spawned, store.Spawned{Report: i, IDs: ids})
+	}
+	if r.Await != nil {
+		at, err := t.await(r)
+		if err != nil {
+			return err
+		}
+		d.look = append(d.look, at)
+	}
+	if r.Step.Base != store.Final {
+		return nil
+	}
+	state := r.Step.Kind.Leaves()
+	if b := d.batches[r.ID.Batch]; b.parent.id != (task.ID{}) {
+		if d.ends == nil {
+			d.ends = ends{}
+		}
+		d.ends.of(&b.parent, state)
+	}
+	if rules.Falls(state) {
+		return t.letFall(r.ID, false)
 	}
 	return nil
 }

@@ -256,6 +256,9 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 	if err == nil {
 		err = c.noteUnique(sp.Batch, tasks)
 	}
+	if err == nil {
+		err = c.noteParent(sp.Batch, tasks)
+	}
 	if err != nil || len(tasks) == 0 {
 		return nil, err
 	}

@@ -18,7 +18,11 @@ func (s *Store) Submit(ctx context.Context, sub store.Submission) (store.Submitt
 	err := s.room()
 	if err == nil {
 		err = s.write(ctx, func(t *tx) (err error) {
-			answer, err = t.submit(&sub)
+			if sub.Under != nil {
+				answer, err = t.submitUnder(&sub)
+			} else {
+				answer, err = t.submit(&sub)
+			}
 			return err
 		})
 	}

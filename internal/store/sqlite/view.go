@@ -48,6 +48,9 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 				return err
 			}
 		}
+		if err = c.noteFamily(&v); err != nil {
+			return err
+		}
 		v.Steps, result, err = c.steps(id, f.Seq)
 		return err
 	})

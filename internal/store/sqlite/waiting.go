@@ -16,8 +16,8 @@ import (
 const never = `9223372036854775807`
 
 const (
-	insertWait = `INSERT OR REPLACE INTO wait (batch, n, seq, address, since, until, otherwise)
-VALUES (?, ?, ?, ?, ?, ?, ?)`
+	insertWait = `INSERT OR REPLACE INTO wait (batch, n, seq, address, since, until, otherwise, first)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	moveWait   = `UPDATE wait SET seq = ? WHERE batch = ? AND n = ?`
 	deleteWait = `DELETE FROM wait WHERE batch = ? AND n = ?`
 	changeAt   = `INSERT INTO change (address) VALUES (?)`
@@ -34,7 +34,7 @@ WHERE address = ?1 AND used IS NULL AND (until = 0 OR until > ?2) ORDER BY at, k
 	pruneSignals = `DELETE FROM signal WHERE (address, key) IN (SELECT address, key FROM signal
 WHERE until > 0 AND until <= ? ORDER BY until LIMIT ?)`
 
-	waitColumns = `batch, n, seq, address, since, until, otherwise`
+	waitColumns = `batch, n, seq, address, since, until, otherwise, first`
 	oldestWait  = `SELECT ` + waitColumns + ` FROM wait INDEXED BY wait_address
 WHERE address = ? ORDER BY since, batch, n LIMIT 1`
 	waitOf    = `SELECT ` + waitColumns + ` FROM wait WHERE batch = ? AND n = ?`
@@ -54,18 +54,25 @@ func scanWait(st *sqlite.Stmt) rules.Wait {
 	return rules.Wait{
 		ID:  task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)},
 		Seq: st.ColumnInt32(2), Address: st.ColumnText(3), Since: st.ColumnInt64(4),
-		Until: st.ColumnInt64(5), Else: st.ColumnText(6),
+		Until: st.ColumnInt64(5), Else: st.ColumnText(6), First: st.ColumnBool(7),
 	}
 }
 
-// await writes down what a task waits for from a recorded report on.
-func (t *tx) await(r *store.Report) error {
-	w := rules.WaitOf(r, 0, t.now)
-	_, err := t.exec(insertWait, w.ID.Batch, w.ID.N, w.Seq, w.Address, w.Since, w.Until, w.Else)
+// await writes down what a task waits for from a recorded report on, and answers where.
+func (t *tx) await(r *store.Report) (at store.Address, err error) {
+	at = r.Await.Address
+	if at.Children() {
+		if at.Run, err = t.presentRun(r.ID); err != nil {
+			return at, err
+		}
+	}
+	w := rules.WaitOf(r, at.Run, t.now)
+	_, err = t.exec(insertWait, w.ID.Batch, w.ID.N, w.Seq, w.Address, w.Since, w.Until, w.Else,
+		w.First)
 	if err == nil {
 		_, err = t.exec(changeAt, w.Address)
 	}
-	return err
+	return at, err
 }
 
 // Signal writes down a signal, and looks at its address. See the contract, storetest.Waits.
@@ -127,7 +134,7 @@ func (t *tx) signal(s *store.Signal) (store.Signalled, error) {
 	}
 	// There is one writer, so whoever begins to wait comes before this, or looks after it.
 	l := looking{tx: t, left: 1}
-	if err := l.at(address); err != nil {
+	if err := l.at(s.To); err != nil {
 		return answer, err
 	}
 	answer.Ready = l.ready
@@ -150,10 +157,10 @@ func (s *Store) Look(ctx context.Context, r store.LookRequest) (store.Looked, er
 
 func (t *tx) look(r store.LookRequest) (store.Looked, error) {
 	answer := store.Looked{Now: t.now}
-	l := looking{tx: t, left: r.Limit}
+	l := looking{tx: t, limit: r.Limit, left: r.Limit}
 	if len(r.Addresses) > 0 {
 		for _, a := range r.Addresses {
-			if err := l.at(a.String()); err != nil {
+			if err := l.at(a); err != nil {
 				return answer, err
 			}
 		}
@@ -161,6 +168,7 @@ func (t *tx) look(r store.LookRequest) (store.Looked, error) {
 		return answer, err
 	}
 	answer.Ended, answer.Ready, answer.More = r.Limit-l.left, l.ready, l.more
+	answer.Cancelled = l.cancelled
 	_, err := t.one(nextUntil, func(st *sqlite.Stmt) { answer.NextUntil = st.ColumnInt64(0) })
 	return answer, err
 }
@@ -168,12 +176,15 @@ func (t *tx) look(r store.LookRequest) (store.Looked, error) {
 // looking is a look under way.
 type looking struct {
 	*tx
+	limit int // of the request
 	left  int // waits that it may end
 	more  bool
 	ready []store.Ready // by name
+
+	cancelled []task.ID // children
 }
 
-// everywhere looks at what changed, and for waits whose time is over.
+// everywhere looks at what changed, for waits whose time is over, and for children to be cancelled.
 func (l *looking) everywhere() error {
 	var list []string
 	if err := l.each(changes, func(st *sqlite.Stmt) bool {
@@ -184,8 +195,16 @@ func (l *looking) everywhere() error {
 	}
 	l.more = len(list) == piece
 	slices.Sort(list)
-	for _, address := range slices.Compact(list) {
-		if err := l.at(address); err != nil {
+	list = slices.Compact(list)
+	for _, text := range list {
+		if rules.IsFall(text) {
+			continue
+		}
+		address, err := store.ParseAddress(text)
+		if err == nil {
+			err = l.at(address)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -205,13 +224,17 @@ func (l *looking) everywhere() error {
 			return err
 		}
 	}
-	return nil
+	return l.fall(list)
 }
 
-// at ends waits at an address as long as there are signals.
-func (l *looking) at(address string) error {
+// at ends waits at an address: as long as there are signals, or if the children are enough.
+func (l *looking) at(a store.Address) error {
+	address := a.String()
 	if _, err := l.exec(deleteChanges, address); err != nil {
 		return err
+	}
+	if a.Children() {
+		return l.atChildren(a)
 	}
 	for {
 		var w rules.Wait

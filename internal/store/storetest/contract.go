@@ -58,6 +58,10 @@ type Spans interface {
 	// that nobody was handed yet is an edit of that task, whoever holds it. A task has a unique key
 	// while it stands and is not final; or while,
 	// besides, no outcome tells of a hand-out and it has no running row; until Until.
+	//
+	// With Under the tasks are children of a hand-out's task, if that gives the right to report, and
+	// no step stands at its seq; else store.ErrStale. What stands already is answered as the first
+	// time all the same.
 	Submit(context.Context, store.Submission) (store.Submitted, error)
 	// Take makes the holder hold ready spans of a queue, smallest rank first, then smallest span
 	// id, at most Limit tasks (a gap counts as one), splitting the last: the free rest keeps its
@@ -114,6 +118,9 @@ type Steps interface {
 	// others. A seq at which a step stands already: Repeated when the token is the same and the
 	// hash says the same (store.Repeats), else Stale. No such task: Unknown. Any other token:
 	// Stale. The same report twice in one settlement: Recorded, then Repeated.
+	//
+	// With a recorded report its children are submitted (Report.Spawn), and with no other. A task
+	// that ends dead, cancelled or expired leaves a change, so that a look cancels its children.
 	//
 	// A report of KindExpired is recorded only of a task that has a limit (Loaded.Expires) and was
 	// never handed out, as far as is committed: nothing but edits has happened to it, and it has no
@@ -182,6 +189,10 @@ type Steps interface {
 // A wait ends once, by one signal or by its time, and a signal ends one wait at most. What becomes
 // of them is decided by Look: whoever writes something that may end a wait, Settle and Signal,
 // leaves a change in the same transaction, and whoever looks deletes it with what follows from it.
+//
+// A wait for children ends when all that the task has submitted in its present run are final, or,
+// with Await.First, one of them is dead or expired. Those that are deleted count as they had ended:
+// as cancelled, if they had not.
 type Waits interface {
 	// Signal writes down a signal, unless one stands with its key at its address, and looks at the
 	// address. It is there until it has ended a wait, its Keep is over, or its task is deleted. A
@@ -193,6 +204,13 @@ type Waits interface {
 	// is nothing. It has a free span of its own, with the rank of a new stage; it is due at once,
 	// or when an edit said meanwhile. What ended the wait its holder reads (Loaded.Woken) until the
 	// task goes on to another stage or is replayed.
+	//
+	// A look without addresses cancels children, too: of a task that ended dead, cancelled or
+	// expired those that have not begun, as far as rows tell, but orphans; and below one with which
+	// its tree was to be cancelled (Action.Tree) all that have not ended, with all below them. It
+	// examines at most Limit children, and at most 1,000, below one task after the other by the
+	// order of rules.Fall.String, oldest first; what is below those that it cancels is for the next
+	// look. More says that some are left.
 	Look(context.Context, store.LookRequest) (store.Looked, error)
 }
 
@@ -254,6 +272,12 @@ type Views interface {
 	// bounded number of rows, so a page may be short (even empty) while next is not zero.
 	Tasks(
 		ctx context.Context, f store.Filter, after task.ID, limit int,
+	) (page []task.View, next task.ID, err error)
+	// Children lists the children of a task, of all its runs, oldest first, with their results. It
+	// examines a bounded number of rows, so a page may be short while next is not zero;
+	// store.ErrNotFound.
+	Children(
+		ctx context.Context, q store.ChildrenQuery,
 	) (page []task.View, next task.ID, err error)
 	// Counts are exact by what is committed; Live tasks are not known here and count as ready.
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)

@@ -55,6 +55,7 @@ type Model struct {
 	runKeys    map[hand]string
 	keyOwners  map[key]task.ID // who began last of a key that goes in order
 	waiting    waitTables
+	family     childTables
 	kept       int64 // when Prune last deleted history that is kept no longer
 }
 
@@ -109,6 +110,10 @@ func NewModel(now func() time.Time) *Model {
 		waiting: waitTables{
 			waits: map[task.ID]*waiting{}, signals: map[signalKey]*sent{},
 		},
+		family: childTables{
+			parents: map[int64]parentage{}, gone: map[store.Address]task.Children{},
+			falls: map[string]fall{},
+		},
 		blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
 		told: map[string]store.Notifier{}, jobs: jobTables{
 			groups: map[string]*jobGroup{}, seats: map[string]*store.Seat{},
@@ -161,6 +166,13 @@ func (m *Model) Submit(ctx context.Context, s store.Submission) (store.Submitted
 			}
 			return cloneSubmitted(old.answer), nil
 		}
+	}
+	if s.Under != nil && len(s.Batches) > 0 {
+		f := m.tasks[s.Under.ID]
+		if f == nil || !m.good(s.Under.ID, s.Under.Token) || f.steps[s.Under.Token.Seq].Kind != 0 {
+			return store.Submitted{}, fmt.Errorf("task %s: %w", s.Under.ID, store.ErrStale)
+		}
+		m.bear(f, s.Under.Token.Seq, s.Batches)
 	}
 	for _, name := range s.NewQueues {
 		if _, ok := m.queues[name]; !ok {
@@ -279,7 +291,7 @@ func (m *Model) loaded(f *fact) store.Loaded {
 		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq,
 		MaxAttempts: f.override().MaxAttempts, Timeout: f.Timeout, Meta: f.meta(), Due: s.Due,
 		HeadStart: f.override().HeadStart, Expires: m.limit(f), Unique: m.hasUnique(f.id()),
-		Woken: m.woken(f),
+		Woken: m.woken(f), Parent: m.family.parents[f.batch.ID].of,
 	}
 	if s.ContextSeq >= 0 && f.steps[s.ContextSeq].Override == nil {
 		l.ContextBy = f.steps[s.ContextSeq].Worker

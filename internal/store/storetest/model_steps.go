@@ -22,9 +22,14 @@ func (m *Model) Settle(ctx context.Context, s store.Settlement) (store.Settled, 
 	defer m.mu.Unlock()
 	answer := store.Settled{Now: now}
 	var kept []int64 // spans of which something turned out not to be known
-	for _, r := range s.Reports {
+	for i, r := range s.Reports {
 		v := m.record(r, now)
 		answer.Verdicts = append(answer.Verdicts, v)
+		if len(r.Spawn) > 0 && (v == task.Recorded || v == task.Repeated) {
+			answer.Spawned = append(answer.Spawned, store.Spawned{
+				Report: i, IDs: m.spawned(&r, now),
+			})
+		}
 		if v != task.Recorded && v != task.Repeated {
 			kept = append(kept, r.Token.Span)
 		}
@@ -35,6 +40,7 @@ func (m *Model) Settle(ctx context.Context, s store.Settlement) (store.Settled, 
 			delete(m.spans, spent.Span)
 		}
 	}
+	answer.Look = m.ripe()
 	return answer, nil
 }
 
@@ -65,8 +71,18 @@ func (m *Model) record(r store.Report, now int64) task.Status {
 	if r.Move != nil {
 		m.moveOut(f, r.Token.Seq, r.Queue, *r.Move)
 	}
-	if r.Await != nil {
-		m.await(r.ID, r.Token.Seq, *r.Await, now)
+	if len(r.Spawn) > 0 {
+		m.spawn(f, &r, now)
+	}
+	if a := r.Await; a != nil {
+		if a.Address.Children() {
+			w := *a
+			w.Address.Run, a = f.run(), &w
+		}
+		m.await(r.ID, r.Token.Seq, *a, now)
+	}
+	if state := m.ended(f); state != "" && state != task.Done {
+		m.letFall(r.ID, false)
 	}
 	return task.Recorded
 }
@@ -213,6 +229,10 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 		return acted
 	}
 	m.addStep(f, seq, unasked, step)
+	ends := (a.Kind == task.KindCancelled || a.Kind == task.KindRemoved) && !acted.Was.Final()
+	if ends || a.Tree {
+		m.letFall(a.ID, a.Tree)
+	}
 	if a.Kind == task.KindCancelled {
 		m.happened(now, history.Series{Queue: f.batch.Queue, Stage: s.Stage},
 			func(h *history.Record) { h.Cancelled++ })

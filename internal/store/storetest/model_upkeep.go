@@ -65,6 +65,7 @@ func (m *Model) freeEnded(now int64) (freed int) {
 // drop forgets a task and all that belongs to it alone.
 func (m *Model) drop(f *fact) {
 	id := f.id()
+	m.forgetChild(f)
 	delete(m.tasks, id)
 	m.dropUnique(id)
 	m.dropOwner(id)
@@ -128,7 +129,7 @@ func (m *Model) Retention() store.Retention {
 // outlived tells whether retention no longer keeps a task.
 func (m *Model) outlived(f *fact, now int64) bool {
 	state := m.state(f, nil, now)
-	if !state.Final() {
+	if !state.Final() || m.waitedFor(f) {
 		return false
 	}
 	q, ok := m.queues[f.batch.Queue]

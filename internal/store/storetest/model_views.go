@@ -29,8 +29,13 @@ func (m *Model) Task(ctx context.Context, id task.ID) (task.View, error) {
 	_, s := f.newest()
 	if w := m.awaits(f); w != nil {
 		v.Awaits = &task.Awaits{
-			Signal: w.Address.Name, Key: w.Address.Key, Until: instant(w.Until), Else: w.Else,
+			Signal: w.Address.Name, First: w.First, Key: w.Address.Key, Until: instant(w.Until),
+			Else: w.Else,
 		}
+	}
+	v.Parent = m.family.parents[id.Batch].of
+	if c := m.children(store.ChildrenOf(id, f.run())); c.Total > 0 {
+		v.Children = &c
 	}
 	if v.Context, err = m.resolve(f.context(s.ContextSeq)); err != nil {
 		return task.View{}, err

@@ -116,6 +116,9 @@ func (m *Model) Look(ctx context.Context, r store.LookRequest) (store.Looked, er
 	} else {
 		m.lookAround(now, r.Limit, &l)
 	}
+	if len(r.Addresses) == 0 {
+		m.fall(now, r.Limit, &l)
+	}
 	for _, w := range m.waiting.waits {
 		if w.Until != 0 && (l.NextUntil == 0 || w.Until < l.NextUntil) {
 			l.NextUntil = w.Until
@@ -150,8 +153,33 @@ func (m *Model) lookAround(now int64, limit int, l *store.Looked) {
 	}
 }
 
+// ripe are the addresses at which children have ended the wait for them.
+func (m *Model) ripe() (list []store.Address) {
+	for _, w := range m.waiting.waits {
+		if !w.Address.Children() {
+			continue
+		}
+		if _, enough := m.enough(w); enough {
+			list = append(list, w.Address)
+		}
+	}
+	slices.SortFunc(list, func(a, b store.Address) int { return cmp.Compare(a.String(), b.String()) })
+	return list
+}
+
 // lookAt ends waits at an address, oldest first, by the signals that are there, oldest first.
 func (m *Model) lookAt(a store.Address, now int64, limit int, l *store.Looked) {
+	for id, w := range m.waiting.waits {
+		if w.Address != a || !a.Children() {
+			continue
+		}
+		if c, enough := m.enough(w); enough && l.Ended == limit {
+			l.More = true
+		} else if enough {
+			m.wake(id, store.Woken{Children: &c}, now, l)
+		}
+		return
+	}
 	for {
 		var first task.ID
 		var w *waiting
