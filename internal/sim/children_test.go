@@ -270,13 +270,6 @@ func childBugs() []bug {
 					r.Spawn[i].Orphan = false
 				}
 			})},
-		{name: "children have ids of batches without a parent", mode: safety,
-			store: settling(func(_ *planted, r *store.Report) {
-				r.Spawn = slices.Clone(r.Spawn)
-				for i := range r.Spawn {
-					r.Spawn[i].ID &^= store.ChildBit
-				}
-			})},
 		{name: "nobody looks whose children are over", mode: calm, store: func(p *planted) {
 			p.look = func(ctx context.Context, r store.LookRequest) (store.Looked, error) {
 				if len(r.Addresses) == 0 {
