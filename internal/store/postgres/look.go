@@ -214,20 +214,20 @@ func (l *look) lock(ctx context.Context) error {
 		w, err := scanWait(r)
 		l.waits = append(l.waits, w)
 		return err
-	}, l.addresses, l.clock(), max(l.Limit, 0), around, ofChildren(l.addresses)))...)
+	}, l.ofSignals(), l.clock(), max(l.Limit, 0), around, ofChildren(l.addresses)))...)
 	l.More = changes == changesAtOnce
 	return err
 }
 
-// ofChildren are those of some addresses that are of children.
+// ofChildren are those of some addresses that are of children, and ofSignals the others.
 func ofChildren(addresses []string) []string {
-	list := []string{}
-	for _, a := range addresses {
-		if isOfChildren(a) {
-			list = append(list, a)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(addresses), func(a string) bool {
+		return !isOfChildren(a)
+	})
+}
+
+func (l *look) ofSignals() []string {
+	return slices.DeleteFunc(slices.Clone(l.addresses), isOfChildren)
 }
 
 // read reads how the tasks stand whose waits are locked, and locks signals for them.
@@ -243,7 +243,7 @@ func (l *look) read(ctx context.Context) error {
 	}
 	var addresses []string
 	var counts []int32
-	for _, a := range l.addresses {
+	for _, a := range l.ofSignals() {
 		if n := count[a]; n > 0 {
 			addresses = append(addresses, a)
 			counts = append(counts, n)
@@ -297,7 +297,9 @@ func (l *look) wake(ctx context.Context) error {
 			continue
 		}
 		if len(list) >= l.Limit { // more are locked where waits are for children
-			l.again = append(l.again, ofChildren([]string{w.Address})...)
+			if sum, read := l.sums[w.ID]; read && w.Enough(sum) {
+				l.again = append(l.again, w.Address)
+			}
 			continue
 		}
 		by, ends := l.end(w)
@@ -345,11 +347,11 @@ func (l *look) last() (list []query) {
 		l.More = true
 		list = append(list, tell(lookAgain, l.again))
 	}
-	if len(l.addresses) > 0 {
+	if at := l.ofSignals(); len(at) > 0 {
 		list = append(list, ask(leaveChanges, func(row) error {
 			l.More = true
 			return nil
-		}, l.addresses, l.Now))
+		}, at, l.Now))
 	}
 	return list
 }
