@@ -5,15 +5,18 @@ import (
 	"time"
 )
 
-// Await is what a task waits for before a stage begins: a signal, for so long at most. A task that
-// waits is in nobody's hands; its state is Blocked.
+// Await is what a task waits for before a stage begins: a signal or its children, for so long at
+// most. A task that waits is in nobody's hands; its state is Blocked.
 type Await struct {
-	Signal string // its name
+	Signal string // its name; "" = Children
 	// Key is what whoever sends the signal names, too: any text, as an order's number. "" = the
 	// signal is sent to this very task, by its id.
-	Key     string
-	Timeout time.Duration // the wait is over after it, without a signal; 0 = never
-	Else    string        // the stage that begins then; "" = that which waits
+	Key string
+	// Children makes the task wait for those that it has submitted, with this outcome and before;
+	// "" = it waits for Signal.
+	Children ChildrenEnd
+	Timeout  time.Duration // the wait is over after it, whatever has not come; 0 = never
+	Else     string        // the stage that begins then; "" = that which waits
 }
 
 // Signal is what ended a task's wait, as the hand-out of the stage that waited tells it.
@@ -46,22 +49,22 @@ type SignalReceipt struct {
 
 // Awaits is what a blocked task waits for, as it stands.
 type Awaits struct {
-	Signal string // "" = children
-	First  bool   // of children: the first that is dead or expired ends the wait, too
+	Signal string    // "" = children
+	First  bool      // of children: the first that is dead or expired ends the wait, too
 	Key    string    // "" = the signal is sent to the task
 	Until  time.Time // zero = for ever
 	Else   string    // the stage that begins at Until; "" = that which waits
 }
 
-// NextOn is Next with a wait for a signal in between: the stage that follows begins once it has
-// come, or is a.Else when it has not come in time. The hand-out tells which: Handout.Signal,
-// Handout.TimedOut.
+// NextOn is Next with a wait for a signal or for children in between: the stage that follows begins
+// once they have come, or is a.Else when they have not come in time. The hand-out tells which:
+// Handout.Signal, Handout.Children, Handout.TimedOut.
 func NextOn(a Await, stage string, context any) Outcome { return on(a, Next(stage, context)) }
 
-// NextOn is Next with a wait for a signal in between, as the function of this name has it.
+// NextOn is Next with a wait in between, as the function of this name has it.
 func (t Type[A]) NextOn(a Await, args A) Outcome { return on(a, t.Next(args)) }
 
-// on is an outcome with a wait for a signal, unless it became a failure.
+// on is an outcome with a wait, unless it became a failure.
 func on(a Await, o Outcome) Outcome {
 	if o.Kind == KindNext {
 		o.Await = &a

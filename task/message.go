@@ -32,6 +32,10 @@ type Submission struct {
 	// workers, views, notices and what it causes. Lists can be filtered by them. nil = none.
 	Meta map[string]string
 
+	// Orphan lets a child stay when its parent is dead, cancelled or expired: others are cancelled
+	// then, unless they have begun. Only children have it (Outcome.Spawn).
+	Orphan bool
+
 	// Err says why Type.New could not write Context: the task is refused when it is submitted.
 	Err error
 }
@@ -102,6 +106,11 @@ type Handout struct {
 	// that came, or TimedOut. nil and false = it did not wait.
 	Signal   *Signal
 	TimedOut bool
+
+	Parent ID // the task that submitted this one as its child; zero = it is nobody's
+	// Children tell how those of the task had ended when they ended the wait before this stage; at
+	// each of its attempts. nil = it did not wait for them, or TimedOut.
+	Children *Children
 }
 
 // Report says what became of one hand-out.
@@ -131,6 +140,9 @@ type Answer struct {
 	ID     ID
 	Status Status
 	Detail string
+	// Spawned are the tasks of Outcome.Spawn, in that order, also of a report that is Repeated. One
+	// whose key another task has is not submitted, and is none of the children: that one's id.
+	Spawned []ID
 }
 
 // Beat is what a worker says of itself every few seconds.

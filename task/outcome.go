@@ -11,7 +11,7 @@ import (
 type State string
 
 const (
-	Blocked State = "blocked" // waits for a signal; see Await
+	Blocked State = "blocked" // waits for a signal or its children; see Await
 	Waiting State = "waiting" // due in the future
 	Ready   State = "ready"   // due, and nobody has it
 	Running State = "running" // handed out
@@ -57,7 +57,7 @@ const (
 	KindRemoved   Kind = 12 // asked for: the tombstone of a deleted task
 	KindExpired   Kind = 13 // found: nobody had begun the task in time
 	KindEdited    Kind = 14 // asked for: another priority, time, context, …
-	KindWoken     Kind = 15 // found: a signal came that the task waited for, or its time was over
+	KindWoken     Kind = 15 // found: what the task waited for has come, or its time was over
 )
 
 var kindNames = [...]string{
@@ -148,6 +148,9 @@ type Outcome struct {
 	Error string // for people; cut at 4,096 bytes
 	// of KindNext, without a Delay: the stage begins when this is over; nil = when it is due
 	Await *Await
+	// of KindDone and KindNext: tasks that are submitted if the outcome is recorded, and not
+	// otherwise: children of this one. At most MaxSubmissions
+	Spawn []Submission
 }
 
 // Finish says that the task ended well. result may be nil, a json.RawMessage (kept byte for byte)

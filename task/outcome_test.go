@@ -36,6 +36,14 @@ func ExampleNextOn() {
 	// Output: next ship on paid in 168h0m0s else remind
 }
 
+// An order is split into parcels, and goes on when each of them has arrived.
+func ExampleOutcome_Spawning() {
+	parcels := []task.Submission{{Queue: "parcels"}, {Queue: "parcels"}}
+	o := task.NextOn(task.Await{Children: task.AllChildren}, "close", nil).Spawning(parcels...)
+	fmt.Println(o.Kind, o.Stage, "on", o.Await.Children, "of", len(o.Spawn), "children")
+	// Output: next close on all of 2 children
+}
+
 func ExampleFinish() {
 	o := task.Finish(json.RawMessage(`{"sum": 9007199254740993}`))
 	fmt.Println(o.Kind, string(o.Result))
@@ -70,6 +78,15 @@ func TestOutcomesSayWhatTheirNamesSay(t *testing.T) {
 		}},
 		{task.NextOn(task.Await{Signal: "paid"}, "ship", math.NaN()), task.Outcome{
 			Kind: task.KindFail, Error: "encode context: json: unsupported value: NaN",
+		}},
+		{task.Finish(nil).Spawning(task.Submission{Queue: "a"}).Spawning(
+			task.Submission{Queue: "b"}), task.Outcome{
+			Kind: task.KindDone, Spawn: []task.Submission{{Queue: "a"}, {Queue: "b"}},
+		}},
+		{task.Retry(no).Spawning(task.Submission{Queue: "a"}), task.Retry(no)},
+		{task.Finish(nil).Spawning(task.Define[float64]("sum").New(math.NaN())), task.Outcome{
+			Kind:  task.KindFail,
+			Error: "child 0: encode float64 as context: json: unsupported value: NaN",
 		}},
 		{task.Finish(7), task.Outcome{Kind: task.KindDone, Result: json.RawMessage(`7`)}},
 		{task.Finish(math.NaN()), task.Outcome{

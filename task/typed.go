@@ -74,6 +74,7 @@ func (s Submission) with(o Submission) Submission {
 	if o.Meta != nil {
 		s.Meta = o.Meta
 	}
+	s.Orphan = s.Orphan || o.Orphan
 	return s
 }
 

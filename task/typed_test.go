@@ -61,7 +61,7 @@ func TestOptionsOfASubmissionAreTakenButForWhatTheTypeSays(t *testing.T) {
 		MaxAttempts: 3, Timeout: time.Minute, StartWithin: time.Second,
 		Meta:       map[string]string{"customer": "7"},
 		Unique:     &task.Unique{Key: "u", While: task.WhileWaiting, For: time.Hour},
-		OnExisting: task.OnExistingReplace,
+		OnExisting: task.OnExistingReplace, Orphan: true,
 	}
 	for v, i := reflect.ValueOf(option), 0; i < v.NumField(); i++ {
 		if f := v.Type().Field(i); f.Name != "Err" && v.Field(i).IsZero() {

@@ -53,15 +53,7 @@ func (a *API) submitTasks(
 	if err := a.makers.admit(&Caller{who: c.who, from: c.from}, tasks, time.Now()); err != nil {
 		return nil, err
 	}
-	used := 0
-	for i := range tasks {
-		used += len(tasks[i].Context)
-	}
-	if wasteful(body, used) {
-		for i := range tasks {
-			tasks[i].Context = bytes.Clone(tasks[i].Context)
-		}
-	}
+	keepAlone(body, tasks)
 	err = a.gate.pass(burden(tasks), func() (err error) {
 		receipts, err = a.conf.Engine.Submit(context.WithoutCancel(ctx), tasks)
 		return err
@@ -137,17 +129,27 @@ func (a *API) reportTasks(
 	if err := a.screen(ctx, c, worker, given, answers); err != nil {
 		return nil, err
 	}
+	if err := a.screenChildren(c, given, answers); err != nil {
+		return nil, err
+	}
 	reports := make([]task.Report, 0, len(given))
 	used := 0
 	for i := range given {
 		if answers[i].Status == "" {
 			reports = append(reports, given[i].Report)
 			used += len(given[i].Context)
+			for k := range given[i].Spawn {
+				used += len(given[i].Spawn[k].Context)
+			}
 		}
 	}
 	if wasteful(body, used) {
 		for i := range reports {
 			reports[i].Context = bytes.Clone(reports[i].Context)
+			for k := range reports[i].Spawn {
+				s := &reports[i].Spawn[k]
+				s.Context = bytes.Clone(s.Context)
+			}
 		}
 	}
 	if len(reports) == 0 {
@@ -161,6 +163,7 @@ func (a *API) reportTasks(
 	for i := range given {
 		if answers[i].Status == "" {
 			answers[i].Status, answers[i].Detail = settled[next].Status, settled[next].Detail
+			answers[i].Spawned = settled[next].Spawned
 			next++
 		}
 	}

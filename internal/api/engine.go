@@ -19,6 +19,7 @@ type Engine interface {
 	Actions
 	Edits
 	Signals
+	Parents
 	Views
 	Queues
 }
@@ -41,10 +42,9 @@ type Hands interface {
 // Actions changes tasks from outside: task.KindCancelled, KindMoved (run now), KindReplayed (retry
 // a final one), KindRemoved.
 type Actions interface {
-	Act(ctx context.Context, kind task.Kind, by string, id task.ID) error
-	// Replay lets a final task begin again where from says. A stage in which it never was is a
-	// store.ErrConflict.
-	Replay(ctx context.Context, by string, id task.ID, from store.Replay) error
+	// ActOn does what the Kind, By, Replay and Tree of an action say. A stage in which a task never
+	// was is a store.ErrConflict.
+	ActOn(ctx context.Context, what store.Action, id task.ID) error
 	// ActAll does what the Kind, By and Replay of an action say to a page of the tasks that the
 	// filter selects; a dry run only counts them. A replay without a state is of dead ones.
 	ActAll(ctx context.Context, what store.Action, f store.Filter, after task.ID,
@@ -65,6 +65,18 @@ type Edits interface {
 type Signals interface {
 	// Signal sends a signal in the name of by. Locations in an InvalidError are "body.…".
 	Signal(ctx context.Context, by string, s task.SignalRequest) (task.SignalReceipt, error)
+}
+
+// Parents submit tasks while they run.
+type Parents interface {
+	// AddChildren submits children of a task that a worker has in its hands. Locations in an
+	// InvalidError are "body.…".
+	AddChildren(ctx context.Context, worker string, id task.ID, token string,
+		children []task.Submission) ([]task.Receipt, error)
+	// Children lists the children of a task with their results, oldest first, at most limit from a
+	// cursor on, "" = the first; a page may be short while next is not "".
+	Children(ctx context.Context, parent task.ID, state task.State, cursor string, limit int) (
+		page []task.View, next string, err error)
 }
 
 // Views reads.

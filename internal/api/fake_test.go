@@ -204,6 +204,9 @@ func (f *fake) Report(
 	shown := slices.Clone(reports) // without addresses
 	awaits := ""
 	for i := range shown {
+		for k := range shown[i].Spawn {
+			answers[i].Spawned = append(answers[i].Spawned, idOf(int32(k)))
+		}
 		if a := shown[i].Await; a != nil {
 			awaits += fmt.Sprintf(" %d awaits %+v", i, *a)
 			shown[i].Await = nil
@@ -251,8 +254,21 @@ func (f *fake) Log(_ context.Context, id task.ID, lines []task.LogLine) error {
 	return f.change("log %s %v", id, lines)
 }
 
-func (f *fake) Act(_ context.Context, kind task.Kind, by string, id task.ID) error {
+func (f *fake) ActOn(_ context.Context, what store.Action, id task.ID) error {
 	v, err := f.find(id)
+	kind, by, from := what.Kind, what.By, what.Replay
+	if err == nil && from.Stage != nil && *from.Stage != v.Stage {
+		return fmt.Errorf("task %s never was in stage %q: %w", id, *from.Stage, store.ErrConflict)
+	}
+	if from.Stage != nil {
+		by += " in stage " + *from.Stage
+	}
+	if what.Tree {
+		by += " with the tree"
+	}
+	if from != (store.Replay{}) {
+		return f.change("replay %s %s, whole %v", by, id, from.Whole)
+	}
 	if err != nil {
 		return err
 	}
@@ -266,19 +282,6 @@ func (f *fake) Act(_ context.Context, kind task.Kind, by string, id task.ID) err
 			store.ErrConflict)
 	}
 	return f.change("act %s %s %s", kind, by, id)
-}
-
-func (f *fake) Replay(ctx context.Context, by string, id task.ID, from store.Replay) error {
-	if from == (store.Replay{}) {
-		return f.Act(ctx, task.KindReplayed, by, id)
-	}
-	if v, err := f.find(id); err == nil && from.Stage != nil && *from.Stage != v.Stage {
-		return fmt.Errorf("task %s never was in stage %q: %w", id, *from.Stage, store.ErrConflict)
-	}
-	if from.Stage != nil {
-		by += " in stage " + *from.Stage
-	}
-	return f.change("replay %s %s, whole %v", by, id, from.Whole)
 }
 
 // ActAll answers in two pages.
@@ -315,6 +318,13 @@ func (f *fake) Task(_ context.Context, id task.ID, wait time.Duration) (task.Vie
 		return task.View{
 			ID: id, Queue: "mail", State: task.Blocked, Stage: "ship", Attempt: 1, Created: moment,
 			Awaits: &task.Awaits{Signal: "paid", Key: "order 7", Until: moment, Else: "remind"},
+		}, nil
+	}
+	if id == idOf(5) {
+		return task.View{
+			ID: id, Queue: "mail", State: task.Blocked, Stage: "join", Attempt: 1, Created: moment,
+			Awaits: &task.Awaits{First: true}, Parent: idOf(0),
+			Children: &task.Children{Total: 9, Done: 3, Dead: 2, Cancelled: 1, Expired: 1},
 		}, nil
 	}
 	v, err := f.find(id)
@@ -658,4 +668,45 @@ func (f *fake) EditAll(
 	return f.ActAll(ctx, store.Action{
 		Kind: task.KindEdited, By: fmt.Sprint(by, " ", e.Changed()),
 	}, filter, after, dry)
+}
+
+func (f *fake) AddChildren(
+	_ context.Context, worker string, id task.ID, token string, children []task.Submission,
+) ([]task.Receipt, error) {
+	var e task.InvalidError
+	receipts := make([]task.Receipt, len(children))
+	for i := range children {
+		limits.CheckChild(&children[i], &e, fmt.Sprintf("body.tasks[%d]", i))
+		receipts[i] = task.Receipt{ID: idOf(int32(i)), Action: task.SubmittedCreated}
+	}
+	if err := e.Err(); err != nil {
+		return nil, err
+	}
+	if _, err := f.find(id); err != nil || id != idOf(3) {
+		return nil, fmt.Errorf("task %s: the hand-out is no longer yours: %w", id,
+			store.ErrConflict)
+	}
+	return receipts, f.change("add %s %s %s %+v", worker, id, token, children)
+}
+
+// Children answers three children in pages of two.
+func (f *fake) Children(
+	_ context.Context, parent task.ID, state task.State, cursor string, limit int,
+) (page []task.View, next string, err error) {
+	if f.err != nil {
+		return nil, "", f.err
+	}
+	if _, err := f.find(parent); err != nil {
+		return nil, "", err
+	}
+	for _, v := range f.tasks[:3] {
+		if v.ID.String() > cursor && (state == "" || v.State == state) {
+			page = append(page, v)
+		}
+	}
+	if limit = min(limit, 2); len(page) > limit {
+		page = page[:limit]
+		next = page[limit-1].ID.String()
+	}
+	return page, next, nil
 }

@@ -238,6 +238,7 @@ type submission struct {
 	Meta        map[string]string `json:"meta,omitempty" maxProperties:"16" doc:"short strings that go wherever the task goes, and that lists can be filtered by: names of at most 64 bytes (letters, digits, . - _ : @ +), texts of at most 256, 2 KiB in all"`
 	Unique      *unique           `json:"unique,omitempty" doc:"only one task of the queue has this key at a time, see on_existing; not together with key"`
 	OnExisting  string            `json:"on_existing,omitempty" enum:"keep,replace,debounce,refuse" default:"keep" doc:"when another task has the unique key: keep answers its id; replace gives it this context, stage, priority, due and meta, if it was never handed out; debounce also begins the delay anew; refuse is 409 for the whole call"`
+	Orphan      bool              `json:"orphan,omitempty" doc:"of children only: it stays when its parent is dead, cancelled or expired before it begins"`
 }
 
 type unique struct {
@@ -283,7 +284,9 @@ type handout struct {
 	ContextBy string            `json:"context_by,omitempty" doc:"the worker that wrote the context, in a report of an earlier stage; left out = it stands as it was submitted"`
 	InScope   bool              `json:"in_scope,omitempty" doc:"the access token of that worker names the queue in its scope, or there are no access tokens"`
 	Signal    *signal           `json:"signal,omitempty" doc:"the signal that ended the wait before this stage; at each of its attempts"`
-	TimedOut  bool              `json:"timed_out,omitempty" doc:"the wait before this stage was over without a signal"`
+	Children  *childCounts      `json:"children,omitempty" doc:"how its children had ended when they ended the wait before this stage; at each of its attempts"`
+	TimedOut  bool              `json:"timed_out,omitempty" doc:"the wait before this stage was over without what it waited for"`
+	Parent    *task.ID          `json:"parent,omitempty" doc:"of a child: the task that submitted it while it ran"`
 }
 
 type signal struct {
@@ -308,16 +311,30 @@ type outcome struct {
 	Delay   duration `json:"delay,omitzero" doc:"how long until the task is due again: of next (left out = at once), retry (left out = by the queue's back-off) and snooze"`
 	Error   string   `json:"error,omitempty" doc:"for people; cut at 4,096 bytes"`
 
-	Await *await `json:"await,omitempty" doc:"of next: what the task waits for, in nobody's hands, before the stage begins; not together with delay"`
+	Await awaitIn      `json:"await,omitempty" doc:"of next: what the task waits for, in nobody's hands, before the stage begins; not together with delay"`
+	When  string       `json:"when,omitempty" enum:"all,first_dead" default:"all" doc:"beside an await that is the text children: until each of its children has ended, or besides until one is dead or expired"`
+	Spawn []submission `json:"spawn,omitempty" maxItems:"10000" doc:"of done and next: children, submitted with the outcome and not without it; all reports of a call have at most 10,000. Their meta is that of the task, with their own on top; unique is not for them"`
 
 	Committed bool `json:"committed,omitempty" doc:"a transaction of the worker's own recorded the outcome (done or next) with the database's function finish: answered repeated; if none did, the task is tried again, and the answer is stale"`
 }
 
+// awaitIn is what a report may say of a wait: the text children, or an object.
+type awaitIn struct{}
+
+// Schema describes it in the OpenAPI document.
+func (awaitIn) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{OneOf: []*huma.Schema{
+		{Type: huma.TypeString, Enum: []any{"children"}},
+		r.Schema(reflect.TypeFor[await](), true, ""),
+	}}
+}
+
 type await struct {
-	Signal  string   `json:"signal" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$" doc:"its name"`
-	Key     string   `json:"key,omitempty" maxLength:"256" doc:"what whoever sends it names, too; left out = it is sent to this task"`
-	Timeout duration `json:"timeout,omitzero" doc:"the wait is over after it; left out = never"`
-	Else    string   `json:"else,omitempty" maxLength:"256" doc:"the stage that begins then; left out = the one that waits"`
+	Signal   string   `json:"signal,omitempty" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$" doc:"its name"`
+	Key      string   `json:"key,omitempty" maxLength:"256" doc:"what whoever sends it names, too; left out = it is sent to this task"`
+	Children string   `json:"children,omitempty" enum:"all,first_dead" doc:"in place of a signal: all, until each of its children has ended; first_dead, besides until one is dead or expired"`
+	Timeout  duration `json:"timeout,omitzero" doc:"the wait is over after it; left out = never"`
+	Else     string   `json:"else,omitempty" maxLength:"256" doc:"the stage that begins then; left out = the one that waits"`
 }
 
 type reportOut struct {
@@ -325,9 +342,10 @@ type reportOut struct {
 }
 
 type verdict struct {
-	ID     string      `json:"id"`
-	Status task.Status `json:"status" enum:"recorded,repeated,stale,unknown,invalid"`
-	Detail string      `json:"detail,omitempty"`
+	ID      string      `json:"id"`
+	Status  task.Status `json:"status" enum:"recorded,repeated,stale,unknown,invalid"`
+	Detail  string      `json:"detail,omitempty"`
+	Spawned []task.ID   `json:"spawned,omitempty" doc:"the ids of the children that came with it, in their order, also of a repeated report; of one whose key another task has, that one's"`
 }
 
 type beatIn struct {
@@ -507,6 +525,9 @@ func closed(s *huma.Schema, all map[string]*huma.Schema, asked map[string]bool) 
 		closed(all[name], all, asked)
 	}
 	for _, p := range s.Properties {
+		closed(p, all, asked)
+	}
+	for _, p := range s.OneOf {
 		closed(p, all, asked)
 	}
 	if s.Items != nil {

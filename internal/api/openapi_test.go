@@ -67,6 +67,7 @@ type schemaSpec struct {
 	Properties map[string]schemaSpec
 	Items      *schemaSpec
 	Required   []string
+	OneOf      []schemaSpec
 }
 
 func (s spec) resolve(x schemaSpec) schemaSpec {
@@ -159,6 +160,11 @@ func TestDescribedFieldsAreThoseThatAreRead(t *testing.T) {
 		{"POST /v1/workers/{worker}/beat", "/v1/workers/w1/beat", `{"load":{"?":1}}`, "load"},
 		{"POST /v1/workers/{worker}/beat", "/v1/workers/w1/beat", `{"tasks":[{"?":1}]}`, "tasks"},
 		{"POST /v1/tasks/report", "", `{"reports":[{"await":{"?":1}}]}`, "reports.await"},
+		{"POST /v1/tasks/report", "", `{"reports":[{"spawn":[{"?":1}]}]}`, "reports.spawn"},
+		{"POST /v1/tasks/{id}/children", "/v1/tasks/" + idOf(3).String() + "/children",
+			`{"?":1}`, ""},
+		{"POST /v1/tasks/{id}/children", "/v1/tasks/" + idOf(3).String() + "/children",
+			`{"tasks":[{"?":1}]}`, "tasks"},
 		{"POST /v1/tasks/{id}/signal", "/v1/tasks/" + idOf(1).String() + "/signal", `{"?":1}`, ""},
 		{"POST /v1/signals/{name}", "/v1/signals/paid", `{"?":1}`, ""},
 		{"POST /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(3).String() + "/logs", `{"?":1}`, ""},
@@ -197,6 +203,9 @@ func TestDescribedFieldsAreThoseThatAreRead(t *testing.T) {
 		for at := range strings.SplitSeq(c.at, ".") {
 			if at != "" {
 				schema = s.resolve(schema.Properties[at])
+			}
+			if n := len(schema.OneOf); n > 0 { // an object is the last
+				schema = s.resolve(schema.OneOf[n-1])
 			}
 			if schema.Items != nil {
 				schema = s.resolve(*schema.Items)

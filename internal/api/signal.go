@@ -104,15 +104,22 @@ func (a *API) signal(w *answer, r *http.Request, s task.SignalRequest) error {
 
 // awaits is what a blocked task waits for.
 type awaits struct {
-	Signal string  `json:"signal"`
-	Key    string  `json:"key,omitempty" doc:"left out = the signal is sent to the task itself"`
-	Until  instant `json:"until,omitzero" doc:"when the wait is over without it; left out = never"`
-	Else   string  `json:"else,omitempty" doc:"the stage that begins then; left out = the one that waits"`
+	Signal   string           `json:"signal,omitempty" doc:"the name of a signal; left out = children"`
+	Key      string           `json:"key,omitempty" doc:"left out = the signal is sent to the task itself"`
+	Children task.ChildrenEnd `json:"children,omitempty" enum:"all,first_dead" doc:"all: until each of its children has ended; first_dead: besides, until one is dead or expired"`
+	Until    instant          `json:"until,omitzero" doc:"when the wait is over without it; left out = never"`
+	Else     string           `json:"else,omitempty" doc:"the stage that begins then; left out = the one that waits"`
 }
 
 func awaitsOf(a *task.Awaits) *awaits {
 	if a == nil {
 		return nil
 	}
-	return &awaits{a.Signal, a.Key, instant(a.Until), a.Else}
+	w := &awaits{Signal: a.Signal, Key: a.Key, Until: instant(a.Until), Else: a.Else}
+	if a.Signal == "" {
+		if w.Children = task.AllChildren; a.First {
+			w.Children = task.FirstDead
+		}
+	}
+	return w
 }

@@ -2,6 +2,8 @@ package api
 
 import (
 	"net/http"
+	"net/url"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -47,7 +49,11 @@ var retryDoc = described{
 		Summary: "Let a task that is done, dead or cancelled begin again",
 		Description: "At attempt 1. Where the body names no stage, a task that is done begins in its first stage, with the context that was submitted; another one goes on " +
 			"in the stage in which it ended, with the context that it has. The body may be left out.",
-		Parameters: []*huma.Param{pathParameter("id", "the task's id")},
+		Parameters: []*huma.Param{
+			pathParameter("id", "the task's id"),
+			{Name: "tree", In: "query", Description: "cancel all that hangs below it from before, too",
+				Schema: &huma.Schema{Type: huma.TypeBoolean}},
+		},
 	},
 	status: http.StatusOK, body: replayIn{}, optional: true, example: `{"stage":"send"}`,
 	answer: actedBody{},
@@ -59,7 +65,8 @@ func (a *API) retryTask(w *answer, r *http.Request) error {
 		return err
 	}
 	var in replayIn
-	if _, err = knownQuery(r); err == nil && r.ContentLength != 0 {
+	query, err := knownQuery(r, "tree")
+	if err == nil && r.ContentLength != 0 {
 		err = a.strict(w, r, &in)
 	}
 	if err != nil {
@@ -69,12 +76,34 @@ func (a *API) retryTask(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := a.conf.Engine.Replay(r.Context(), w.who.Name, id, from); err != nil {
+	tree, err := parseTree(query)
+	if err != nil {
+		return err
+	}
+	if err := a.conf.Engine.ActOn(r.Context(), store.Action{
+		Kind: task.KindReplayed, By: w.who.Name, Replay: from, Tree: tree,
+	}, id); err != nil {
 		return missing(err, id)
 	}
 	w.noteReplay(from)
+	if tree {
+		w.note("tree", true)
+	}
 	a.writeValue(w, http.StatusOK, actedBody{id, task.Ready})
 	return nil
+}
+
+// parseTree tells whether a call is about all that hangs below a task, too.
+func parseTree(query url.Values) (bool, error) {
+	text := query.Get("tree")
+	if text == "" {
+		return false, nil
+	}
+	tree, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, wrong("query.tree", "must be true or false")
+	}
+	return tree, nil
 }
 
 func bulkRetryDoc() described {

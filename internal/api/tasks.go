@@ -42,10 +42,12 @@ type TaskItem struct {
 // taskWhole is a single task; it documents what cutTask writes.
 type taskWhole struct {
 	TaskItem
-	Awaits  *awaits    `json:"awaits,omitempty" doc:"of a blocked task: the signal that it waits for"`
-	Context any        `json:"context" doc:"byte for byte as it was given; null = none"`
-	Result  any        `json:"result" doc:"byte for byte as it was given; null = none"`
-	Steps   []stepItem `json:"steps" nullable:"false" doc:"what became of each hand-out, oldest first; the newest 1,000"`
+	Awaits   *awaits      `json:"awaits,omitempty" doc:"of a blocked task: the signal, or the children, that it waits for"`
+	Parent   *task.ID     `json:"parent,omitempty" doc:"of a child: the task that submitted it while it ran"`
+	Children *childCounts `json:"children,omitempty" doc:"how many tasks it has submitted while it ran, since it was retried last, and how many of them have ended how; left out = none"`
+	Context  any          `json:"context" doc:"byte for byte as it was given; null = none"`
+	Result   any          `json:"result" doc:"byte for byte as it was given; null = none"`
+	Steps    []stepItem   `json:"steps" nullable:"false" doc:"what became of each hand-out, oldest first; the newest 1,000"`
 }
 
 type stepItem struct {
@@ -94,6 +96,12 @@ func cutTask(b []byte, v *task.View) ([]byte, []wire.Cut) {
 	b = append(b, head[:len(head)-1]...)
 	if v.Awaits != nil {
 		b = append(append(b, `,"awaits":`...), encoded(awaitsOf(v.Awaits))...)
+	}
+	if v.Parent != (task.ID{}) {
+		b = append(append(b, `,"parent":`...), encoded(v.Parent)...)
+	}
+	if v.Children != nil {
+		b = append(append(b, `,"children":`...), encoded(childCounts(*v.Children))...)
 	}
 	b, cuts = wire.AppendRaw(append(b, `,"context":`...), cuts, opaque(v.Context), smallAnswer)
 	b, cuts = wire.AppendRaw(append(b, `,"result":`...), cuts, opaque(v.Result), smallAnswer)
@@ -166,8 +174,11 @@ func (a *API) registerTasks() {
 		Tags:    []string{tag},
 		Summary: "Forget a task that is not running",
 	}, a.removeTask)
-	a.verb("cancel", "Cancel a task; the worker that runs it learns of it with its next beat",
-		task.KindCancelled, task.Cancelled)
+	operation(a, huma.Operation{
+		OperationID: "cancel-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/cancel",
+		Tags:    []string{tag},
+		Summary: "Cancel a task; the worker that runs it learns of it with its next beat",
+	}, a.cancelTask)
 	a.described(retryDoc, a.retryTask)
 	a.verb("run", "Make a waiting task due now", task.KindMoved, task.Ready)
 	a.described(bulkDoc("cancel", "Cancel all tasks that a filter selects and that are not final"),
@@ -175,6 +186,8 @@ func (a *API) registerTasks() {
 	a.described(bulkRetryDoc(), a.bulkRetry)
 	a.described(editDoc, a.editTask)
 	a.described(signalDoc, a.signalTask)
+	a.described(addDoc, a.addChildren)
+	a.described(childrenDoc, a.children)
 	a.described(keyedSignalDoc, a.signalKey)
 	a.described(bulkEditDoc(), a.bulkEdit)
 }
@@ -269,15 +282,34 @@ func (a *API) task(w *answer, r *http.Request) error {
 	return nil
 }
 
+// TreeIn is in the input of calls that may be about all that hangs below a task. It is exported as
+// TaskItem is.
+type TreeIn struct {
+	Tree bool `query:"tree" doc:"cancel all below it, too: its children and theirs, whether they have begun or not"`
+}
+
+// act does something to a task for a call.
+func (a *API) act(
+	ctx context.Context, c *Caller, id task.ID, kind task.Kind, tree bool,
+) error {
+	if tree {
+		c.w.note("tree", true)
+	}
+	return missing(a.conf.Engine.ActOn(ctx, store.Action{
+		Kind: kind, By: c.who.Name, Tree: tree,
+	}, id), id)
+}
+
 func (a *API) removeTask(ctx context.Context, in *struct {
 	TaskPath
 	Caller
+	TreeIn
 }) (*struct{}, error) {
 	id, err := in.task()
 	if err != nil {
 		return nil, err
 	}
-	return nil, missing(a.conf.Engine.Act(ctx, task.KindRemoved, in.who.Name, id), id)
+	return nil, a.act(ctx, &in.Caller, id, task.KindRemoved, in.Tree)
 }
 
 // acted answers a verb.
@@ -286,6 +318,21 @@ type acted struct{ Body actedBody }
 type actedBody struct {
 	ID    task.ID    `json:"id"`
 	State task.State `json:"state" doc:"the one that the call brought about"`
+}
+
+func (a *API) cancelTask(ctx context.Context, in *struct {
+	TaskPath
+	Caller
+	TreeIn
+}) (*acted, error) {
+	id, err := in.task()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.act(ctx, &in.Caller, id, task.KindCancelled, in.Tree); err != nil {
+		return nil, err
+	}
+	return &acted{actedBody{id, task.Cancelled}}, nil
 }
 
 // verb registers POST /v1/tasks/{id}/NAME.
@@ -301,8 +348,8 @@ func (a *API) verb(name, summary string, kind task.Kind, state task.State) {
 		if err != nil {
 			return nil, err
 		}
-		if err := a.conf.Engine.Act(ctx, kind, in.who.Name, id); err != nil {
-			return nil, missing(err, id)
+		if err := a.act(ctx, &in.Caller, id, kind, false); err != nil {
+			return nil, err
 		}
 		return &acted{actedBody{id, state}}, nil
 	})

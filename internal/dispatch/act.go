@@ -14,19 +14,15 @@ import (
 const bulk = 1000
 
 // Act does one thing to one task from outside: task.KindCancelled, KindMoved (run now),
-// KindReplayed (a final one begins again) or KindRemoved. by is who asked. Errors:
-// store.ErrNotFound, store.ErrConflict with the reason.
+// KindReplayed (a final one begins again) or KindRemoved. by is who asked. Errors as of ActOn.
 func (d *Dispatcher) Act(ctx context.Context, kind task.Kind, by string, id task.ID) error {
-	return d.actOne(ctx, store.Action{Kind: kind, By: by}, id)
+	return d.ActOn(ctx, store.Action{Kind: kind, By: by}, id)
 }
 
-// Replay lets a final task begin again where from says. A stage in which it never was is a
-// store.ErrConflict.
-func (d *Dispatcher) Replay(ctx context.Context, by string, id task.ID, from store.Replay) error {
-	return d.actOne(ctx, store.Action{Kind: task.KindReplayed, By: by, Replay: from}, id)
-}
-
-func (d *Dispatcher) actOne(ctx context.Context, what store.Action, id task.ID) error {
+// ActOn does to one task what the Kind, By, Replay and Tree of an action say. Errors:
+// store.ErrNotFound, store.ErrConflict with the reason, as for a replay from a stage in which the
+// task never was.
+func (d *Dispatcher) ActOn(ctx context.Context, what store.Action, id task.ID) error {
 	acted, err := d.act(ctx, what, []task.ID{id}, nil)
 	if err != nil {
 		return err
@@ -149,6 +145,9 @@ func (d *Dispatcher) act(
 	d.mu.Lock()
 	defer d.release()
 	d.mem.learn(what, got, a.before, a.at, time.Now())
+	if what.Kind != task.KindEdited && what.Kind != task.KindMoved {
+		d.mem.lookAround() // at its children, and at whoever waits for it as one
+	}
 	for i := range got {
 		a.acted[a.index[i]] = got[i]
 	}
@@ -227,17 +226,7 @@ func (m *memory) learn(
 			continue
 		}
 		if it := m.item(g.ID); it != nil && (it == before[i] || !moved) {
-			if it.given() { // its worker's next beat asks the store how it ended
-				it.worker.changed()
-			}
-			if it.place == out {
-				it.sweep()
-				m.placeFree(g.Queue, it.span, !moved, now)
-			} else if it.owns {
-				m.placeFree(g.Queue, it.span, true, now)
-			}
-			it.forget()
-			it.queue.match(now) // a neighbour, or its worker's room
+			it.leave(g.Queue, !moved, now)
 		}
 		switch {
 		case g.Was == task.Blocked && moved: // by an edit, which leaves it so
@@ -247,4 +236,21 @@ func (m *memory) learn(
 			m.watchers.tell(g.ID, &m.do)
 		}
 	}
+}
+
+// leave takes an item out of memory, and of its worker's hands, to which something was done; over
+// says that it ended.
+func (it *item) leave(queue string, over bool, now time.Time) {
+	m := it.queue.memory
+	if it.given() { // its worker's next beat asks the store how it ended
+		it.worker.changed()
+	}
+	if it.place == out {
+		it.sweep()
+		m.placeFree(queue, it.span, over, now)
+	} else if it.owns {
+		m.placeFree(queue, it.span, true, now)
+	}
+	it.forget()
+	it.queue.match(now) // a neighbour, or its worker's room
 }

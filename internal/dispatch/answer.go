@@ -48,6 +48,7 @@ func (s spot) handout() task.Handout {
 		t := task.Handout{
 			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Context: []byte(it.context),
 			Attempt: int(it.attempt) + 1, Deadline: it.until, ContextBy: it.contextBy,
+			Parent: it.span.parent,
 		}
 		tellWoken(it.woken, &t)
 		return t
@@ -55,6 +56,7 @@ func (s spot) handout() task.Handout {
 	return task.Handout{
 		ID: s.id(), Queue: s.span.queue.conf.Name, Stage: s.cell.stage,
 		Context: []byte(s.cell.context), Attempt: 1, Deadline: s.cell.parcel.until,
+		Parent: s.span.parent,
 	}
 }
 

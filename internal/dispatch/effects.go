@@ -50,7 +50,7 @@ const (
 	keysOpening             // the rates of some of its group keys do
 	keysFreed               // tasks of a queue have ended at other nodes
 	goingOn                 // a take by keys left something to the next one
-	waitOver                // a task waits for a signal no longer
+	waitOver                // the time of a task that waits is over
 )
 
 // taking is a question to the store for ready tasks. signs is how many signs of some there had been

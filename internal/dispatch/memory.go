@@ -40,7 +40,7 @@ type memory struct {
 	watchers watchers       // callers that wait for a task to become final
 	expiring expiries       // what is ready or parked here, and expires some time
 	edits    edits          // under way
-	waits    waitLooks      // of tasks that wait for signals
+	waits    waitLooks      // of tasks that wait
 
 	// What answers that were lost may have left behind in the store.
 	unmatched map[int64]int // rounds in a row since which a held span was not in memory

@@ -83,7 +83,7 @@ func TestADeadTaskStopsItsKey(t *testing.T) {
 		if got := h.holdFor("w", 5, time.Minute); len(got) > 0 {
 			t.Fatalf("%v went out behind a dead one", keysOf(got))
 		}
-		if err := h.d.Replay(h.ctx, "somebody", dead.ID, store.Replay{}); err != nil {
+		if err := h.replay("somebody", dead.ID, store.Replay{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []bool{true, false, false} {

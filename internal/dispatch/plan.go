@@ -157,9 +157,13 @@ func createdAt(id, at int64) int64 {
 	return max(at, store.BatchTime(id)-store.CreatedWithin.Microseconds())
 }
 
-// nextBatch makes an id that no other batch of this node has.
-func (m *memory) nextBatch(at int64) int64 {
+// nextBatch makes an id that no other batch of this node has. It says that its tasks are nobody's
+// children: see store.MayBeChildren.
+func (m *memory) nextBatch(at int64) int64 { return m.nextChildren(at) &^ store.ChildBit }
+
+// nextChildren is nextBatch for a batch of children.
+func (m *memory) nextChildren(at int64) int64 {
 	at = max(at, m.lastBatch+1)
 	m.lastBatch = at
-	return store.BatchID(at, m.node)
+	return store.BatchID(at, m.node) | store.ChildBit
 }

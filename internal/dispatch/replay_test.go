@@ -35,7 +35,7 @@ func TestDeadTaskBeginsAgainWhereTheReplaySays(t *testing.T) {
 			{store.Replay{Stage: new("fetch")}, "fetch", "1"},
 			{store.Replay{Whole: true}, "fetch", "1"},
 		} {
-			if err := h.d.Replay(h.ctx, "me", id, c.from); err != nil {
+			if err := h.replay("me", id, c.from); err != nil {
 				t.Fatal(err)
 			}
 			x := h.one("w")
@@ -130,7 +130,7 @@ func TestReplaySaysWhyItCantBe(t *testing.T) {
 		id := h.many(1)[0]
 		refused := func(id task.ID, from store.Replay, want error, says string) {
 			t.Helper()
-			if err := h.d.Replay(h.ctx, "me", id, from); !errors.Is(err, want) ||
+			if err := h.replay("me", id, from); !errors.Is(err, want) ||
 				!strings.Contains(err.Error(), says) {
 				t.Errorf("%+v: %v", from, err)
 			}
@@ -142,4 +142,8 @@ func TestReplaySaysWhyItCantBe(t *testing.T) {
 		refused(task.ID{Batch: id.Batch + 1}, store.Replay{Whole: true}, store.ErrNotFound, "")
 		h.state(id, task.Dead)
 	})
+}
+
+func (h *house) replay(by string, id task.ID, from store.Replay) error {
+	return h.d.ActOn(h.ctx, store.Action{Kind: task.KindReplayed, By: by, Replay: from}, id)
 }

@@ -30,9 +30,10 @@ type reporting struct {
 
 // settlement is one caller's part of a gather of settlements.
 type settlement struct {
-	rows    []store.Report // never moved: the reports point into it
-	reports []reporting    // of the rows, in the same order
-	bytes   int            // of the contexts and results that travel in the rows
+	rows    []store.Report    // never moved: the reports point into it
+	reports []reporting       // of the rows, in the same order
+	bytes   int               // of the contexts and results that travel in the rows
+	spawned map[int][]task.ID // children of reports, by their places; nil = there are none
 	err     error
 	done    chan struct{}
 }
@@ -125,6 +126,9 @@ func (d *Dispatcher) Report(
 			},
 		}
 	}
+	if err := checkBroods(reports); err != nil {
+		return nil, err
+	}
 	answers := make([]task.Answer, len(reports))
 	ready, err := d.checkReports(ctx, reports, answers)
 	if err != nil {
@@ -166,6 +170,9 @@ func (d *Dispatcher) Report(
 	}
 	for i := range s.reports {
 		s.reports[i].answer(&answers[index[i]])
+		if s.spawned != nil {
+			answers[index[i]].Spawned = s.spawned[i]
+		}
 	}
 	d.reuse.done(s)
 	return answers, nil
@@ -190,6 +197,7 @@ type checked struct {
 	seal    seal.Worth // what the token's seal is worth
 	context store.Value
 	result  store.Value
+	brood   *brood // nil = no children come with it
 	*task.Report
 }
 
@@ -219,7 +227,8 @@ func (d *Dispatcher) checkReports(
 			c.Report = &task.Report{ID: r.ID, Token: r.Token, Outcome: uncommitted, Committed: true}
 			r = c.Report
 		}
-		if len(r.Context) > store.InlineLimit || len(r.Result) > store.InlineLimit {
+		if len(r.Context) > store.InlineLimit || len(r.Result) > store.InlineLimit ||
+			len(r.Spawn) > 0 {
 			if c.checkSeal(d.mem.seals) == seal.Forged { // nothing of it will be kept
 				list = append(list, c)
 				continue
@@ -230,6 +239,13 @@ func (d *Dispatcher) checkReports(
 		}
 		if c.result, err = d.keep(ctx, r.Result); err != nil {
 			return nil, fmt.Errorf("keep result of report %d: %w", i, err)
+		}
+		if c.brood, reason, err = d.broodOf(ctx, r); err != nil {
+			return nil, fmt.Errorf("keep children of report %d: %w", i, err)
+		}
+		if reason != "" {
+			answers[i].Status, answers[i].Detail = task.Invalid, reason
+			continue
 		}
 		list = append(list, c)
 	}
@@ -293,12 +309,13 @@ func (s *settlement) decideHeld(
 		c := &list[i]
 		at := m.find(c.ID)
 		if at.cell != nil && at.plain(out) && c.ends(at) {
-			s.bytes += len(c.result)
+			s.bytes += len(c.result) + c.brood.size()
 			worker = at.cell.parcel.worker
 			at.settle()
 			r := s.add()
 			r.first = true
 			at.decideDone(r, c, name, now)
+			r.spawn(m, c.brood, r.row.Step.Finished)
 			*index = append(*index, c.index)
 			continue
 		}
@@ -310,7 +327,7 @@ func (s *settlement) decideHeld(
 			foreign = append(foreign, *c)
 			continue
 		}
-		s.bytes += len(c.context) + len(c.result)
+		s.bytes += len(c.context) + len(c.result) + c.brood.size()
 		first := it.place == out
 		if first {
 			it.settle()
@@ -318,6 +335,7 @@ func (s *settlement) decideHeld(
 		r := s.add()
 		r.first = first
 		it.decide(r, c.Outcome, c.context, c.result, name, now)
+		r.spawn(m, c.brood, r.row.Step.Finished)
 		r.ofTransaction(c)
 		*index = append(*index, c.index)
 		worker = it.worker
@@ -489,6 +507,8 @@ func (s *settlement) decideStood(
 			priority: time.Duration(st.HeadStart) * time.Microsecond, linked: st.Owner.Linked,
 		}, at)
 		r.giveNotice(m, conf.FinalQueue, st.Context, st.Meta, at)
+		r.spawn(m, c.brood, at)
+		s.bytes += c.brood.size()
 		r.ofTransaction(c)
 		*index = append(*index, c.index)
 	}

@@ -188,6 +188,12 @@ func (m *memory) apply(
 ) (again []*item) {
 	var touched []*queue
 	m.noteVerdicts(load, got.Verdicts)
+	if len(got.Spawned) > 0 {
+		noteSpawned(load, got.Spawned)
+	}
+	for _, a := range got.Look {
+		m.changedAt(a)
+	}
 	touch := func(q *queue) {
 		if q != nil && !slices.Contains(touched, q) {
 			touched = append(touched, q)
@@ -200,6 +206,7 @@ func (m *memory) apply(
 			case r.status == task.Recorded:
 				over := r.decision.Final != "" || r.committed
 				touch(m.placeFree(r.row.Queue, r.spot.span, over, now))
+				m.hearSpawned(r.row, got.Now, now, touch)
 				touch(r.apply(m, got.Now, now))
 			case r.current():
 				again = append(again, r.item())
@@ -240,7 +247,9 @@ func (r *reporting) apply(m *memory, storeNow int64, now time.Time) *queue {
 		m.queue(b.Queue).signAt(b.Rank, b.Due, storeNow, now)
 	}
 	if r.decision.Parked {
-		m.awaited(r.row.Await.Address)
+		if a := r.row.Await.Address; !a.Children() { // of these the store tells
+			m.changedAt(a)
+		}
 	} else if r.decision.Moved {
 		m.queue(r.row.Queue).signAt(r.row.Move.Rank, r.row.Move.Due, storeNow, now)
 	}

@@ -16,7 +16,8 @@ type span struct {
 	memory *memory // that it is in
 	queue  *queue
 	// the tasks that memory has of it, by number; it is made with the span, and cells never move
-	cells []cell
+	cells  []cell
+	parent task.ID // whose children the tasks are; zero = nobody's
 	// head start of the tasks over those of their due time
 	priority time.Duration
 	// the contexts came out of the store, where an earlier version may have put what is no JSON

@@ -44,7 +44,7 @@ type Steps interface {
 	Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 }
 
-// Waits ends the waits of tasks that wait for signals.
+// Waits ends the waits of tasks that wait for signals or children.
 type Waits interface {
 	Signal(context.Context, store.Signal) (store.Signalled, error)
 	Look(context.Context, store.LookRequest) (store.Looked, error)
@@ -71,6 +71,9 @@ type Records interface {
 	Task(context.Context, task.ID) (task.View, error)
 	Tasks(
 		ctx context.Context, f store.Filter, after task.ID, limit int,
+	) (page []task.View, next task.ID, err error)
+	Children(
+		ctx context.Context, q store.ChildrenQuery,
 	) (page []task.View, next task.ID, err error)
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
 	Gates(ctx context.Context, queues ...string) (now int64, gates []store.Gate, err error)

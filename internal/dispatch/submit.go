@@ -102,23 +102,35 @@ func (d *Dispatcher) accept(ctx context.Context, tasks []task.Submission) (*subm
 	s := &submitting{
 		tasks: tasks, contexts: make([]store.Value, len(tasks)), done: make(chan struct{}),
 	}
+	var err error
+	if s.bytes, err = d.keepContexts(ctx, tasks, s.contexts); err != nil {
+		return nil, err
+	}
+	return s, d.open()
+}
+
+// keepContexts makes the values of tasks' contexts, and says how many bytes of them are not in the
+// blob store.
+func (d *Dispatcher) keepContexts(
+	ctx context.Context, tasks []task.Submission, values []store.Value,
+) (bytes int, err error) {
 	room := false
 	for i := range tasks {
 		if len(tasks[i].Context) > store.InlineLimit && !room {
 			if err := d.store.Check(ctx); err != nil {
 				d.note(err)
-				return nil, err
+				return 0, err
 			}
 			room = true
 		}
 		v, err := d.keep(ctx, tasks[i].Context)
 		if err != nil {
-			return nil, fmt.Errorf("keep context of task %d: %w", i, err)
+			return 0, fmt.Errorf("keep context of task %d: %w", i, err)
 		}
-		s.contexts[i] = v
-		s.bytes += len(v)
+		values[i] = v
+		bytes += len(v)
 	}
-	return s, d.open()
+	return bytes, nil
 }
 
 // existing maps the tasks that were left out to those that have their keys.
@@ -169,21 +181,30 @@ func (d *Dispatcher) checkSubmission(tasks []task.Submission) error {
 			task.MaxSubmissions)
 		return &e
 	}
+	return d.checkTasks(tasks, "body.tasks", limits.CheckSubmission)
+}
+
+// checkTasks holds the tasks of a list against the limits, by their place below location.
+func (d *Dispatcher) checkTasks(
+	tasks []task.Submission, location string,
+	check func(*task.Submission, *task.InvalidError, string),
+) error {
+	var e task.InvalidError
 	large := true // everything that is wrong is too large
 	limit, last := int64(0), ""
 	for i := range tasks {
 		s := &tasks[i]
 		n := len(e.Fields)
-		limits.CheckSubmission(s, &e, "")
+		check(s, &e, "")
 		for k := n; k < len(e.Fields); k++ {
-			e.Fields[k].Location = fmt.Sprintf("body.tasks[%d]%s", i, e.Fields[k].Location)
+			e.Fields[k].Location = fmt.Sprintf("%s[%d]%s", location, i, e.Fields[k].Location)
 			large = false
 		}
 		if s.Queue != last || i == 0 {
 			last, limit = s.Queue, d.queueConf(s.Queue).ContextLimit
 		}
 		if int64(len(s.Context)) > limit {
-			e.Add(fmt.Sprintf("body.tasks[%d].context", i),
+			e.Add(fmt.Sprintf("%s[%d].context", location, i),
 				"%d bytes are more than the %d that queue %q allows", len(s.Context), limit,
 				s.Queue)
 		}

@@ -199,6 +199,7 @@ func (m *memory) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now time
 	delete(m.gave, hs.ID)
 	if len(hs.Tasks) > 0 {
 		sp.priority = time.Duration(hs.Tasks[0].HeadStart) * time.Microsecond
+		sp.parent = hs.Tasks[0].Parent
 	}
 	var odd []int
 	for i := range hs.Tasks {

@@ -19,10 +19,10 @@ import (
 	"github.com/rotahq/rota/tick"
 )
 
-// A task that waits for a signal is in no node's memory. Whether its wait is over the store decides
-// whenever somebody looks (docs/waiting.md): a node does after each of its settlements that made
-// tasks wait, and once a beat at all that is left, by whomever; so what a node that was killed did
-// not look at costs a beat. Nothing is lost with a look that fails, and nobody waits for one.
+// A task that waits is in no node's memory. Whether its wait is over the store decides whenever
+// somebody looks (docs/waiting.md): a node does after each of its settlements that made tasks wait,
+// or ended children, and once a beat at all that is left, by whomever; so what a node that was
+// killed did not look at costs a beat. Nothing is lost with a look that fails, and nobody waits for one.
 
 const (
 	lookedAtOnce = 1000 // waits that one look ends, and addresses that it names
@@ -33,7 +33,7 @@ const (
 
 // waitLooks is what memory knows of looks: what is to be looked at next, and when.
 type waitLooks struct {
-	changed map[store.Address]bool // where this node's settlements made tasks wait
+	changed map[store.Address]bool // where this node's settlements changed something
 	all     bool                   // look at all that is left, and at waits whose time is over
 	looking bool                   // a look is under way: there is one at a time
 	pieces  int                    // looks since the beat for what one has left
@@ -41,8 +41,8 @@ type waitLooks struct {
 	timer   *tick.Timer            // its alarm
 }
 
-// awaited notes that a task of this node began to wait at an address.
-func (m *memory) awaited(a store.Address) {
+// changedAt notes that a settlement changed something that tasks may wait for at an address.
+func (m *memory) changedAt(a store.Address) {
 	w := &m.waits
 	if len(w.changed) >= lookedAtOnce { // a look at all finds them as well
 		clear(w.changed)
@@ -124,6 +124,7 @@ func (m *memory) looked(got store.Looked, watches bool, now time.Time) {
 	for _, r := range got.Ready {
 		m.hearReady(r.Queue, r.Rank, now)
 	}
+	m.fell(got.Cancelled, now)
 	at := got.NextUntil
 	soon := at > got.Now && at-got.Now <= 2*m.conf.Beat.Microseconds() // else a beat is in time
 	if watches && soon && at != m.waits.until {
@@ -152,8 +153,11 @@ func (m *memory) hearReady(name string, rank int64, now time.Time) {
 func awaitOf(id task.ID, a *task.Await, at int64) *store.Await {
 	w := &store.Await{
 		Address: store.Address{Name: names.Canonical(a.Signal), Key: a.Key}, Else: a.Else,
+		First: a.Children == task.FirstDead,
 	}
-	if a.Key == "" {
+	if a.Children != "" {
+		w.Address = store.ChildrenOf(id, 0)
+	} else if a.Key == "" {
 		w.Address.Task = id
 	}
 	if a.Timeout > 0 {
@@ -168,6 +172,8 @@ func tellWoken(w *store.Woken, t *task.Handout) {
 	case w == nil:
 	case w.TimedOut:
 		t.TimedOut = true
+	case w.Children != nil:
+		t.Children = w.Children
 	default:
 		t.Signal = &task.Signal{Name: w.Signal, Payload: json.RawMessage(w.Payload), By: w.By}
 		if w.At > 0 {

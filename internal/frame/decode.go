@@ -23,6 +23,8 @@ type decoder struct {
 	list string // the list that is being read, as a place names it; "" = none
 	n    int    // its present element
 
+	children int // submissions in reports so far
+
 	fault *wire.Error
 	text  strings.Builder // the present block of strings, see keep
 }

@@ -61,6 +61,10 @@ var someHandouts = Handouts{
 			Token: token(9, 6), Signal: &task.Signal{Name: "paid"}},
 		{ID: task.ID{Batch: 5, N: 1<<30 + 4}, Queue: "scan", Stage: "remind", Attempt: 1,
 			Token: token(9, 7), TimedOut: true},
+		{ID: task.ID{Batch: 5, N: 1<<30 + 5}, Queue: "scan", Stage: "join", Attempt: 1,
+			Token: token(9, 8), Parent: first, Children: &task.Children{
+				Total: 1000, Done: 990, Dead: 4, Cancelled: 3, Expired: 3,
+			}},
 	}},
 }
 
@@ -75,6 +79,14 @@ var someReports = []task.Report{
 		Signal: "paid", Key: "order 7", Timeout: time.Hour, Else: "remind",
 	}, "ship", nil)},
 	{ID: first, Token: token(2, 4), Outcome: task.NextOn(task.Await{Signal: "paid"}, "ship", nil)},
+	{ID: first, Token: token(2, 5), Outcome: task.NextOn(task.Await{
+		Children: task.FirstDead, Timeout: time.Hour, Else: "late",
+	}, "join", nil).Spawning(
+		task.Submission{Queue: "page", Context: json.RawMessage(`"a"`), Key: "a"},
+		task.Submission{Queue: "page", Orphan: true},
+	)},
+	{ID: first, Token: token(2, 6), Outcome: task.Finish(nil).Spawning(
+		task.Submission{Queue: "page"})},
 }
 
 func whole(b []byte, cuts []wire.Cut) []byte {
@@ -141,6 +153,20 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	}; err != nil || !reflect.DeepEqual(answers, want) {
 		t.Errorf("answers: %v\n%+v", err, answers)
 	}
+	spawned := []wire.Answer{
+		{Status: task.Recorded},
+		{Status: task.Recorded, Spawned: []task.ID{first, after(first), first}},
+		{Status: task.Recorded}, {Status: task.Repeated, Spawned: []task.ID{{Batch: 5, N: 0}}},
+	}
+	answers, err = ParseAnswers(AppendAnswers(nil, spawned))
+	if err != nil || len(answers) != len(spawned) {
+		t.Fatalf("answers with children: %v\n%+v", err, answers)
+	}
+	for i, a := range answers {
+		if !reflect.DeepEqual(a.Spawned, spawned[i].Spawned) || a.Status != spawned[i].Status {
+			t.Errorf("answer %d: %+v", i, a)
+		}
+	}
 	refused := Refused{Status: 503, RetryAfter: time.Second, Problem: []byte(`{"status":503}`)}
 	if got, err := ParseRefused(AppendRefused(nil, refused)); err != nil ||
 		!reflect.DeepEqual(got, refused) {
@@ -172,6 +198,10 @@ func TestBytesStayAsTheyAre(t *testing.T) {
 		{"report", whole(CutReports(nil, "w1", someReports, 1<<20))},
 		{"answers", AppendAnswers(nil, []wire.Answer{{Status: task.Recorded}, {Status: task.Stale,
 			Detail: "late"}})},
+		{"answers with children", AppendAnswers(nil, []wire.Answer{
+			{Status: task.Recorded},
+			{Status: task.Recorded, Spawned: []task.ID{first, after(first), {Batch: 5}}},
+		})},
 		{"beat", AppendBeat(nil, task.Beat{Worker: "w1", Incarnation: "i", Wait: time.Second})},
 		{"refusal", AppendRefused(nil, Refused{503, time.Second, []byte(`{}`)})},
 		{"header", AppendHeader(nil, Header{Size: 258, ID: 3, Kind: Report, More: true})},
@@ -212,7 +242,7 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		{"context", ofSubmit, submit(task.Submission{Queue: "a", Context: []byte(`{"a":}`)}),
 			"body.tasks[1].context", false},
 		{"due", ofSubmit, submit(task.Submission{Due: time.Unix(0, 0)}), "body.tasks[1].due", true},
-		{"field", ofSubmit, []byte{1, 0x80, 0x80, 2}, "body.tasks[0]", false},
+		{"field", ofSubmit, []byte{1, 0x80, 0x80, 4}, "body.tasks[0]", false},
 		{"end", ofSubmit, append(submit(task.Submission{}), 0), "body", false},
 		{"meta that is cut", ofSubmit,
 			short(submit(task.Submission{Meta: map[string]string{"a": "b"}})),
@@ -230,6 +260,14 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		{"result", ofReport, whole(CutReports(nil, "w", []task.Report{{ID: first,
 			Outcome: task.Outcome{Kind: task.KindDone, Result: []byte("x")}}}, 99)),
 			"body.reports[0].result", false},
+		{"child", ofReport, whole(CutReports(nil, "w", []task.Report{{}, {ID: first,
+			Outcome: task.Finish(nil).Spawning(task.Submission{},
+				task.Submission{Queue: "a", Context: []byte("x")})}}, 99)),
+			"body.reports[1].spawn[1].context", false},
+		{"children", ofReport, whole(CutReports(nil, "w", []task.Report{
+			{ID: first, Outcome: task.Outcome{Spawn: make([]task.Submission, 6000)}},
+			{ID: first, Outcome: task.Outcome{Spawn: make([]task.Submission, 6000)}},
+		}, 99)), "body.reports[1].spawn", true},
 		{"token", ofReport, []byte{1, 0, 0, 9, 0}, "body.reports[0].token", false},
 	} {
 		var fault *wire.Error

@@ -57,7 +57,9 @@ const (
 	outMeta
 	outSignal
 	outTimedOut // no field: it is so
-	outAll      = 1<<iota - 1
+	outParent
+	outChildren
+	outAll = 1<<iota - 1
 )
 
 // Handouts is the answer to Hold.
@@ -83,7 +85,8 @@ func CutHandouts(b []byte, a Handouts, long int) ([]byte, []wire.Cut) {
 			bit(outDeadline, !t.Deadline.Equal(before.Deadline)) |
 			bit(outContextBy, t.ContextBy != "") | bit(outInScope, t.InScope) |
 			bit(outMeta, len(t.Meta) > 0) | bit(outSignal, t.Signal != nil) |
-			bit(outTimedOut, t.TimedOut)
+			bit(outTimedOut, t.TimedOut) | bit(outParent, t.Parent != task.ID{}) |
+			bit(outChildren, t.Children != nil)
 		b = binary.AppendUvarint(b, f)
 		if f&outID != 0 {
 			b = appendID(b, t.ID)
@@ -109,6 +112,12 @@ func CutHandouts(b []byte, a Handouts, long int) ([]byte, []wire.Cut) {
 		b = appendMeta(b, t.Meta)
 		if f&outSignal != 0 {
 			b, cuts = appendSignal(b, cuts, t.Signal, long)
+		}
+		if f&outParent != 0 {
+			b = appendID(b, t.Parent)
+		}
+		if f&outChildren != 0 {
+			b = appendCounts(b, t.Children)
 		}
 		b = appendToken(b, before.Token, t.Token)
 		before = t
@@ -200,5 +209,11 @@ func (d *decoder) handout(before, t *task.Handout) {
 		d.signal(t)
 	}
 	t.TimedOut = f&outTimedOut != 0
+	if f&outParent != 0 {
+		t.Parent = d.id("parent")
+	}
+	if f&outChildren != 0 {
+		t.Children = d.counts()
+	}
 	t.Token = d.token(before.Token)
 }

@@ -21,6 +21,8 @@ const (
 	repError
 	repCommitted // no field: it is so
 	repAwait
+	repChildren
+	repSpawn
 	repAll = 1<<iota - 1
 )
 
@@ -39,7 +41,9 @@ func CutReports(
 			bit(repStage, r.Stage != "") | bit(repContext, len(r.Context) > 0) |
 			bit(repResult, len(r.Result) > 0) | bit(repDelay, r.Delay != 0) |
 			bit(repError, r.Error != "") | bit(repCommitted, r.Committed) |
-			bit(repAwait, r.Await != nil)
+			bit(repAwait, r.Await != nil && r.Await.Children == "") |
+			bit(repChildren, r.Await != nil && r.Await.Children != "") |
+			bit(repSpawn, len(r.Spawn) > 0)
 		b = binary.AppendUvarint(b, f)
 		if f&repID != 0 {
 			b = appendID(b, r.ID)
@@ -65,6 +69,12 @@ func CutReports(
 		}
 		if f&repAwait != 0 {
 			b = appendAwait(b, r.Await)
+		}
+		if f&repChildren != 0 {
+			b = appendAwaitChildren(b, r.Await)
+		}
+		if f&repSpawn != 0 {
+			b, cuts = cutTasks(b, cuts, r.Spawn, long)
 		}
 		before = r
 	}
@@ -129,9 +139,16 @@ func (d *decoder) report(before, r *task.Report) {
 	if f&repAwait != 0 {
 		r.Await = d.await()
 	}
+	if f&repChildren != 0 {
+		r.Await = d.awaitChildren()
+	}
+	if f&repSpawn != 0 {
+		r.Spawn = d.spawn()
+	}
 }
 
-// AppendAnswers appends the answer to Report: runs of reports of which the same became.
+// AppendAnswers appends the answer to Report: runs of reports of which the same became, and behind
+// them what became of children, if there are any.
 func AppendAnswers(b []byte, answers []wire.Answer) []byte {
 	b = appendNumber(b, len(answers))
 	for i := 0; i < len(answers); {
@@ -145,7 +162,7 @@ func AppendAnswers(b []byte, answers []wire.Answer) []byte {
 		b = appendText(b, a.Detail)
 		i += n
 	}
-	return b
+	return appendSpawned(b, answers)
 }
 
 // ParseAnswers reads the answer to Report. The answers have no ids: they are in the order of the
@@ -167,6 +184,9 @@ func ParseAnswers(b []byte) ([]task.Answer, error) {
 		for range run {
 			answers = append(answers, a)
 		}
+	}
+	if d.i < len(d.b) {
+		d.spawned(answers)
 	}
 	if err := d.end(); err != nil {
 		return nil, err

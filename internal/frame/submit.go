@@ -29,14 +29,21 @@ const (
 	subStartWithin
 	subUnique
 	subOnExisting
-	subAll = 1<<iota - 1
+	subOrphan // no field: it is so
+	subAll    = 1<<iota - 1
 )
 
 // CutSubmissions appends the body of Submit without the contexts of more than long bytes: they
 // belong at the cuts. Contexts go out as they are: each must be one JSON value. Due times are cut
 // to milliseconds.
 func CutSubmissions(b []byte, subs []task.Submission, long int) ([]byte, []wire.Cut) {
-	var cuts []wire.Cut
+	return cutTasks(b, nil, subs, long)
+}
+
+// cutTasks appends a list of submissions.
+func cutTasks(
+	b []byte, cuts []wire.Cut, subs []task.Submission, long int,
+) ([]byte, []wire.Cut) {
 	b = appendNumber(b, len(subs))
 	before := &task.Submission{}
 	for i := range subs {
@@ -98,7 +105,8 @@ func submissionFlags(before, s *task.Submission) uint64 {
 		bit(subKeyFor, s.KeyFor != 0) | bit(subGroupKey, s.GroupKey != "") |
 		bit(subMaxAttempts, s.MaxAttempts != 0) | bit(subTimeout, s.Timeout != 0) |
 		bit(subMeta, len(s.Meta) > 0) | bit(subStartWithin, s.StartWithin != 0) |
-		bit(subUnique, s.Unique != nil) | bit(subOnExisting, s.OnExisting != "")
+		bit(subUnique, s.Unique != nil) | bit(subOnExisting, s.OnExisting != "") |
+		bit(subOrphan, s.Orphan)
 }
 
 func bit(flag uint64, set bool) uint64 {
@@ -181,6 +189,7 @@ func (d *decoder) submission(before, s *task.Submission) {
 	if f&subOnExisting != 0 {
 		s.OnExisting = task.OnExisting(d.str("on_existing", string(before.OnExisting)))
 	}
+	s.Orphan = f&subOrphan != 0
 }
 
 // appendMeta writes the strings of a task in the order of their names; none takes no byte.

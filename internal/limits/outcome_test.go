@@ -43,9 +43,9 @@ func TestOutcomeCheck(t *testing.T) {
 		{on(task.Await{Signal: "bezahlt-é", Key: "order 7", Timeout: time.Hour, Else: "remind"}), ""},
 		{on(task.Await{Signal: "paid", Key: strings.Repeat("k", limits.MaxKey)}), ""},
 		{task.Outcome{Kind: task.KindDone, Await: &task.Await{Signal: "paid"}},
-			"await: only next waits for a signal"},
+			"await: only next waits"},
 		{task.Outcome{Kind: task.KindSnooze, Delay: 1, Await: &task.Await{Signal: "paid"}},
-			"await: only next waits for a signal"},
+			"await: only next waits"},
 		{task.Outcome{
 			Kind: task.KindNext, Stage: "s", Delay: 1, Await: &task.Await{Signal: "paid"},
 		}, "await: give await or delay, not both"},
@@ -66,9 +66,24 @@ func TestOutcomeCheck(t *testing.T) {
 			"await.else: must be at most 256 bytes of printable UTF-8"},
 		{on(task.Await{Signal: "paid", Else: "remind"}),
 			"await.else: is for when the time is over: give a timeout, too"},
+		{on(task.Await{Children: task.AllChildren}), ""},
+		{on(task.Await{Children: task.FirstDead, Timeout: time.Hour, Else: "late"}), ""},
+		{on(task.Await{Children: "some"}), "await.children: must be all or first_dead"},
+		{on(task.Await{Children: task.AllChildren, Signal: "paid"}),
+			"await: give signal or children, not both"},
+		{on(task.Await{Children: task.AllChildren, Key: "7"}), "await.key: is for signals"},
+		{task.Outcome{Kind: task.KindDone, Await: &task.Await{Children: task.AllChildren}},
+			"await: only next waits"},
+		{task.Finish(nil).Spawning(task.Submission{Queue: "mail"}), ""},
+		{task.Next("s", nil).Spawning(task.Submission{Queue: "mail"}), ""},
+		{task.Outcome{Kind: task.KindRetry, Spawn: make([]task.Submission, 1)},
+			"spawn: only done and next submit children"},
+		{task.Outcome{Kind: task.KindDone, Spawn: make([]task.Submission, task.MaxSubmissions)}, ""},
+		{task.Outcome{Kind: task.KindDone, Spawn: make([]task.Submission, task.MaxSubmissions+1)},
+			"spawn: 10001 tasks are too many: at most 10000"},
 	} {
 		if got := limits.CheckOutcome(&test.outcome); got != test.want {
-			t.Errorf("%+v: %q, want %q", test.outcome, got, test.want)
+			t.Errorf("%.300v: %q, want %q", test.outcome, got, test.want)
 		}
 	}
 }
@@ -78,6 +93,10 @@ func on(a task.Await) task.Outcome { return task.NextOn(a, "ship", nil) }
 func TestATransactionRecordsNoAwait(t *testing.T) {
 	r := &task.Report{Committed: true, Outcome: on(task.Await{Signal: "paid"})}
 	if got := limits.CheckReport(r); got != "committed: a transaction records no await" {
+		t.Errorf("%q", got)
+	}
+	r.Outcome = task.Finish(nil).Spawning(task.Submission{Queue: "mail"})
+	if got := limits.CheckReport(r); got != "committed: a transaction submits no children" {
 		t.Errorf("%q", got)
 	}
 }

@@ -19,10 +19,16 @@ func checkAwait(o *task.Outcome) string {
 	a := o.Await
 	switch {
 	case o.Kind != task.KindNext:
-		return "await: only next waits for a signal"
+		return "await: only next waits"
 	case o.Delay != 0:
 		return "await: give await or delay, not both"
-	case !ValidName(a.Signal):
+	case a.Children != "" && a.Signal != "":
+		return "await: give signal or children, not both"
+	case a.Children != "" && a.Key != "":
+		return "await.key: is for signals"
+	case a.Children != "" && a.Children != task.AllChildren && a.Children != task.FirstDead:
+		return "await.children: must be all or first_dead"
+	case a.Children == "" && !ValidName(a.Signal):
 		return fmt.Sprintf("await.signal: %q %s", cut(a.Signal), NameRule)
 	case !ValidText(a.Key, MaxKey):
 		return fmt.Sprintf("await.key: must be at most %d bytes of printable UTF-8", MaxKey)

@@ -96,6 +96,14 @@ func ValidText(s string, limit int) bool {
 // CheckSubmission adds to e all that is wrong with s, under location. The context's size is the
 // queue's affair.
 func CheckSubmission(s *task.Submission, e *task.InvalidError, location string) {
+	if s.Orphan {
+		e.Add(location+".orphan", "is for children: a task that nobody spawns has no parent")
+	}
+	checkSubmission(s, e, location)
+}
+
+// checkSubmission says what is wrong with a task to be, a child or not.
+func checkSubmission(s *task.Submission, e *task.InvalidError, location string) {
 	wrong := func(field, format string, args ...any) { e.Add(location+"."+field, format, args...) }
 	if !ValidName(s.Queue) {
 		wrong("queue", "%q %s", cut(s.Queue), NameRule)
@@ -167,6 +175,11 @@ func CheckOutcome(o *task.Outcome) string {
 		return "delay: only next, retry and snooze take a delay"
 	case o.Result != nil && o.Kind != task.KindDone && o.Kind != task.KindFail:
 		return "result: only done and fail keep a result"
+	case len(o.Spawn) > 0 && o.Kind != task.KindDone && o.Kind != task.KindNext:
+		return "spawn: only done and next submit children"
+	case len(o.Spawn) > task.MaxSubmissions:
+		return fmt.Sprintf("spawn: %d tasks are too many: at most %d", len(o.Spawn),
+			task.MaxSubmissions)
 	case o.Await != nil:
 		return checkAwait(o)
 	}
@@ -180,6 +193,8 @@ func CheckReport(r *task.Report) string {
 		return "committed: a transaction records done or next only"
 	case r.Committed && r.Await != nil:
 		return "committed: a transaction records no await"
+	case r.Committed && len(r.Spawn) > 0:
+		return "committed: a transaction submits no children"
 	}
 	return CheckOutcome(&r.Outcome)
 }

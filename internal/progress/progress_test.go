@@ -136,6 +136,16 @@ func TestDecide(t *testing.T) {
 		{"next on a signal is parked", at(2), task.NextOn(task.Await{
 			Signal: "paid", Timeout: time.Hour, Else: "remind",
 		}, "ship", nil), progress.Decision{Stage: "ship", Moved: true, Parked: true}},
+		{"next on children is parked", at(2), task.NextOn(task.Await{
+			Children: task.AllChildren,
+		}, "join", nil).Spawning(task.Submission{Queue: "q"}),
+			progress.Decision{Stage: "join", Moved: true, Parked: true}},
+		{"done with children is done", at(2), task.Finish(nil).Spawning(task.Submission{
+			Queue: "q",
+		}), progress.Decision{Final: task.Done, Stage: "read", Attempt: 3}},
+		{"next with children goes on", at(2), task.Next("join", nil).Spawning(task.Submission{
+			Queue: "q",
+		}), progress.Decision{Stage: "join"}},
 		{"cancelled is not charged", at(1), task.Outcome{Kind: task.KindCancelled},
 			progress.Decision{
 				Final: task.Cancelled, Stage: "read", Attempt: 1,

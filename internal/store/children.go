@@ -1,6 +1,13 @@
 package store
 
-import "github.com/rotahq/rota/task"
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"maps"
+	"slices"
+
+	"github.com/rotahq/rota/task"
+)
 
 // Tasks that another one submits while it runs are its children: with the report of its outcome
 // (Report.Spawn), or before it (Submission.Under). Each batch of them has a row child_batch, which
@@ -38,4 +45,46 @@ type ChildrenQuery struct {
 	After  task.ID    // goes on behind this one; zero = from the first
 	Limit  int
 	Live   map[task.ID]Live // as Filter.Live
+}
+
+// spawnHash tells whether two reports submit the same children.
+func spawnHash(list []task.Submission) uint64 {
+	h := fnv.New64a()
+	text := func(s string) {
+		var size [4]byte
+		binary.LittleEndian.PutUint32(size[:], uint32(len(s)))
+		h.Write(size[:])
+		h.Write([]byte(s))
+	}
+	number := func(n int64) {
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], uint64(n))
+		h.Write(b[:])
+	}
+	for i := range list {
+		s := &list[i]
+		for _, part := range [...]string{s.Queue, s.Stage, s.Key, s.GroupKey} {
+			text(part)
+		}
+		text(string(s.Context))
+		due := int64(0)
+		if !s.Due.IsZero() {
+			due = s.Due.UnixMilli() // as it travels
+		}
+		orphan := int64(0)
+		if s.Orphan {
+			orphan = 1
+		}
+		for _, n := range [...]int64{
+			int64(s.Priority), due, int64(s.Delay), int64(s.KeyFor), int64(s.MaxAttempts),
+			int64(s.Timeout), int64(s.StartWithin), orphan, int64(len(s.Meta)),
+		} {
+			number(n)
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Meta)) {
+			text(name)
+			text(s.Meta[name])
+		}
+	}
+	return h.Sum64()
 }

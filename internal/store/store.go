@@ -25,6 +25,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
 	"hash/fnv"
 	"math"
@@ -628,16 +629,24 @@ func Repeats(report, step int64) bool {
 }
 
 // ReportHash tells whether two reports on one token say the same: outcome, stage, context, result,
-// and what is waited for. A report without a wait has the hash that it had before there were any.
+// what is waited for, and which children come with it. A report without a wait and children has the
+// hash that it had before there were any.
 func ReportHash(o task.Outcome) int64 {
 	h := fnv.New64a()
 	h.Write([]byte{byte(o.Kind)})
-	parts := [...][]byte{[]byte(o.Stage), o.Context, o.Result, nil, nil, nil, nil}
+	parts := [...][]byte{[]byte(o.Stage), o.Context, o.Result, nil, nil, nil, nil, nil}
 	n := 3
-	if a := o.Await; a != nil {
+	if a := o.Await; a != nil { // children have no key, and signals have a name
 		n += copy(parts[n:], [][]byte{
-			[]byte(a.Signal), []byte(a.Key), []byte(a.Timeout.String()), []byte(a.Else),
+			[]byte(a.Signal), []byte(a.Key + string(a.Children)), []byte(a.Timeout.String()),
+			[]byte(a.Else),
 		})
+	}
+	var children [8]byte
+	if len(o.Spawn) > 0 {
+		binary.LittleEndian.PutUint64(children[:], spawnHash(o.Spawn))
+		parts[n] = children[:]
+		n++
 	}
 	for _, part := range parts[:n] { // here, so that nothing of it goes to the heap
 		n := len(part)

@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	awaitFields  = []string{"signal", "key", "timeout", "else"}
+	awaitFields  = []string{"signal", "key", "children", "timeout", "else"}
 	signalFields = []string{"name", "payload", "by", "at"}
 )
 
@@ -15,8 +15,12 @@ func appendAwait(b []byte, a *task.Await) []byte {
 	if a == nil {
 		return b
 	}
-	b = append(b, `,"await":{"signal":`...)
-	b = appendString(b, a.Signal)
+	if a.Children != "" {
+		b = appendString(append(b, `,"await":{"children":`...), string(a.Children))
+		b = appendText(b, `,"signal":`, a.Signal)
+	} else {
+		b = appendString(append(b, `,"await":{"signal":`...), a.Signal)
+	}
 	b = appendText(b, `,"key":`, a.Key)
 	b = appendSpell(b, `,"timeout":`, a.Timeout)
 	b = appendText(b, `,"else":`, a.Else)
@@ -26,12 +30,23 @@ func appendAwait(b []byte, a *task.Await) []byte {
 // await reads what a report waits for; invalid says what is wrong with this report alone.
 func (d *decoder) await() (a *task.Await, invalid string) {
 	a = &task.Await{}
+	if d.peek() == '"' {
+		if d.str("") != "children" {
+			invalid = `await: must be "children", or an object with a signal or children`
+		}
+		a.Children = task.AllChildren
+		return a, invalid
+	}
 	for o := d.object(awaitFields); o.next(); {
 		switch o.name {
 		case "signal":
 			a.Signal = d.str("")
 		case "key":
 			a.Key = d.str("")
+		case "children":
+			if a.Children = task.ChildrenEnd(d.str("")); a.Children == "" {
+				invalid = "await.children: must be all or first_dead"
+			}
 		case "timeout":
 			var err error
 			if a.Timeout, err = view.ParseDuration(
@@ -46,8 +61,8 @@ func (d *decoder) await() (a *task.Await, invalid string) {
 	return a, invalid
 }
 
-// appendSignal appends what ended the wait before a hand-out's stage.
-func appendSignal(b []byte, cuts []Cut, t *task.Handout, long int) ([]byte, []Cut) {
+// appendWoken appends what ended the wait before a hand-out's stage.
+func appendWoken(b []byte, cuts []Cut, t *task.Handout, long int) ([]byte, []Cut) {
 	if s := t.Signal; s != nil {
 		b = append(b, `,"signal":{"name":`...)
 		b = appendString(b, s.Name)
@@ -58,6 +73,7 @@ func appendSignal(b []byte, cuts []Cut, t *task.Handout, long int) ([]byte, []Cu
 		b = appendMoment(b, `,"at":`, s.At)
 		b = append(b, '}')
 	}
+	b = appendChildren(b, t.Children)
 	if t.TimedOut {
 		b = append(b, `,"timed_out":true`...)
 	}

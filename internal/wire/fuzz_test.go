@@ -46,7 +46,7 @@ var again = map[string]func([]byte) ([]byte, error){
 		v, err := ParseAnswers(b)
 		answers := make([]Answer, len(v))
 		for i, a := range v {
-			answers[i] = Answer{a.ID.String(), a.Status, a.Detail}
+			answers[i] = Answer{a.ID.String(), a.Status, a.Detail, a.Spawned}
 		}
 		return AppendAnswers(nil, answers), err
 	},
@@ -79,7 +79,7 @@ func FuzzParse(f *testing.F) {
 		AppendSubmissions(nil, benchSubmissions()[:2]), AppendHandouts(nil, benchHandouts())[:300],
 		AppendReports(nil, "w", benchReports()[:2]),
 		AppendReceipts(nil, []task.Receipt{{ID: task.ID{Batch: 1}}}),
-		AppendAnswers(nil, []Answer{{goodID, task.Stale, "x"}}),
+		AppendAnswers(nil, []Answer{{goodID, task.Stale, "x", []task.ID{{Batch: 1}}}}),
 		AppendHold(nil, task.HoldRequest{Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: 1}),
 		AppendBeat(nil, task.Beat{
 			Capacity: -0.5e-300, Labels: map[string]string{"": ""},
@@ -267,6 +267,8 @@ func FuzzRoundTrip(f *testing.F) {
 				Deadline: at, Meta: meta},
 			{ID: id, Queue: queue, Token: "u", TimedOut: d%2 == 0, Signal: &task.Signal{
 				Name: key, Payload: raw, By: stage, At: at,
+			}, Parent: id, Children: &task.Children{
+				Total: 5, Done: int64(d), Dead: ms, Cancelled: 3, Expired: 1,
 			}}}}
 		gotAnswer, err := ParseHandouts(AppendHandouts(nil, answer))
 		for i := range answer.Tasks {
@@ -288,7 +290,13 @@ func FuzzRoundTrip(f *testing.F) {
 			}, Committed: d%2 == 0},
 			{ID: id, Token: token, Outcome: task.NextOn(task.Await{
 				Signal: queue, Key: key, Timeout: time.Duration(d), Else: stage,
-			}, stage, raw)}}
+			}, stage, raw)},
+			{ID: id, Token: token, Outcome: task.NextOn(task.Await{
+				Children: task.FirstDead, Timeout: time.Duration(d), Else: stage,
+			}, stage, raw).Spawning(
+				task.Submission{Queue: queue, Context: raw, Orphan: true},
+				task.Submission{Queue: queue, Key: key},
+			)}}
 		worker, gotReports, err := ParseReports(AppendReports(nil, queue, reports))
 		if err != nil || worker != readable(queue) || len(gotReports) != len(reports) {
 			t.Fatalf("reports: %v, worker %q", err, worker)
@@ -297,6 +305,9 @@ func FuzzRoundTrip(f *testing.F) {
 			r.Stage, r.Error = readable(r.Stage), readable(r.Error)
 			if a := r.Await; a != nil {
 				a.Signal, a.Key, a.Else = readable(a.Signal), readable(a.Key), readable(a.Else)
+			}
+			for k := range r.Spawn {
+				r.Spawn[k].Queue, r.Spawn[k].Key = readable(queue), readable(r.Spawn[k].Key)
 			}
 			want := Report{Report: r, IDText: id.String(), Invalid: limits.CheckReport(&r)}
 			if diff := cmp.Diff(want, gotReports[i]); diff != "" {

@@ -16,7 +16,7 @@ var (
 	answerFields  = []string{"tasks", "poll_interval"}
 	handoutFields = []string{
 		"id", "queue", "stage", "context", "attempt", "token", "deadline", "context_by", "in_scope",
-		"meta", "signal", "timed_out",
+		"meta", "signal", "children", "timed_out", "parent",
 	}
 )
 
@@ -117,7 +117,7 @@ func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 		}
 		b, cuts = AppendRaw(b, cuts, t.Context, long)
 		b = appendStringMap(b, `,"meta":`, t.Meta) // before the token: salvage takes the last one
-		b, cuts = appendSignal(b, cuts, t, long)   // and this
+		b, cuts = appendWoken(b, cuts, t, long)    // and this
 		b = append(b, `,"attempt":`...)
 		b = strconv.AppendInt(b, int64(t.Attempt), 10)
 		b = append(b, `,"token":`...)
@@ -128,6 +128,10 @@ func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 			from = len(b)
 			b = appendMoment(b, `,"deadline":`, t.Deadline)
 			to = len(b)
+		}
+		if t.Parent != (task.ID{}) {
+			b = append(b, `,"parent":`...)
+			b = appendID(b, t.Parent)
 		}
 		if t.ContextBy != "" {
 			b = append(b, `,"context_by":`...)
@@ -203,6 +207,10 @@ func (d *decoder) handout(before *task.Handout) (t task.Handout) {
 			t.Signal = d.signal()
 		case "timed_out":
 			t.TimedOut = d.boolean()
+		case "children":
+			t.Children = d.counted()
+		case "parent":
+			t.Parent = d.id()
 		}
 	}
 	o.need("id")

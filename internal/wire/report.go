@@ -12,10 +12,10 @@ var (
 	reportsFields = []string{"worker", "reports"}
 	reportFields  = []string{
 		"id", "token", "outcome", "stage", "context", "result", "delay", "error", "committed",
-		"await",
+		"await", "when", "spawn",
 	}
 	resultsFields = []string{"results"}
-	resultFields  = []string{"id", "status", "detail"}
+	resultFields  = []string{"id", "status", "detail", "spawned"}
 )
 
 // Report is one report as it came in. A value in it that cannot be makes only this one report
@@ -54,6 +54,9 @@ func AppendReports(b []byte, worker string, reports []task.Report) []byte {
 			b = append(b, `,"committed":true`...)
 		}
 		b = appendAwait(b, r.Await)
+		if len(r.Spawn) > 0 {
+			b = appendTasks(append(b, `,"spawn":`...), r.Spawn)
+		}
 		b = append(b, '}')
 	}
 	return append(b, "]}"...)
@@ -87,6 +90,7 @@ func ParseReports(b []byte) (worker string, reports []Report, err error) {
 
 // report reads one report; stage is the stage that the one before named.
 func (d *decoder) report(stage string) (r Report) {
+	var when *string
 	for o := d.object(reportFields); o.next(); {
 		switch o.name {
 		case "id":
@@ -118,7 +122,14 @@ func (d *decoder) report(stage string) (r Report) {
 			if r.Await, invalid = d.await(); invalid != "" {
 				r.Invalid = invalid
 			}
+		case "when":
+			when = new(d.str(""))
+		case "spawn":
+			r.Spawn = d.spawn()
 		}
+	}
+	if when != nil && r.Invalid == "" {
+		r.Invalid = endsWhen(r.Await, *when)
 	}
 	if d.fault == "" {
 		r.check()
@@ -149,9 +160,10 @@ func (r *Report) CheckRest() {
 
 // Answer is what became of one Report, under the id that was given.
 type Answer struct {
-	IDText string
-	Status task.Status
-	Detail string
+	IDText  string
+	Status  task.Status
+	Detail  string
+	Spawned []task.ID // see task.Answer
 }
 
 // AppendAnswers appends the answer to POST /v1/tasks/report.
@@ -166,6 +178,7 @@ func AppendAnswers(b []byte, answers []Answer) []byte {
 		b = append(b, `,"status":`...)
 		b = appendString(b, string(a.Status))
 		b = appendText(b, `,"detail":`, a.Detail)
+		b = appendSpawned(b, a.Spawned)
 		b = append(b, '}')
 	}
 	return append(b, "]}"...)
@@ -200,6 +213,8 @@ func (d *decoder) answer(before *task.Answer) (a task.Answer) {
 			a.Status = d.status(before.Status)
 		case "detail":
 			a.Detail = d.str(before.Detail)
+		case "spawned":
+			a.Spawned = d.spawned()
 		}
 	}
 	o.need("status")

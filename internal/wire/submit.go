@@ -6,7 +6,7 @@ var (
 	submitFields     = []string{"tasks"}
 	submissionFields = []string{"queue", "stage", "context", "priority", "due", "delay", "key",
 		"key_for", "group_key",
-		"max_attempts", "timeout", "meta", "start_within", "unique", "on_existing"}
+		"max_attempts", "timeout", "meta", "start_within", "unique", "on_existing", "orphan"}
 	uniqueFields  = []string{"key", "while", "for"}
 	receiptFields = []string{"id", "existing", "action"}
 )
@@ -14,7 +14,12 @@ var (
 // AppendSubmissions appends the body of POST /v1/tasks. Contexts go out as they are: each must be
 // one JSON value. Due times are cut to milliseconds.
 func AppendSubmissions(b []byte, subs []task.Submission) []byte {
-	b = append(b, `{"tasks":[`...)
+	return append(appendTasks(append(b, `{"tasks":`...), subs), '}')
+}
+
+// appendTasks appends a list of submissions.
+func appendTasks(b []byte, subs []task.Submission) []byte {
+	b = append(b, '[')
 	for i := range subs {
 		s := &subs[i]
 		if i > 0 {
@@ -36,9 +41,12 @@ func AppendSubmissions(b []byte, subs []task.Submission) []byte {
 		b = appendUnique(b, s.Unique)
 		b = appendText(b, `,"on_existing":`, string(s.OnExisting))
 		b = appendStringMap(b, `,"meta":`, s.Meta)
+		if s.Orphan {
+			b = append(b, `,"orphan":true`...)
+		}
 		b = append(b, '}')
 	}
-	return append(b, "]}"...)
+	return append(b, ']')
 }
 
 func appendUnique(b []byte, u *task.Unique) []byte {
@@ -104,6 +112,8 @@ func (d *decoder) submission(before *task.Submission) (s task.Submission) {
 			s.Unique = d.unique()
 		case "on_existing":
 			s.OnExisting = task.OnExisting(d.str(string(before.OnExisting)))
+		case "orphan":
+			s.Orphan = d.boolean()
 		}
 	}
 	return s

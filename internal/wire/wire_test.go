@@ -103,7 +103,7 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"submissions", `{"tasks":[{"stage":"a","queue":"a","stage":"a"}]}`, "body.tasks[0].stage",
 			"comes twice"},
 		{"submissions", `{"tasks":[{"queue":"a"},{"quue":"b"}]}`, "body.tasks[1].quue",
-			"unknown field; known are queue, stage, context, priority, due, delay, key, key_for, group_key, max_attempts, timeout, meta, start_within, unique, on_existing"},
+			"unknown field; known are queue, stage, context, priority, due, delay, key, key_for, group_key, max_attempts, timeout, meta, start_within, unique, on_existing, orphan"},
 		{"submissions", `{"Tasks":[]}`, "body.Tasks", "unknown field; known are tasks"},
 		{"submissions", `{"":[]}`, `body.""`, "unknown field; known are tasks"},
 		{"hold", `{"worker":"w","queues":[],"limits":3}`, "body.limits",
@@ -113,7 +113,7 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"reports", `{"worker":"w"}`, "body", "reports is missing"},
 		{"reports", `{"reports":[]}`, "body", "worker is missing"},
 		{"reports", `{"worker":"w","reports":[{"id":"x","extra":1}]}`, "body.reports[0].extra",
-			"unknown field; known are id, token, outcome, stage, context, result, delay, error, committed, await"},
+			"unknown field; known are id, token, outcome, stage, context, result, delay, error, committed, await, when, spawn"},
 		{"beat", `{}`, "body", "incarnation is missing"},
 		{"beat", `{"incarnation":"i","labels":{"a":"1","a":"2"}}`, "body.labels.a", "comes twice"},
 		{"beat", `{"incarnation":"i","load":{"gpu":1}}`, "body.load.gpu",
@@ -369,15 +369,22 @@ func TestOneBadReportNeverSpoilsTheOthers(t *testing.T) {
 		`{}`: `id: "" is not a task id`,
 		`{"id":"` + goodID +
 			`","token":"x","outcome":"done"}`: `token: "x" is not a hand-out token`,
-		`{"id":"` + goodID + `","outcome":"done"}`: `token: "" is not a hand-out token`,
-		report(`"outcome":"won"`):                  "outcome: must be done, next, retry, snooze, fail or release",
-		report(`"outcome":"lost"`):                 "outcome: must be done, next, retry, snooze, fail or release",
-		report(`"outcome":"next"`):                 "stage: next needs the stage that follows",
-		report(`"outcome":"retry","delay":"soon"`): `delay: must be a duration like "1m30s"`,
-		report(`"outcome":"retry","delay":"-1s"`):  "delay: must be 0 to 100 years",
-		report(`"outcome":"done","delay":"1s"`):    "delay: only next, retry and snooze take a delay",
-		report(`"outcome":"retry","result":1`):     "result: only done and fail keep a result",
-		report(`"outcome":"done","result":null`):   "",
+		`{"id":"` + goodID + `","outcome":"done"}`:                                 `token: "" is not a hand-out token`,
+		report(`"outcome":"won"`):                                                  "outcome: must be done, next, retry, snooze, fail or release",
+		report(`"outcome":"lost"`):                                                 "outcome: must be done, next, retry, snooze, fail or release",
+		report(`"outcome":"next"`):                                                 "stage: next needs the stage that follows",
+		report(`"outcome":"retry","delay":"soon"`):                                 `delay: must be a duration like "1m30s"`,
+		report(`"outcome":"retry","delay":"-1s"`):                                  "delay: must be 0 to 100 years",
+		report(`"outcome":"done","delay":"1s"`):                                    "delay: only next, retry and snooze take a delay",
+		report(`"outcome":"retry","result":1`):                                     "result: only done and fail keep a result",
+		report(`"outcome":"done","result":null`):                                   "",
+		report(`"outcome":"next","stage":"s","await":"signal"`):                    `await: must be "children", or an object with a signal or children`,
+		report(`"outcome":"next","stage":"s","await":{"children":""}`):             "await.children: must be all or first_dead",
+		report(`"outcome":"next","stage":"s","await":{"children":"some"}`):         "await.children: must be all or first_dead",
+		report(`"outcome":"next","stage":"s","await":"children","when":"first"`):   "when: must be all or first_dead",
+		report(`"outcome":"next","stage":"s","when":"all"`):                        `when: goes with "await": "children"`,
+		report(`"outcome":"next","stage":"s","when":"all","await":{"signal":"x"}`): `when: goes with "await": "children"`,
+		report(`"outcome":"retry","spawn":[{"queue":"q"}]`):                        "spawn: only done and next submit children",
 	}
 	for bad, want := range bodies {
 		worker, reports, err := ParseReports([]byte(`{"worker":"w","reports":[` +
@@ -396,7 +403,7 @@ func TestOneBadReportNeverSpoilsTheOthers(t *testing.T) {
 
 func TestAnswersEchoIdsThatAreNone(t *testing.T) {
 	body := AppendAnswers(nil,
-		[]Answer{{"\"\x01nope", task.Invalid, "id: bad"}, {goodID, task.Recorded, ""}})
+		[]Answer{{"\"\x01nope", task.Invalid, "id: bad", nil}, {goodID, task.Recorded, "", nil}})
 	if want := `{"results":[{"id":"\"\u0001nope","status":"invalid","detail":"id: bad"},{"id":"` +
 		goodID + `","status":"recorded"}]}`; string(body) != want {
 		t.Errorf("got %s\nwant %s", body, want)
@@ -457,6 +464,29 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 				`"attempt":1,"token":"t","deadline":"2026-11-21T12:40:01.234Z"},` +
 				`{"id":"1000000000000211","queue":"q","stage":"","context":null,"timed_out":true,` +
 				`"attempt":1,"token":"t","deadline":"2026-11-21T12:40:01.234Z"}],"poll_interval":"0s"}`},
+		{AppendHandouts(nil, task.HoldAnswer{Tasks: []task.Handout{{
+			ID: id, Queue: "q", Attempt: 1, Token: "t", Deadline: at, Parent: id,
+			Children: &task.Children{Total: 15, Done: 9, Dead: 3, Cancelled: 2, Expired: 1},
+		}}}),
+			`{"tasks":[{"id":"1000000000000211","queue":"q","stage":"","context":null,` +
+				`"children":{"total":15,"done":9,"dead":3,"cancelled":2,"expired":1},` +
+				`"attempt":1,"token":"t","deadline":"2026-11-21T12:40:01.234Z","parent":"1000000000000211"}],"poll_interval":"0s"}`},
+		{AppendReports(nil, "w", []task.Report{
+			{ID: id, Token: "t", Outcome: task.Finish(nil).Spawning(
+				task.Submission{Queue: "a", Key: "k"}, task.Submission{Queue: "b", Orphan: true})},
+			{ID: id, Token: "t", Outcome: task.NextOn(task.Await{
+				Children: task.FirstDead, Timeout: time.Hour, Else: "late",
+			}, "s", nil)},
+		}),
+			`{"worker":"w","reports":[{"id":"1000000000000211","token":"t","outcome":"done",` +
+				`"spawn":[{"queue":"a","key":"k"},{"queue":"b","orphan":true}]},` +
+				`{"id":"1000000000000211","token":"t","outcome":"next","stage":"s",` +
+				`"await":{"children":"first_dead","timeout":"1h0m0s","else":"late"}}]}`},
+		{AppendAnswers(nil, []Answer{{goodID, task.Repeated, "", []task.ID{id, id}}}),
+			`{"results":[{"id":"` + goodID +
+				`","status":"repeated","spawned":["1000000000000211","1000000000000211"]}]}`},
+		{AppendAdding(nil, &Adding{"w", "t", []task.Submission{{Queue: "q"}}}),
+			`{"worker":"w","token":"t","tasks":[{"queue":"q"}]}`},
 		{AppendReports(nil, "w", []task.Report{
 			{ID: id, Token: "t", Outcome: task.NextOn(task.Await{Signal: "paid"}, "s", nil)},
 			{ID: id, Token: "t", Outcome: task.NextOn(task.Await{

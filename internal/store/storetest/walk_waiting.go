@@ -60,7 +60,9 @@ func (w *walk) wait() {
 			By: []string{"", "ann"}[w.luck.IntN(2)],
 		}
 		if w.luck.IntN(4) > 0 {
-			s.To = w.awaitedAt(s.To)
+			if to := w.awaitedAt(s.To); !to.Children() {
+				s.To = to
+			}
 		}
 		if s.To.Task == (task.ID{}) {
 			s.Keep = []int64{1, 20e6 + 1, 3600e6 + 1}[w.luck.IntN(3)]

@@ -1,0 +1,369 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
+	"github.com/rotahq/rota/internal/progress"
+	"github.com/rotahq/rota/internal/seal"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
+)
+
+// Children are submitted with the report of their parent's outcome, in its transaction, or before
+// it by a call of their own, with the token of its hand-out. Their spans are free from the start,
+// so that whichever node has workers waiting takes them. Whose children tasks are their spans say,
+// as all tasks of a span are of one batch.
+
+// brood are children before they have ids.
+type brood struct {
+	tasks    []task.Submission // with what they have of their parent
+	contexts []store.Value     // of the tasks; large ones are in the blob store already
+	bytes    int               // of the others
+}
+
+// size is the weight in a gather, as a submission's.
+func (b *brood) size() int {
+	if b == nil {
+		return 0
+	}
+	return len(b.tasks)<<10 + b.bytes
+}
+
+// checkBroods refuses a call with more children than a submission may have tasks.
+func checkBroods(reports []task.Report) error {
+	n := 0
+	for i := range reports {
+		if n += len(reports[i].Spawn); n > task.MaxSubmissions {
+			e := &task.InvalidError{}
+			e.Add(fmt.Sprintf("body.reports[%d].spawn", i), "more than %d children in one call",
+				task.MaxSubmissions)
+			return e
+		}
+	}
+	return nil
+}
+
+// broodOf readies the children of a report. invalid says what is wrong with them, each with its
+// place; nil and "" when there are none.
+func (d *Dispatcher) broodOf(
+	ctx context.Context, r *task.Report,
+) (b *brood, invalid string, err error) {
+	if len(r.Spawn) == 0 {
+		return nil, "", nil
+	}
+	meta, err := d.metaOf(ctx, r.ID)
+	if err != nil {
+		return nil, "", err
+	}
+	b, err = d.brood(ctx, r.Spawn, meta, "spawn")
+	if wrong, ok := errors.AsType[*task.InvalidError](err); ok {
+		places := make([]string, 0, shownFaults)
+		for i := range wrong.Fields {
+			if i == shownFaults {
+				break
+			}
+			places = append(places, wrong.Fields[i].Location+": "+wrong.Fields[i].Message)
+		}
+		return nil, strings.Join(places, "; "), nil
+	}
+	return b, "", err
+}
+
+// shownFaults are so many faults of children as a report's answer tells.
+const shownFaults = 10
+
+// brood readies children of a task with a meta: it checks them, under a location, and keeps their
+// large contexts.
+func (d *Dispatcher) brood(
+	ctx context.Context, children []task.Submission, meta store.Meta, location string,
+) (*brood, error) {
+	b := &brood{
+		tasks: slices.Clone(children), contexts: make([]store.Value, len(children)),
+	}
+	parents := meta.Strings()
+	for i := range b.tasks {
+		b.tasks[i].Queue = names.Canonical(b.tasks[i].Queue)
+		b.tasks[i] = limits.WithMeta(b.tasks[i], parents)
+	}
+	if err := d.checkTasks(b.tasks, location, limits.CheckChild); err != nil {
+		return nil, err
+	}
+	var err error
+	b.bytes, err = d.keepContexts(ctx, b.tasks, b.contexts)
+	return b, err
+}
+
+// metaOf are the strings that a task carries; of one that there is not, none.
+func (d *Dispatcher) metaOf(ctx context.Context, id task.ID) (store.Meta, error) {
+	d.mu.Lock()
+	s := d.mem.find(id)
+	here := s.cell != nil
+	meta := store.Meta("")
+	if here && s.cell.item != nil {
+		meta = s.cell.item.meta
+	}
+	d.release()
+	if here {
+		return meta, nil
+	}
+	stood, err := d.store.Stand(ctx, []task.ID{id})
+	if err != nil {
+		d.note(err)
+		return "", fmt.Errorf("read where task %s stands: %w", id, err)
+	}
+	return stood[0].Meta, nil
+}
+
+// broodKey is what the tasks of a batch of children share.
+type broodKey struct {
+	queue     string
+	rank, due int64
+	orphan    bool
+}
+
+// firstAdded is the least number of a child that was added. Those that come with a report are told
+// from them, and from each other, by their numbers: so a repeated report finds its own.
+const firstAdded = task.MaxSubmissions
+
+// bear sorts children into batches of equal queue, rank and due, apart from orphans. Their numbers
+// are their places among all of them, from first on; ids are those that they will have.
+func (m *memory) bear(b *brood, first int32, at int64) (list []store.Batch, ids []task.ID) {
+	index := map[broodKey]int{}
+	ids = make([]task.ID, len(b.tasks))
+	for i := range b.tasks {
+		t, n := &b.tasks[i], first+int32(i)
+		due := dueOf(t, at)
+		key := broodKey{t.Queue, progress.Rank(due, t.Priority), due, t.Orphan}
+		k, ok := index[key]
+		if !ok {
+			k = len(list)
+			index[key] = k
+			id := m.nextChildren(at)
+			list = append(list, store.Batch{
+				ID: id, Queue: key.queue, Rank: key.rank, Due: due, Created: createdAt(id, at),
+				Origin: m.origin, Orphan: t.Orphan,
+			})
+			if k == 0 { // mostly it is the only one
+				list[0].Tasks = make([]store.Task, 0, len(b.tasks))
+			}
+		}
+		ids[i] = task.ID{Batch: list[k].ID, N: n}
+		list[k].Tasks = append(list[k].Tasks, rowOf(t, n, b.contexts[i], at))
+	}
+	for k := range list {
+		rows := list[k].Tasks
+		list[k].Spans = []store.NewSpan{{Lo: rows[0].N, Hi: rows[len(rows)-1].N}}
+	}
+	return list, ids
+}
+
+// spawn adds the children of a report, which are submitted if it is recorded.
+func (r *reporting) spawn(m *memory, b *brood, at int64) {
+	if b != nil {
+		r.row.Spawn, _ = m.bear(b, 0, at)
+	}
+}
+
+// hearSpawned takes in that children of a report came to be.
+func (m *memory) hearSpawned(r *store.Report, storeNow int64, now time.Time, touch func(*queue)) {
+	for i := range r.Spawn {
+		b := &r.Spawn[i]
+		q := m.queue(b.Queue)
+		q.stored = true
+		q.reserve = time.Time{}
+		q.signAt(b.Rank, b.Due, storeNow, now)
+		touch(q)
+	}
+}
+
+// noteSpawned gives the ids of children to the settlements that had their reports.
+func noteSpawned(load []*settlement, spawned []store.Spawned) {
+	first := 0
+	for _, s := range load {
+		for _, x := range spawned {
+			if i := x.Report - first; i >= 0 && i < len(s.reports) {
+				if s.spawned == nil {
+					s.spawned = map[int][]task.ID{}
+				}
+				s.spawned[i] = x.IDs
+			}
+		}
+		first += len(s.reports)
+	}
+}
+
+// fell takes out of memory, and of workers' hands, the children that a look cancelled.
+func (m *memory) fell(ids []task.ID, now time.Time) {
+	for _, id := range ids {
+		if it := m.item(id); it != nil {
+			it.leave(it.queue.conf.Name, true, now)
+		}
+		m.watchers.tell(id, &m.do)
+	}
+}
+
+// AddChildren submits children of a task that a worker has in its hands, all or none of them, and
+// answers after they are durable. Any node does it, by the token of the hand-out. Errors:
+// *task.InvalidError with locations below "body", store.ErrConflict when the hand-out is no longer
+// the worker's, and as of Submit.
+func (d *Dispatcher) AddChildren(
+	ctx context.Context, worker string, id task.ID, token string, children []task.Submission,
+) ([]task.Receipt, error) {
+	worker = names.Canonical(worker)
+	e := &task.InvalidError{}
+	if !limits.ValidName(worker) {
+		e.Add("body.worker", "%.40q %s", worker, limits.NameRule)
+	}
+	given, err := task.ParseToken(token)
+	if err != nil {
+		e.Add("body.token", "%.60q is not a hand-out token", token)
+	}
+	if len(children) > task.MaxSubmissions {
+		e.Add("body.tasks", "%d tasks are too many: at most %d in one call", len(children),
+			task.MaxSubmissions)
+	}
+	if err := e.Err(); err != nil {
+		return nil, err
+	}
+	if d.mem.seals.Check(given, id) != seal.Good {
+		return nil, notYours(id)
+	}
+	if len(children) == 0 {
+		return nil, nil
+	}
+	if err := d.open(); err != nil {
+		return nil, err
+	}
+	meta, err := d.metaOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.brood(ctx, children, meta, "body.tasks")
+	if err != nil {
+		return nil, err
+	}
+	if err := d.writeDown(ctx, id, given); err != nil {
+		return nil, err
+	}
+	return d.add(ctx, b, &store.Right{ID: id, Token: given})
+}
+
+// notYours says that a worker has no right to speak of a hand-out.
+func notYours(id task.ID) error {
+	return fmt.Errorf("task %s: the hand-out is no longer yours: %w", id, store.ErrConflict)
+}
+
+// writeDown gives a hand-out of this node's own its running row, if it has none yet: so the store
+// need not keep the others of its span waiting while children are added.
+func (d *Dispatcher) writeDown(ctx context.Context, id task.ID, token task.Token) error {
+	d.mu.Lock()
+	it := d.mem.item(id)
+	var rows []store.Running
+	if it != nil && it.place == out && it.token == token && !it.row && !it.asked &&
+		token.Span == it.span.ID && token.SpanToken == it.span.Token {
+		rows = []store.Running{it.running()}
+	}
+	d.release()
+	if rows == nil {
+		return nil
+	}
+	got, err := d.store.Sync(ctx, store.SyncRequest{Holder: d.conf.Holder, Insert: rows})
+	if err != nil {
+		d.note(err)
+		return fmt.Errorf("write down that task %s runs: %w", id, err)
+	}
+	d.mu.Lock()
+	defer d.release()
+	if !got.LeaseGone && it.place == out && it.token == token {
+		it.row = true
+	}
+	return nil
+}
+
+// add is one transaction that submits children under a hand-out.
+func (d *Dispatcher) add(
+	ctx context.Context, b *brood, under *store.Right,
+) ([]task.Receipt, error) {
+	defer d.loads.begin()()
+	var sub store.Submission
+	var ids []task.ID
+	var got store.Submitted
+	err := store.ErrConflict
+	for try := 0; try < 3 && errors.Is(err, store.ErrConflict); try++ {
+		// the clock went back: other ids
+		d.mu.Lock()
+		sub, ids = d.mem.planAdded(b, time.Now())
+		d.release()
+		sub.Under = under
+		err = d.again(func() (err error) {
+			got, err = d.store.Submit(d.ctx, sub)
+			return err
+		})
+	}
+	switch {
+	case errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrUnknown):
+		return nil, notYours(under.ID)
+	case err != nil:
+		return nil, fmt.Errorf("add children: %w", err)
+	}
+	known := existing(got)
+	d.mu.Lock()
+	defer d.release()
+	d.mem.admit(sub, got, known, time.Now())
+	return receipts(ids, known), nil
+}
+
+// planAdded is the submission of children that are added.
+func (m *memory) planAdded(b *brood, now time.Time) (sub store.Submission, ids []task.ID) {
+	sub.Batches, ids = m.bear(b, firstAdded, m.clock.read(now))
+	for i := range sub.Batches {
+		name := sub.Batches[i].Queue
+		if !m.queue(name).stored && !slices.Contains(sub.NewQueues, name) {
+			sub.NewQueues = append(sub.NewQueues, name)
+		}
+	}
+	return sub, ids
+}
+
+// Children lists the children of a task, those of all its runs, oldest first, with their results,
+// without contexts and steps: at most limit from cursor on, "" = the first. A page may be short
+// while next is not "". *task.InvalidError for a cursor or a state that is none, store.ErrNotFound.
+func (d *Dispatcher) Children(
+	ctx context.Context, parent task.ID, state task.State, cursor string, limit int,
+) (page []task.View, next string, err error) {
+	q := store.ChildrenQuery{Parent: parent, State: state, Limit: limit, Live: d.live()}
+	e := &task.InvalidError{}
+	if state != "" && !state.Valid() {
+		e.Add("query.state", "%.40q is none", string(state))
+	}
+	if cursor != "" {
+		if q.After, err = task.ParseID(cursor); err != nil {
+			e.Add("query.cursor", "is none that a page of this list has given")
+		}
+	}
+	if err := e.Err(); err != nil {
+		return nil, "", err
+	}
+	page, after, err := d.store.Children(ctx, q)
+	if err != nil {
+		d.note(err)
+		return nil, "", err
+	}
+	for i := range page {
+		if r := page[i].Result; wire.CheckValue(r) != "" && len(r) > 0 {
+			page[i].Result = nil // a store may hold some that are no JSON
+		}
+	}
+	if after != (task.ID{}) {
+		next = after.String()
+	}
+	return page, next, nil
+}
