@@ -232,8 +232,19 @@ func (l *look) ofSignals() []string {
 
 // read reads how the tasks stand whose waits are locked, and locks signals for them.
 func (l *look) read(ctx context.Context) error {
+	places := make(map[string]int, len(l.addresses))
+	for i, a := range l.addresses {
+		places[a] = i
+	}
+	place := func(w *rules.Wait) int { // those whose time alone is over come last
+		if i, looked := places[w.Address]; looked {
+			return i
+		}
+		return len(l.addresses)
+	}
 	slices.SortFunc(l.waits, func(a, b rules.Wait) int {
-		return cmp.Or(cmp.Compare(a.Since, b.Since), a.ID.Compare(b.ID))
+		return cmp.Or(cmp.Compare(place(&a), place(&b)), cmp.Compare(a.Since, b.Since),
+			a.ID.Compare(b.ID))
 	})
 	ids := make([]task.ID, len(l.waits))
 	count := map[string]int32{}
@@ -268,44 +279,73 @@ func (l *look) read(ctx context.Context) error {
 	return err
 }
 
-// end is what ends a wait: its children, the oldest signal for it, or its time; none: it goes on.
+// end is what ends a wait: its children, or the oldest signal for it; none: it goes on.
 func (l *look) end(w *rules.Wait) (by store.Woken, ends bool) {
-	if sum, read := l.sums[w.ID]; read && w.Enough(sum) {
-		return store.Woken{Children: &sum}, true
+	if sum, read := l.sums[w.ID]; read {
+		return store.Woken{Children: &sum}, w.Enough(sum)
 	}
 	if list := l.signals[w.Address]; len(list) > 0 {
-		l.signals[w.Address] = list[1:]
-		l.used.at = append(l.used.at, w.Address)
-		l.used.key = append(l.used.key, list[0].key)
 		return list[0].Woken, true
-	}
-	if len(l.Addresses) == 0 && w.Over(l.Now) {
-		return store.Woken{TimedOut: true}, true
 	}
 	return by, false
 }
 
-// wake ends the waits that end, and those that are left of tasks that went on. Their rows are
-// locked, so nobody else wakes the tasks, and nothing else happens to them.
-func (l *look) wake(ctx context.Context) error {
-	var list []acting
-	var moves []moved
+// use takes the signal that ends a wait from the others.
+func (l *look) use(w *rules.Wait) {
+	list := l.signals[w.Address]
+	if w.OfChildren() || len(list) == 0 {
+		return
+	}
+	l.signals[w.Address] = list[1:]
+	l.used.at = append(l.used.at, w.Address)
+	l.used.key = append(l.used.key, list[0].key)
+}
+
+// choose says what ends the waits that end, by their places: at addresses, in their order, and then
+// those whose time is over. Waits that are left of tasks that went on go, too.
+func (l *look) choose() map[int]store.Woken {
+	ending := map[int]store.Woken{}
+	var late []int
 	for i := range l.waits {
 		w, f := &l.waits[i], &l.facts[i]
 		if f.ID == (task.ID{}) || !w.Ends(&f.Fact) {
 			l.over.add(w.ID, w.Seq)
 			continue
 		}
-		if len(list) >= l.Limit { // more are locked where waits are for children
-			if sum, read := l.sums[w.ID]; read && w.Enough(sum) {
-				l.again = append(l.again, w.Address)
-			}
-			continue
-		}
 		by, ends := l.end(w)
+		switch {
+		case ends && len(ending) < l.Limit:
+			ending[i] = by
+			l.use(w)
+		case ends && w.OfChildren(): // of signals those that are left tell
+			l.again = append(l.again, w.Address)
+		case ends:
+		case len(l.Addresses) == 0 && w.Over(l.Now):
+			late = append(late, i)
+		}
+	}
+	slices.SortFunc(late, func(i, k int) int {
+		a, b := &l.waits[i], &l.waits[k]
+		return cmp.Or(cmp.Compare(a.Until, b.Until), a.ID.Compare(b.ID))
+	})
+	for _, i := range late[:max(0, min(len(late), l.Limit-len(ending)))] {
+		ending[i] = store.Woken{TimedOut: true}
+	}
+	return ending
+}
+
+// wake ends the waits that end. Their rows are locked, so nobody else wakes the tasks, and nothing
+// else happens to them.
+func (l *look) wake(ctx context.Context) error {
+	var list []acting
+	var moves []moved
+	ending := l.choose()
+	for i := range l.waits {
+		by, ends := ending[i]
 		if !ends {
 			continue
 		}
+		w, f := &l.waits[i], &l.facts[i]
 		step, to, err := rules.Wake(&f.Fact, w, by, l.Now)
 		if err != nil {
 			return fmt.Errorf("wake task %s: %w", f.ID, err)
