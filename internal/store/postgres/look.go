@@ -36,9 +36,9 @@ DELETE FROM rota.change c USING o WHERE c.id = o.id RETURNING ` + changeColumns
 	changeColumns = `c.address, c.total, c.done, c.dead, c.cancelled, c.expired`
 
 	// lockEnding locks waits that may end: at each address ($1) the oldest, as many as there are
-	// signals for them; and with $4 those whose time is over. There are at most $3 of them. Those at
-	// addresses of children ($5), each of which has one at most, it locks all: whether they end is
-	// known later.
+	// signals for them; and with $4 those whose time is over. There are at most $3 of them. It also
+	// locks all waits at addresses of children ($5), each of which has one at most: whether they
+	// end is known later.
 	lockEnding = `WITH clock AS MATERIALIZED (SELECT rota.micros($2) AS now),
 chosen AS MATERIALIZED (
   (SELECT batch, n FROM (
@@ -69,7 +69,8 @@ FROM chosen c JOIN rota.signal s ON s.address = c.address AND s.key = c.key
 WHERE s.used IS NULL AND (s.until = 0 OR s.until > $3)
 ORDER BY s.address, s.key FOR UPDATE OF s`
 
-	// lookAgain has somebody look again where waits for children end that this look had no room for.
+	// lookAgain has somebody look again where waits for children end, which this look had no room
+	// for.
 	lookAgain = `INSERT INTO rota.change (address) SELECT a FROM unnest($1::text[]) a`
 
 	useSignals = `UPDATE rota.signal s SET used = $3

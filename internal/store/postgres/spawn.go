@@ -195,8 +195,9 @@ type repeatedSpawn struct {
 func (d *settlement) answer() (store.Settled, error) {
 	answer := store.Settled{Now: d.now, Verdicts: d.verdicts, Spawned: d.spawned}
 	for _, s := range d.repeated {
+		then := func(id task.ID) task.ID { return s.ids[id.N] }
 		answer.Spawned = append(answer.Spawned,
-			spawnedOf(&d.reports[s.report], s.report, func(id task.ID) task.ID { return s.ids[id.N] }))
+			spawnedOf(&d.reports[s.report], s.report, then))
 	}
 	slices.SortFunc(answer.Spawned, func(a, b store.Spawned) int {
 		return cmp.Compare(a.Report, b.Report)
