@@ -97,6 +97,7 @@ func (d *settlement) finish(
 		answer, err := c.insert(ctx, t, t, func(ctx context.Context, queries ...query) error {
 			return t.finish(ctx, append(queries, follow.last...)...)
 		})
+		d.existed = len(answer.Existing) > 0
 		d.spawns(w, answer.Existing)
 		return err
 	}
