@@ -74,11 +74,7 @@ func (s *families) round(i int) {
 		first, _ := s.under(&sp, 0, s.brood(0, 5, true))
 		children := first[0]
 		id := task.ID{Batch: sp.Batch, N: n}
-		keyed := s.brood(0, 3, false)
-		for k := range keyed.Tasks {
-			keyed.Tasks[k].Key = fmt.Sprint("key ", i, " ", s.luck.IntN(4))
-			keyed.Tasks[k].KeyUntil = keyed.Due + 1e12
-		}
+		keyed := s.keyed(i, 3)
 		r := awaits(&sp, 0, s.luck.IntN(3) == 0, keyed)
 		switch s.luck.IntN(4) {
 		case 0:
@@ -90,7 +86,7 @@ func (s *families) round(i int) {
 			c.settlesAny(r)
 		})
 		for range 2 {
-			b := s.brood(0, 1+s.luck.IntN(2), false)
+			b := s.keyed(i, 1+s.luck.IntN(2))
 			add(func(c *client) {
 				if _, err := c.under(&sp, 0, b); err == nil {
 					mu.Lock()
@@ -139,6 +135,18 @@ func (s *families) round(i int) {
 	work.Wait()
 	s.judge(tops.Batch)
 	s.endAll(tops.Batch)
+}
+
+// keyed makes a batch of children most of which have keys, which others of the round may have, too.
+func (s *families) keyed(i, n int) store.Batch {
+	b := s.brood(0, n, false)
+	for k := range b.Tasks {
+		if key := s.luck.IntN(6); key < 5 {
+			b.Tasks[k].Key = fmt.Sprint("key ", i, " ", key)
+			b.Tasks[k].KeyUntil = b.Due + 1e12
+		}
+	}
+	return b
 }
 
 // settlesAny settles reports, whatever becomes of them.
