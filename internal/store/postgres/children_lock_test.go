@@ -110,7 +110,9 @@ func TestARemovalWaitsForChildrenThatAreAdded(t *testing.T) {
 // Children that are added while somebody ends the hand-out wait, and do not come if he did.
 func TestAddedChildrenWaitForAnEnd(t *testing.T) {
 	for _, commits := range []bool{true, false} {
-		for what, step := range map[string][2]int{"dead": {3, -1}, "next": {2, 0}, "cancelled": {9, -1}} {
+		for what, step := range map[string][2]int{
+			"dead": {3, -1}, "next": {2, 0}, "cancelled": {9, -1},
+		} {
 			t.Run(fmt.Sprint(what, " ", commits), func(t *testing.T) {
 				onceByRow(t, func(t *testing.T, o *other, sp store.Span, running bool) {
 					o.do("SELECT FROM rota.span WHERE id = $1 FOR SHARE", sp.ID)
