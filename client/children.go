@@ -23,7 +23,7 @@ func (c *Client) AddChildren(
 	if len(children) == 0 {
 		return nil, nil
 	}
-	err := wire.CheckContexts(children)
+	err := refused(wire.CheckContexts(children))
 	var a answer
 	if err == nil {
 		size := 64 + len(worker) + len(token)

@@ -18,7 +18,7 @@ import (
 
 // submissionSize is about what a submission weighs on the wire.
 func submissionSize(s *task.Submission) int {
-	return 200 + len(s.Context) + len(s.Queue) + len(s.Stage) + len(s.Key) + len(s.GroupKey)
+	return 96 + len(s.Context) + len(s.Queue) + len(s.Stage) + len(s.Key) + len(s.GroupKey)
 }
 
 // allKeyed tells whether the tasks may be submitted twice.
@@ -110,7 +110,7 @@ func readHandouts(a answer) (held frame.Handouts, err error) {
 // reportSize is about what a report weighs on the wire. Children weigh so much at least that no
 // flight has more of them than a call may have.
 func reportSize(r *task.Report) int {
-	n := 150 + len(r.Token) + len(r.Stage) + len(r.Context) + len(r.Result) + len(r.Error)
+	n := 96 + len(r.Token) + len(r.Stage) + len(r.Context) + len(r.Result) + len(r.Error)
 	for i := range r.Spawn {
 		n += max(submissionSize(&r.Spawn[i]), gatherBytes/task.MaxSubmissions)
 	}
@@ -123,7 +123,7 @@ const reportFlights = 16
 
 // Report records outcomes, durably before it returns; the answers are in the order of the reports.
 // Reports of one worker gather: when enough requests are in flight, what comes goes into the next.
-// A report may be repeated at any time. One whose context or result is no JSON value is not sent,
+// A report may be repeated at any time; until it is answered the caller leaves it as it is. One whose context or result is no JSON value is not sent,
 // and answered task.Invalid.
 func (c *Client) Report(
 	ctx context.Context, worker string, reports []task.Report,
@@ -151,19 +151,23 @@ func (c *Client) Report(
 }
 
 // soundReports are those that can be sent, and the answers to all of them, which are still to come
-// for these; nil = all can be sent.
+// for these; nil = all can be sent, as is the rule.
 func soundReports(reports []task.Report) (sound []task.Report, refused []task.Answer) {
-	sound = make([]task.Report, 0, len(reports))
 	for i := range reports {
-		problem := checkReport(&reports[i])
-		if problem == "" {
+		switch problem := checkReport(&reports[i]); {
+		case problem == "" && refused == nil:
+		case problem == "":
 			sound = append(sound, reports[i])
-		} else if refused == nil {
-			refused = make([]task.Answer, len(reports))
-		}
-		if problem != "" {
+		default:
+			if refused == nil {
+				refused = make([]task.Answer, len(reports))
+				sound = append(sound, reports[:i]...)
+			}
 			refused[i] = task.Answer{ID: reports[i].ID, Status: task.Invalid, Detail: problem}
 		}
+	}
+	if refused == nil {
+		return reports, nil
 	}
 	return sound, refused
 }
