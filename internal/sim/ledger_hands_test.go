@@ -154,6 +154,7 @@ func (l *ledger) arrived(worker *process, limit int, tasks []task.Handout) {
 
 // reporting learns what a worker says.
 func (l *ledger) reporting(worker *process, reports []task.Report) {
+	l.wishing(reports)
 	for _, r := range reports {
 		t := l.tales[r.ID]
 		if t == nil {

@@ -70,6 +70,9 @@ type tale struct {
 	dies  []*tale
 	limit limit
 	ended time.Time // since when it is final
+	birth birth
+	// it was cancelled because its parent ended
+	fallen bool
 }
 
 func newLedger(w *world, facts *storetest.Model) *ledger {
@@ -186,8 +189,13 @@ func (l *ledger) step(t *tale, s task.Step) {
 		l.wokenStep(t, s)
 	case s.Kind == task.KindRelease:
 		l.world.sometimes("a hand-out was given back unrun")
+	case l.fell(t, s):
 	case !s.Kind.Reportable():
-		if n := kinds(t.steps, s.Kind); n >= len(t.asked[s.Kind]) {
+		n := kinds(t.steps, s.Kind)
+		if t.fallen && s.Kind == task.KindCancelled {
+			n--
+		}
+		if n >= len(t.asked[s.Kind]) {
 			l.world.breach("I2: %v was %v once more, and was asked to be %d times", t.id, s.Kind, n)
 		}
 		l.world.sometimes(s.Kind.String())
@@ -322,6 +330,7 @@ func (l *ledger) audit() {
 		}
 	}
 	l.counts()
+	l.families()
 	page, _, err := l.facts.Tasks(l.ctx, store.Filter{}, task.ID{}, 1<<20)
 	if err != nil || len(page) != stored {
 		l.world.breach("I7: %d tasks are listed, %d are known (%v)", len(page), stored, err)

@@ -40,6 +40,7 @@ type planted struct {
 	sync   func(context.Context, store.SyncRequest) (store.Synced, error)
 	act    func(context.Context, []store.Action) ([]store.Acted, error)
 	signal func(context.Context, store.Signal) (store.Signalled, error)
+	look   func(context.Context, store.LookRequest) (store.Looked, error)
 	due    func(context.Context, store.OverdueQuery) (store.Overdue, error)
 	// expired is TakeExpired.
 	expired func(context.Context, store.Holder, int) (store.Taken, error)
@@ -58,7 +59,7 @@ func plant(w *world, b bug) *planted {
 	m := w.facts
 	p := &planted{
 		Model: m, world: w, submit: m.Submit, take: m.Take, give: m.Give, held: m.Held,
-		settle: m.Settle, sync: m.Sync, act: m.Act, signal: m.Signal,
+		settle: m.Settle, sync: m.Sync, act: m.Act, signal: m.Signal, look: m.Look,
 		due: m.Overdue, stand: m.Stand, beat: m.Beat, free: m.Free, ended: m.FreeEnded,
 		acquire: m.AcquireAll, expired: m.TakeExpired, begin: m.Begin,
 	}
@@ -112,6 +113,10 @@ func (p *planted) Act(ctx context.Context, a []store.Action) ([]store.Acted, err
 
 func (p *planted) Signal(ctx context.Context, s store.Signal) (store.Signalled, error) {
 	return p.signal(ctx, s)
+}
+
+func (p *planted) Look(ctx context.Context, r store.LookRequest) (store.Looked, error) {
+	return p.look(ctx, r)
 }
 
 func (p *planted) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {

@@ -126,5 +126,8 @@ func (w *world) scriptOf(t task.Handout) script {
 	if w.waits() {
 		w.wait(t, &s)
 	}
+	if w.families() {
+		w.spawn(t, wish, &s)
+	}
 	return s
 }

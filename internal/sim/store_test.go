@@ -178,15 +178,20 @@ func (d *storeDoor) Settle(ctx context.Context, s store.Settlement) (store.Settl
 		if r.Notice != nil {
 			fmt.Fprintf(&text, " with notice %d", r.Notice.ID)
 		}
+		for i := range r.Spawn {
+			fmt.Fprintf(&text, " with children %d", r.Spawn[i].ID)
+		}
 	}
 	fmt.Fprintf(&text, " spent %v", s.Spent)
 	return ask(ctx, d, text.String(), true, nil, func(ctx context.Context) (store.Settled, error) {
 		holders := d.holders(ids)
 		notices := d.world.ledger.dying(s)
+		d.world.ledger.spawning(s)
 		got, err := d.Store.Settle(ctx, s)
 		d.world.ledger.look(notices)
 		d.world.ledger.look(ids)
 		d.world.ledger.settled(d.from, s, got)
+		d.world.ledger.spawned(s, got)
 		d.world.ledger.awaited(s, got)
 		d.hintTouched(ids, holders)
 		for i, r := range s.Reports {
@@ -195,6 +200,11 @@ func (d *storeDoor) Settle(ctx context.Context, s store.Settlement) (store.Settl
 			}
 			if r.Notice != nil && err == nil && got.Verdicts[i] == task.Recorded {
 				d.hint(r.Notice.Queue)
+			}
+			for k := range r.Spawn {
+				if err == nil && got.Verdicts[i] == task.Recorded {
+					d.hint(r.Spawn[k].Queue)
+				}
 			}
 		}
 		return got, err

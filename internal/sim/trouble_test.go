@@ -113,7 +113,7 @@ const youth = 2500 * time.Millisecond
 
 // excused tells whether the refusal of a report is no wonder even in calm weather.
 func (w *world) excused(t *tale, g *given) bool {
-	return len(t.asked) > 0 || t.wish.sub.Timeout > 0 || g.node.dead() && !g.node.orderly &&
+	return len(t.asked) > 0 || t.fallen || t.wish.sub.Timeout > 0 || g.node.dead() && !g.node.orderly &&
 		g.node.died.Sub(g.at) < youth
 }
 

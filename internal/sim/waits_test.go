@@ -48,6 +48,7 @@ type waiting struct {
 	until   int64
 	stage   string // that waits
 	other   string // that follows when the time is over
+	first   bool   // of children: the first that dies ends it, too
 }
 
 // sent is a signal that somebody sent, or may have.
@@ -67,12 +68,14 @@ type turn struct {
 type waitBook struct {
 	waits map[turn]*waiting // by the seq of the step behind which a task waits
 	sent  map[string]*sent  // by name
-	woken map[turn]string   // by which signal; "" = the time was over
+	woken map[turn]string   // by which signal; "" = the time was over, or children ended it
+	grown map[turn]task.Children
 }
 
 func newWaitBook() waitBook {
 	return waitBook{
 		waits: map[turn]*waiting{}, sent: map[string]*sent{}, woken: map[turn]string{},
+		grown: map[turn]task.Children{},
 	}
 }
 
@@ -82,8 +85,13 @@ func (l *ledger) awaited(s store.Settlement, got store.Settled) {
 		if r := s.Reports[i]; v == task.Recorded && r.Await != nil {
 			l.book.waits[turn{r.ID, r.Token.Seq}] = &waiting{
 				r.Await.Address, r.Await.Until, r.Step.Stage, cmp.Or(r.Await.Else, r.Step.Stage),
+				r.Await.First,
 			}
-			l.world.sometimes("a task waited for a signal")
+			if r.Await.Address.Children() {
+				l.world.sometimes("a task waited for its children")
+			} else {
+				l.world.sometimes("a task waited for a signal")
+			}
 		}
 	}
 }
@@ -123,6 +131,10 @@ func (l *ledger) wokenStep(t *tale, s task.Step) {
 		l.world.sometimes("a wait was over without a signal")
 		return
 	}
+	if w.address.Children() {
+		l.grown(t, w, s, stage, by.Children)
+		return
+	}
 	g := l.book.sent[string(by.Payload)]
 	switch {
 	case g == nil || g.to != w.address || stage != w.stage:
@@ -152,8 +164,14 @@ func (l *ledger) wokenHand(node *process, t *tale, h *task.Handout, seq int32) {
 	if h.Signal != nil {
 		told = string(h.Signal.Payload)
 	}
+	grown, children := l.book.grown[turn{t.id, last.Seq}]
+	if children = children && last.Kind == task.KindWoken; children != (h.Children != nil) ||
+		children && *h.Children != grown {
+		l.world.breach("%v handed out %v at seq %d as woken by children %+v, after %+v by %+v", node,
+			t.id, seq, h.Children, last, grown)
+	}
 	want, woken := l.book.woken[turn{t.id, last.Seq}]
-	if woken = woken && last.Kind == task.KindWoken; told != want && woken ||
+	if woken = woken && last.Kind == task.KindWoken && !children; told != want && woken ||
 		timedOut != (woken && want == "") || !woken && told != "" {
 		l.world.breach("%v handed out %v at seq %d as woken by %q, timed out %v, after %+v by %q",
 			node, t.id, seq, told, timedOut, last, want)
@@ -207,6 +225,7 @@ func (d *storeDoor) Look(ctx context.Context, r store.LookRequest) (store.Looked
 		func(ctx context.Context) (store.Looked, error) {
 			before := d.world.ledger.blocked()
 			got, err := d.Store.Look(ctx, r)
+			d.world.ledger.look(got.Cancelled)
 			d.world.ledger.lookAtBlocked(before)
 			if got.Ended > 0 && len(r.Addresses) == 0 {
 				d.world.sometimes("a beat's look ended a wait")
@@ -245,7 +264,11 @@ func (s *person) someSignal(asked map[turn]bool, n int) (r task.SignalRequest) {
 	g := &sent{name: text}
 	for _, t := range l.blocked() {
 		last, _ := t.before(1 << 30)
-		if w, at := l.waitOf(t), (turn{t.id, last.Seq}); !asked[at] && s.luck.IntN(3) > 0 {
+		w, at := l.waitOf(t), turn{t.id, last.Seq}
+		if w.address.Children() {
+			continue
+		}
+		if !asked[at] && s.luck.IntN(3) > 0 {
 			asked[at], g.to = true, w.address
 			break
 		}

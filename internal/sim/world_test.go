@@ -27,7 +27,7 @@ var (
 
 const (
 	storm    = 45 * time.Second // of trouble; then everything heals
-	patience = 5 * time.Minute  // from then on, until everything must be final
+	patience = 10 * time.Minute // from then on, until everything must be final
 	auditing = 200              // acts between two looks at everything
 )
 

@@ -154,6 +154,8 @@ func (t *tx) actOnce(
 	first := []query{tell(sharePackRows, batches, ns),
 		ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock())}
 	first = append(first, t.lockingWaits(ids)...)
+	ending := held{}
+	first = append(first, ending.sharing(actions, round)...)
 	if editing, h := editsOf(actions, round); len(editing) > 0 {
 		first = append(first, owners.locking(editing, h)...)
 	}
@@ -177,8 +179,11 @@ func (t *tx) actOnce(
 		if f.Owner.Parked() && !t.waits[f.ID] {
 			return nil, errWentOn
 		}
-		if owners.missed(f, &actions[i]) {
+		if owners.missed(f, &actions[i]) || ending.missed(f, &actions[i]) {
 			overtaken = append(overtaken, i)
+			continue
+		}
+		if c, falls := t.falling[f.ID]; falls && !c.fall.Hits(&f.Fact, c.orphan) {
 			continue
 		}
 		var step *store.Step
@@ -328,8 +333,18 @@ func (t *tx) follow(
 	var moves []moved
 	var edits editColumns
 	var waits leaving
+	var ends endings
+	var falls fallColumns
 	for _, a := range done {
 		f := a.f
+		was := acted[a.i].Was
+		rules.CountAct(ends.of(f.ID.Batch), a.step.Kind, was)
+		switch ended := !was.Final() && a.step.Base == store.Final; {
+		case actions[a.i].Tree:
+			falls.add(rules.Fall{Parent: f.ID, Tree: true})
+		case ended:
+			falls.add(rules.Fall{Parent: f.ID})
+		}
 		switch a.step.Kind {
 		case task.KindCancelled:
 			counts.Of(f.Queue).Cancelled++
@@ -378,7 +393,9 @@ func (t *tx) follow(
 	if err != nil {
 		return err
 	}
-	if list = append(list, out...); len(list) == 0 {
+	// whoever added children to a hand-out is over, as its running row is deleted
+	list = slices.Concat(list, out, ends.queries(nil), falls.queries())
+	if len(list) == 0 {
 		return nil
 	}
 	return t.run(ctx, list...)

@@ -25,8 +25,9 @@ max_attempts, expires, meta)`
 	// the others may be in an open transaction that shares the lock (finish), for as long as it
 	// likes. Those of other holders stay as they are: who gives one back passes over it while it is
 	// locked.
-	lockFresh = ownersOf + ` AND s.token = 0 ORDER BY s.id FOR UPDATE OF s`
-	lockUsed  = ownersOf + ` AND s.token > 0 ORDER BY s.id FOR SHARE OF s`
+	lockFresh    = ownersOf + ofNobodyElse + ` AND s.token = 0 ORDER BY s.id FOR UPDATE OF s`
+	lockUsed     = ownersOf + ofNobodyElse + ` AND s.token > 0 ORDER BY s.id FOR SHARE OF s`
+	ofNobodyElse = ` AND (s.holder IS NULL OR s.holder = $3 AND s.htok = $4)`
 
 	ownersOf = `WITH o AS MATERIALIZED (
   SELECT DISTINCT o.id FROM unnest($1::bigint[], $2::int[]) w (batch, n)
@@ -35,8 +36,7 @@ max_attempts, expires, meta)`
   CROSS JOIN LATERAL (SELECT id, hi FROM rota.span WHERE batch = w.batch
     AND seq0 = coalesce(p.base, 0) AND lo <= w.n ORDER BY lo DESC LIMIT 1) o
   WHERE o.hi >= w.n)
-SELECT s.id FROM rota.span s WHERE s.id IN (SELECT id FROM o)
-AND (s.holder IS NULL OR s.holder = $3 AND s.htok = $4)`
+SELECT s.id FROM rota.span s WHERE s.id IN (SELECT id FROM o)`
 
 	// changedBy are the newest edits of a task: at least those among as many newest steps.
 	changedBy = `SELECT seq, changed FROM rota.edit WHERE batch = $1 AND n = $2 ORDER BY seq DESC

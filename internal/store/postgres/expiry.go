@@ -258,14 +258,17 @@ func (l *looking) writing(ids, over []int64, again lookColumns) (list []query) {
 	return list
 }
 
-// noteBegun notes which of the tasks that actions give a limit were handed out before.
+// noteBegun notes which of the tasks that actions give a limit, or that fall, were handed out
+// before.
 func (t *tx) noteBegun(
 	ctx context.Context, actions []store.Action, round []int, found []fact,
 ) error {
 	at := map[task.ID]*fact{}
 	var ids []task.ID
 	for k, i := range round {
-		if e := actions[i].Edit; e != nil && e.StartWithin != nil && found[k].Seq >= 0 {
+		e := actions[i].Edit
+		_, falls := t.falling[actions[i].ID]
+		if (falls || e != nil && e.StartWithin != nil) && found[k].Seq >= 0 {
 			ids = append(ids, actions[i].ID)
 			at[actions[i].ID] = &found[k]
 		}

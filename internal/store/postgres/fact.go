@@ -230,8 +230,10 @@ func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 	found := make([]fact, len(ids))
 	list := make([]store.Stood, len(ids))
 	unique := make(map[task.ID]bool)
+	parents := map[int64]task.ID{}
 	batches, ns := idColumns(ids)
-	if err := s.read(ctx, append(factsOf(ids, true, found), ask(uniquesIn, func(r row) error {
+	queries := append(factsOf(ids, true, found), askParents(batches, parents)...)
+	if err := s.read(ctx, append(queries, ask(uniquesIn, func(r row) error {
 		var i int
 		err := r.Scan(&i, new(int32))
 		unique[ids[i-1]] = true
@@ -243,7 +245,7 @@ func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 	for i := range found {
 		if f := &found[i]; f.ID != (task.ID{}) {
 			list[i] = f.Stood(f.context, f.contextBy)
-			list[i].Unique = unique[f.ID]
+			list[i].Unique, list[i].Parent = unique[f.ID], parents[f.ID.Batch]
 			w.add(f.ID.Batch, f.Owner.Linked, &list[i].Loaded)
 		}
 		list[i].ID = ids[i]

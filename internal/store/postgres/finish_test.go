@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,12 +42,19 @@ delay => $8::bigint * interval '1 microsecond') IS NULL`
 // Settle records one report after the other, and deletes the spent spans of which none was refused.
 func (f finishing) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
 	var verdicts []task.Status
+	var all store.Settled
 	spent := slices.Clone(s.Spent)
-	for _, r := range s.Reports {
-		v, err := f.settle(ctx, r)
+	for i, r := range s.Reports {
+		one, err := f.settle(ctx, r)
 		if err != nil {
 			return store.Settled{}, err
 		}
+		v := one.Verdicts[0]
+		for _, x := range one.Spawned {
+			x.Report = i
+			all.Spawned = append(all.Spawned, x)
+		}
+		all.Look = append(all.Look, one.Look...)
 		if v != task.Recorded && v != task.Repeated {
 			spent = slices.DeleteFunc(spent, func(x store.Taking) bool {
 				return x.Span == r.Token.Span
@@ -55,12 +63,16 @@ func (f finishing) Settle(ctx context.Context, s store.Settlement) (store.Settle
 		verdicts = append(verdicts, v)
 	}
 	settled, err := f.Store.Settle(ctx, store.Settlement{Spent: spent})
-	settled.Verdicts = verdicts
+	settled.Verdicts, settled.Spawned, settled.Look = verdicts, all.Spawned, all.Look
+	slices.SortFunc(settled.Look, func(a, b store.Address) int {
+		return cmp.Compare(a.String(), b.String())
+	})
+	settled.Look = slices.Compact(settled.Look)
 	return settled, err
 }
 
 // settle records a report by the function, if it can, else as ever.
-func (f finishing) settle(ctx context.Context, r store.Report) (task.Status, error) {
+func (f finishing) settle(ctx context.Context, r store.Report) (one store.Settled, err error) {
 	if finishable(&r) {
 		err := pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, "SELECT set_config('test.micros', $1::text, true)",
@@ -69,20 +81,28 @@ func (f finishing) settle(ctx context.Context, r store.Report) (task.Status, err
 			}
 			return f.finish(ctx, tx, &r)
 		})
+		if err == nil && store.MayBeChildren(r.ID.Batch) && r.Step.Base == store.Final {
+			err = f.glance(ctx, ask(childAddresses, func(r row) error {
+				var text string
+				if err := r.Scan(&text); err != nil {
+					return err
+				}
+				a, err := store.ParseAddress(text)
+				one.Look = append(one.Look, a)
+				return err
+			}, []int64{r.ID.Batch}))
+		}
 		var no interface{ SQLState() string }
 		switch {
 		case err == nil:
 			f.used.Add(1)
-			return task.Recorded, nil
+			one.Verdicts = []task.Status{task.Recorded}
+			return one, nil
 		case !errors.As(err, &no) || no.SQLState() != "RT002":
-			return "", err
+			return one, err
 		}
 	}
-	settled, err := f.Store.Settle(ctx, store.Settlement{Reports: []store.Report{r}})
-	if err != nil {
-		return "", err
-	}
-	return settled.Verdicts[0], nil
+	return f.Store.Settle(ctx, store.Settlement{Reports: []store.Report{r}})
 }
 
 // finishable tells whether a transaction of the worker's could record a report.
@@ -90,7 +110,7 @@ func finishable(r *store.Report) bool {
 	_, blob := r.Step.Context.Blob()
 	_, blobs := r.Step.Result.Blob()
 	return (r.Step.Kind == task.KindDone || r.Step.Kind == task.KindNext) && r.Notice == nil &&
-		r.Await == nil &&
+		r.Await == nil && len(r.Spawn) == 0 &&
 		!blob && !blobs
 }
 

@@ -47,6 +47,7 @@ type care struct {
 	owners map[keyName]task.ID // of the keys
 	unique *uniques            // nil = no task wants a unique key
 	after  aftermath           // whom replacements concern
+	kin    map[int64]kinship   // of the batches that are children's
 }
 
 // standing is a batch as it was inserted.
@@ -88,6 +89,11 @@ func (s *Store) look(
 	for i := range sub.Batches {
 		ids = append(ids, sub.Batches[i].ID)
 	}
+	var add *addition
+	if sub.Under != nil {
+		add = &addition{right: sub.Under}
+		first = append(first, add.queries()...)
+	}
 	queries := append(first, ask(findBatches, func(r row) error {
 		var id int64
 		var b standing
@@ -115,6 +121,12 @@ func (s *Store) look(
 			return nil, fmt.Errorf("batch %d: it stands already, from %q: %w", b.ID, old.origin,
 				store.ErrConflict)
 		}
+	}
+	if add != nil && len(c.stands) < len(ids) { // else it is repeated
+		if err := add.check(); err != nil {
+			return nil, err
+		}
+		c.kin = add.kin(sub)
 	}
 	if !unique {
 		return c, nil
@@ -192,7 +204,7 @@ func (c *care) wantedKeys() (list []wantedKey) {
 func (c *care) insert(
 	ctx context.Context, r, ids runner, last func(context.Context, ...query) error,
 ) (answer store.Submitted, err error) {
-	load := newLoading(nil)
+	load := newLoading(nil, c.kin)
 	for i := range c.sub.Batches {
 		b := &c.sub.Batches[i]
 		if c.unique.refuses(b) {
@@ -203,9 +215,14 @@ func (c *care) insert(
 		if !stands && c.unique != nil {
 			existing = c.unique.ExistingIn(b)
 		}
+		before := len(answer.Existing)
 		answer.Existing = append(answer.Existing, existing...)
 		left := c.withoutExisting(b, existing, &answer)
 		if !stands {
+			if _, children := c.kin[b.ID]; children {
+				// a repeated report asks for them
+				existing = answer.Existing[before:]
+			}
 			load.add(b, left)
 			load.made[len(load.made)-1].existing = existing
 		}

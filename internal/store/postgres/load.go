@@ -70,7 +70,8 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 		}
 		return &list[at]
 	}
-	err := r.run(ctx, ask(freshPacks, func(r row) error {
+	parents := map[int64]task.ID{}
+	err := r.run(ctx, append(askParents(batches, parents), ask(freshPacks, func(r row) error {
 		var i int
 		var p loadedPack
 		if err := p.scan(r, &i); err != nil {
@@ -129,12 +130,17 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 			to.Unique = true
 		}
 		return err
-	}, batches, los, his))
+	}, batches, los, his))...)
 	if err != nil {
 		return nil, err
 	}
 	for i := range held {
 		held[i].Tasks = own(held[i].Tasks, held[i].Seq0)
+		if parent, child := parents[held[i].Batch]; child {
+			for j := range held[i].Tasks {
+				held[i].Tasks[j].Parent = parent
+			}
+		}
 	}
 	return held, headStarts(ctx, r, held)
 }

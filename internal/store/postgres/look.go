@@ -13,28 +13,35 @@ import (
 
 // A look deletes changes, then locks the waits that may end, and then reads what they end with:
 // each by a later statement than the one before. So what was committed when a change was deleted is
-// seen, and what is committed later has left a change of its own.
+// seen, and what is committed later has left a change of its own. What changes say of children is
+// added to their counts before waits are locked; what a wait ends with is those counts, and what
+// stands of changes by then. Changes that have children cancelled are another look's (fall.go).
 
 const (
 	// firstChange and leastUntil are all that there is to a look as a rule.
-	firstChange = `SELECT rota.micros($1), EXISTS (SELECT FROM rota.change ORDER BY id LIMIT 1)`
-	leastUntil  = `SELECT until FROM rota.wait WHERE until > 0 ORDER BY until LIMIT 1`
+	firstChange = `SELECT rota.micros($1), EXISTS (SELECT FROM rota.change WHERE address < 'f')
+OR EXISTS (SELECT FROM rota.change WHERE address >= 'g'), ` + fallsLeft
+	leastUntil = `SELECT until FROM rota.wait WHERE until > 0 ORDER BY until LIMIT 1`
 
 	// takeChangesAt and takeAnyChanges pass over changes that others have just now: who has them
 	// looks, or undoes it. What is left has somebody look again.
 	takeChangesAt = `WITH o AS MATERIALIZED (
   SELECT id FROM rota.change WHERE address = ANY($1::text[]) ORDER BY id LIMIT $2
   FOR UPDATE SKIP LOCKED)
-DELETE FROM rota.change c USING o WHERE c.id = o.id`
+DELETE FROM rota.change c USING o WHERE c.id = o.id RETURNING ` + changeColumns
 	takeAnyChanges = `WITH o AS MATERIALIZED (
-  SELECT id FROM rota.change ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED)
-DELETE FROM rota.change c USING o WHERE c.id = o.id RETURNING c.address`
+  SELECT id FROM rota.change WHERE address NOT LIKE 'f%' ORDER BY id LIMIT $1
+  FOR UPDATE SKIP LOCKED)
+DELETE FROM rota.change c USING o WHERE c.id = o.id RETURNING ` + changeColumns
+	changeColumns = `c.address, c.total, c.done, c.dead, c.cancelled, c.expired`
 
 	// lockEnding locks waits that may end: at each address ($1) the oldest, as many as there are
-	// signals for them; and with $4 those whose time is over. There are at most $3 of them.
+	// signals for them; and with $4 those whose time is over. There are at most $3 of them. Those at
+	// addresses of children ($5), each of which has one at most, it locks all: whether they end is
+	// known later.
 	lockEnding = `WITH clock AS MATERIALIZED (SELECT rota.micros($2) AS now),
 chosen AS MATERIALIZED (
-  SELECT batch, n FROM (
+  (SELECT batch, n FROM (
     SELECT w.batch, w.n, a.i, w.since AS at
     FROM unnest($1::text[]) WITH ORDINALITY a (address, i)
     CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM rota.signal
@@ -47,6 +54,8 @@ chosen AS MATERIALIZED (
       WHERE $4 AND until > 0 AND until <= (SELECT now FROM clock)
       ORDER BY until, batch, n LIMIT $3) w) c
   GROUP BY batch, n ORDER BY min(i), min(at), batch, n LIMIT $3)
+  UNION SELECT w.batch, w.n FROM unnest($5::text[]) a (address)
+  JOIN rota.wait w ON w.address = a.address)
 SELECT ` + waitColumnList + ` FROM chosen c JOIN rota.wait w ON w.batch = c.batch AND w.n = c.n
 ORDER BY w.batch, w.n FOR UPDATE OF w`
 
@@ -59,6 +68,9 @@ SELECT s.address, s.key, s.payload, s.sender, s.at
 FROM chosen c JOIN rota.signal s ON s.address = c.address AND s.key = c.key
 WHERE s.used IS NULL AND (s.until = 0 OR s.until > $3)
 ORDER BY s.address, s.key FOR UPDATE OF s`
+
+	// lookAgain has somebody look again where waits for children end that this look had no room for.
+	lookAgain = `INSERT INTO rota.change (address) SELECT a FROM unnest($1::text[]) a`
 
 	useSignals = `UPDATE rota.signal s SET used = $3
 FROM unnest($1::text[], $2::text[]) u (address, key)
@@ -99,9 +111,10 @@ func (s *Store) looks(
 ) (answer store.Looked, err error) {
 	least := ask(leastUntil, func(r row) error { return r.Scan(&answer.NextUntil) })
 	some := len(r.Addresses) > 0
+	falls := false
 	if !some {
 		err = s.read(ctx, ask(firstChange, func(r row) error {
-			return r.Scan(&answer.Now, &some)
+			return r.Scan(&answer.Now, &some, &falls)
 		}, s.clock()), least)
 		some = some || answer.NextUntil != 0 && answer.NextUntil <= answer.Now
 	}
@@ -118,6 +131,9 @@ func (s *Store) looks(
 	if len(r.Addresses) == 0 && answer.NextUntil != 0 && answer.NextUntil <= answer.Now {
 		answer.More = true
 	}
+	if err == nil && falls && r.Limit > 0 {
+		err = s.fell(ctx, r.Limit, &answer)
+	}
 	return answer, err
 }
 
@@ -126,7 +142,10 @@ type look struct {
 	*tx
 	store.LookRequest
 	*store.Looked
-	addresses []string // each once, in the order in which it looks at them
+	addresses []string                  // each once, in the order in which it looks at them
+	children  counted                   // at those of children: what is to be added to their counts
+	sums      map[task.ID]task.Children // of children, of those whose waits are locked
+	again     []string                  // addresses of children
 	waits     []rules.Wait
 	facts     []fact                     // of the waits
 	signals   map[string][]openSignal    // of addresses, oldest first
@@ -153,38 +172,62 @@ func (l *look) run(ctx context.Context) error {
 	return l.wake(ctx)
 }
 
-// lock deletes changes, and locks the waits that may end.
+// lock deletes changes, adds them to the counts of children, and locks the waits that may end.
 func (l *look) lock(ctx context.Context) error {
 	queries := []query{ask(countClock, func(r row) error { return r.Scan(&l.Now) }, l.clock())}
 	around := len(l.Addresses) == 0
-	if around {
-		changes := 0
-		if err := l.tx.run(ctx, append(queries, ask(takeAnyChanges, func(r row) error {
-			var address string
-			err := r.Scan(&address)
+	changes := 0
+	take := func(r row) error {
+		var address string
+		var c task.Children
+		err := r.Scan(&address, &c.Total, &c.Done, &c.Dead, &c.Cancelled, &c.Expired)
+		if around {
 			l.addresses = append(l.addresses, address)
-			changes++
-			return err
-		}, changesAtOnce))...); err != nil {
-			return err
 		}
-		l.More = changes == changesAtOnce
-		slices.Sort(l.addresses)
-		l.addresses = slices.Compact(l.addresses)
-		queries = nil
+		l.children.add(address, &c)
+		changes++
+		return err
+	}
+	trips := around
+	if around {
+		queries = append(queries, ask(takeAnyChanges, take, changesAtOnce))
 	} else {
 		for _, a := range l.Addresses {
 			if text := a.String(); !slices.Contains(l.addresses, text) {
 				l.addresses = append(l.addresses, text)
 			}
+			trips = trips || a.Children()
 		}
-		queries = append(queries, tell(takeChangesAt, l.addresses, changesAtOnce))
+		queries = append(queries, ask(takeChangesAt, take, l.addresses, changesAtOnce))
 	}
-	return l.tx.run(ctx, append(queries, ask(lockEnding, func(r row) error {
+	if trips { // what it has taken says what is to be locked
+		if err := l.tx.run(ctx, queries...); err != nil {
+			return err
+		}
+		if around {
+			slices.Sort(l.addresses)
+			l.addresses = slices.Compact(l.addresses)
+		}
+		queries = l.children.queries()
+	}
+	err := l.tx.run(ctx, append(queries, ask(lockEnding, func(r row) error {
 		w, err := scanWait(r)
 		l.waits = append(l.waits, w)
 		return err
-	}, l.addresses, l.clock(), max(l.Limit, 0), around))...)
+	}, l.addresses, l.clock(), max(l.Limit, 0), around, ofChildren(l.addresses)))...)
+	l.More = changes == changesAtOnce
+	return err
+}
+
+// ofChildren are those of some addresses that are of children.
+func ofChildren(addresses []string) []string {
+	list := []string{}
+	for _, a := range addresses {
+		if isOfChildren(a) {
+			list = append(list, a)
+		}
+	}
+	return list
 }
 
 // read reads how the tasks stand whose waits are locked, and locks signals for them.
@@ -208,7 +251,9 @@ func (l *look) read(ctx context.Context) error {
 	}
 	l.facts = make([]fact, len(ids))
 	l.signals = map[string][]openSignal{}
-	err := l.tx.run(ctx, append(factsOf(ids, false, l.facts), ask(lockSignals, func(r row) error {
+	l.sums = map[task.ID]task.Children{}
+	queries := append(factsOf(ids, false, l.facts), askSums(l.waits, l.sums)...)
+	err := l.tx.run(ctx, append(queries, ask(lockSignals, func(r row) error {
 		var address string
 		var s openSignal
 		err := r.Scan(&address, &s.key, (*[]byte)(&s.Payload), &s.By, &s.At)
@@ -223,8 +268,11 @@ func (l *look) read(ctx context.Context) error {
 	return err
 }
 
-// end is what ends a wait: the oldest signal for it, or its time; none: it goes on.
+// end is what ends a wait: its children, the oldest signal for it, or its time; none: it goes on.
 func (l *look) end(w *rules.Wait) (by store.Woken, ends bool) {
+	if sum, read := l.sums[w.ID]; read && w.Enough(sum) {
+		return store.Woken{Children: &sum}, true
+	}
 	if list := l.signals[w.Address]; len(list) > 0 {
 		l.signals[w.Address] = list[1:]
 		l.used.at = append(l.used.at, w.Address)
@@ -246,6 +294,10 @@ func (l *look) wake(ctx context.Context) error {
 		w, f := &l.waits[i], &l.facts[i]
 		if f.ID == (task.ID{}) || !w.Ends(&f.Fact) {
 			l.over.add(w.ID, w.Seq)
+			continue
+		}
+		if len(list) >= l.Limit { // more are locked where waits are for children
+			l.again = append(l.again, ofChildren([]string{w.Address})...)
 			continue
 		}
 		by, ends := l.end(w)
@@ -289,6 +341,10 @@ func (l *look) last() (list []query) {
 		list = append(list, tell(deleteParked, l.parked))
 	}
 	list = append(list, l.moves...)
+	if len(l.again) > 0 {
+		l.More = true
+		list = append(list, tell(lookAgain, l.again))
+	}
 	if len(l.addresses) > 0 {
 		list = append(list, ask(leaveChanges, func(row) error {
 			l.More = true

@@ -291,7 +291,7 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 		for len(found) > 0 || len(passed) > 0 {
 			n := min(len(found), p.piece.Size(pruneLeast, pruneMost))
 			began := time.Now()
-			dropped, lag, err := s.dropOutlived(ctx, &keep, found[:n], passed, now)
+			dropped, lag, err := s.dropOutlived(ctx, &keep, found[:n], passed, &walk, now)
 			p.piece.Took(n, time.Since(began), pruneGoal)
 			pruned += dropped
 			if dropped > 0 {
@@ -334,7 +334,8 @@ ORDER BY t.batch, t.n`
 	deleteVacant = `WITH gone AS (DELETE FROM rota.batch b WHERE b.id = ANY($1::bigint[])
   AND NOT EXISTS (SELECT
 FROM rota.pack p WHERE p.batch = b.id)
-  AND NOT EXISTS (SELECT FROM rota.span s WHERE s.batch = b.id) RETURNING b.id)
+  AND NOT EXISTS (SELECT FROM rota.span s WHERE s.batch = b.id) RETURNING b.id),
+kin AS (DELETE FROM rota.child_batch c USING gone g WHERE c.batch = g.id)
 DELETE FROM rota.expiry e USING gone g WHERE e.batch = g.id`
 )
 
@@ -444,9 +445,10 @@ func (s *Store) outlived(
 // dropOutlived deletes those of the tasks that are still final, and those of the passed batches
 // that are empty then.
 func (s *Store) dropOutlived(
-	ctx context.Context, keep *retention, ids []task.ID, passed []int64, now int64,
+	ctx context.Context, keep *retention, ids []task.ID, passed []int64, w *pruneWalk, now int64,
 ) (dropped int, lag int64, err error) {
 	var blobs []string
+	waited := false
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		dropped, lag, blobs = 0, 0, nil
 		all, keyed, err := t.lockedOver(ctx, ids)
@@ -460,6 +462,9 @@ func (s *Store) dropOutlived(
 				lag = max(lag, now-keep.until(f))
 			}
 		}
+		if list, waited, err = t.notWaitedFor(ctx, list); err != nil {
+			return err
+		}
 		dropped = len(list)
 		var last []query
 		if len(passed) > 0 {
@@ -469,6 +474,9 @@ func (s *Store) dropOutlived(
 	})
 	if err == nil {
 		s.deleteBlobs(ctx, blobs)
+	}
+	if waited {
+		w.later(now + waitedAgain.Microseconds())
 	}
 	return dropped, lag, err
 }
@@ -524,9 +532,15 @@ func (t *tx) drop(
 	}
 	counts := newStats()
 	ids := make([]task.ID, len(list))
+	var ends endings
+	var falls fallColumns
 	for i := range list {
 		f := &list[i]
 		ids[i] = f.ID
+		if f.Base != store.Final { // as if it was cancelled
+			rules.CountEnd(ends.of(f.ID.Batch), task.Cancelled, 1)
+			falls.add(rules.Fall{Parent: f.ID})
+		}
 		if f.Removed() { // its removal was counted when it was asked for
 			continue
 		}
@@ -537,13 +551,12 @@ func (t *tx) drop(
 		counts.Of(f.Queue).Gone(state)
 	}
 	batches, ns := idColumns(ids)
-	waits, signals := dropped(ids)
-	queries := []query{waits, signals, ask(dropBlobs, func(r row) error {
+	queries := append(dropped(ids), ask(dropBlobs, func(r row) error {
 		var name string
 		err := r.Scan(&name)
 		*blobs = append(*blobs, name)
 		return err
-	}, batches, ns)}
+	}, batches, ns))
 	if keyed {
 		queries = append(queries, tell(dropKeyed, batches, ns))
 	}
@@ -553,5 +566,6 @@ func (t *tx) drop(
 	}
 	packs := packsOf(ids)
 	queries = append(queries, tell(dropMarks, packs.batch, packs.lo))
-	return t.finish(ctx, append(append(queries, counts.queries()...), last...)...)
+	return t.finish(ctx, slices.Concat(queries, counts.queries(), ends.queries(nil),
+		falls.queries(), last)...)
 }

@@ -230,7 +230,8 @@ func (s *Store) dropBatch(ctx context.Context, batch int64, queue string) (more 
 			ids = append(ids, id)
 			return err
 		}, batch, piece)
-		err := t.run(ctx, tell(deleteWaitsIn, batch), tell(deleteSpansOf, batch), list)
+		err := t.run(ctx, tell(deleteCountsIn, batch), tell(deleteWaitsIn, batch),
+			tell(deleteSpansOf, batch), list)
 		if err != nil {
 			return err
 		}

@@ -183,7 +183,9 @@ func (s *Store) isOver(
 // standingOf joins the tasks of a partition with their newest step, or their mark, and says which
 // of them are kept no longer. Of a mark it goes by the last outcome, so a few stay that might go.
 // It reads all of it, so the planner is let loose.
-const (
+var (
+	waitedIn = `WITH waited AS MATERIALIZED (` + waitedBatches +
+		` AND c.batch >= $7 AND c.batch < $8) `
 	standingOf = `FROM (SELECT p.batch, i.n FROM rota.pack%[1]s p
   CROSS JOIN LATERAL generate_series(p.lo, p.lo | 63) i (n) WHERE p.has >> (i.n & 63) & 1 = 1) t
 JOIN rota.batch%[1]s b ON b.id = t.batch
@@ -194,9 +196,10 @@ AND (m.bits >> (t.n & 63)) & 1 = 1
 LEFT JOIN unnest($1::text[], $2::bigint[], $3::bigint[]) k (queue, done, dead) ON k.queue = b.queue
 WHERE coalesce(coalesce(p.base, CASE WHEN m.lo IS NOT NULL THEN -1 END) = -1
 AND coalesce(p.finished, m.last) + CASE WHEN coalesce(p.kind, 1) IN (1, 9, 12) THEN coalesce(k.done, $4)
-ELSE coalesce(k.dead, $5) END <= $6, false)`
-	countGone = `SELECT b.queue, coalesce(p.kind, 1)::int, count(*) ` + standingOf + ` GROUP BY 1, 2`
-	listKept  = `SELECT t.batch, t.n ` + standingOf + ` IS FALSE ORDER BY 1, 2 LIMIT $7`
+ELSE coalesce(k.dead, $5) END <= $6 AND (t.batch IN (SELECT batch FROM waited)) IS NOT TRUE, false)`
+	countGone = waitedIn + `SELECT b.queue, coalesce(p.kind, 1)::int, count(*) ` + standingOf +
+		` GROUP BY 1, 2`
+	listKept = waitedIn + `SELECT t.batch, t.n ` + standingOf + ` IS FALSE ORDER BY 1, 2 LIMIT $9`
 )
 
 func (s *Store) remains(
@@ -211,7 +214,7 @@ func (s *Store) remains(
 	}
 	args := []any{
 		names, done, dead, limits.DefaultRetention.Microseconds(),
-		limits.DefaultDeadKept.Microseconds(), now,
+		limits.DefaultDeadKept.Microseconds(), now, p.from, p.to,
 	}
 	rest.gone = newStats()
 	err = s.readLong(ctx, func(ctx context.Context, r runner) error {
@@ -252,6 +255,8 @@ const beside = `SELECT batch, n FROM (
   UNION SELECT batch, n FROM rota.edit WHERE (batch, n) > ($1, $2) AND batch < $3
   UNION (SELECT batch, n FROM rota.wait WHERE (batch, n) > ($1, $2) AND batch < $3
     ORDER BY batch, n LIMIT $4)
+  UNION (SELECT DISTINCT batch, n FROM rota.child_count
+    WHERE (batch, n) > ($1, $2) AND batch < $3 ORDER BY batch, n LIMIT $4)
   UNION (SELECT DISTINCT batch, n FROM rota.signal WHERE (batch, n) > ($1, $2) AND batch < $3
     ORDER BY batch, n LIMIT $4)
   UNION SELECT batch, n FROM rota.unique_key WHERE (batch, n) > ($1, $2) AND batch < $3
@@ -283,17 +288,16 @@ func (s *Store) dropBeside(ctx context.Context, p partition, tasks []task.ID) er
 			continue
 		}
 		batches, ns := idColumns(ids)
-		waits, signals := dropped(ids)
 		err = s.write(ctx, func(ctx context.Context, t *tx) error {
 			blobs = nil
-			return t.finish(ctx, waits, signals, ask(dropBlobs, func(r row) error {
+			return t.finish(ctx, append(dropped(ids), ask(dropBlobs, func(r row) error {
 				var name string
 				err := r.Scan(&name)
 				blobs = append(blobs, name)
 				return err
 			}, batches, ns), tell(dropLogs, batches, ns), tell(dropSizes, batches, ns),
 				tell(dropEdits, batches, ns), tell(dropUniquesOf, batches, ns),
-				tell(dropOwners, batches, ns))
+				tell(dropOwners, batches, ns))...)
 		})
 		if err != nil {
 			return err
@@ -337,6 +341,8 @@ FROM rota.pack%[2]s) w JOIN rota.batch%[1]s x ON x.id = w.batch`
   SELECT id FROM rota.span WHERE batch >= $1 AND batch < $2 AND NOT gaps ORDER BY id FOR UPDATE)`
 	dropAllRuns = `DELETE FROM rota.running u WHERE batch >= $1 AND batch < $2
 AND NOT EXISTS (SELECT FROM rota.task(u.batch, u.n))`
+	dropAllKin = `DELETE FROM rota.child_batch c WHERE batch >= $1 AND batch < $2
+AND NOT EXISTS (SELECT FROM rota.batch WHERE id = c.batch)`
 	dropAllLooks = `DELETE FROM rota.expiry e WHERE batch >= $1 AND batch < $2
 AND NOT EXISTS (SELECT FROM rota.batch WHERE id = e.batch)`
 )
@@ -383,7 +389,8 @@ func (s *Store) swap(ctx context.Context, p partition, rest remains) error {
 		}
 		return t.finish(ctx,
 			append(gone.queries(), tell(markAllGaps, p.from, p.to),
-				tell(dropAllRuns, p.from, p.to), tell(dropAllLooks, p.from, p.to))...)
+				tell(dropAllRuns, p.from, p.to), tell(dropAllLooks, p.from, p.to),
+				tell(dropAllKin, p.from, p.to))...)
 	})
 }
 

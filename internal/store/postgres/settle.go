@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -35,10 +36,10 @@ func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled
 	if len(refused) > 0 {
 		s.dropUnused(ctx, refused)
 	}
-	return store.Settled{Now: d.now, Verdicts: d.verdicts}, nil
+	return d.answer()
 }
 
-// settle records, again when the time of a final notice has no partition yet.
+// settle records, again when the time of a final notice or of a child has no partition yet.
 func (s *Store) settle(ctx context.Context, set *store.Settlement) (d *settlement, err error) {
 	for range tries {
 		d, err = s.settleOnce(ctx, set)
@@ -50,6 +51,7 @@ func (s *Store) settle(ctx context.Context, set *store.Settlement) (d *settlemen
 			if n := set.Reports[i].Notice; n != nil {
 				sub.Batches = append(sub.Batches, *n)
 			}
+			sub.Batches = append(sub.Batches, set.Reports[i].Spawn...)
 		}
 		if err := s.makeRoom(ctx, &sub); err != nil {
 			return d, err
@@ -89,7 +91,11 @@ type settlement struct {
 	now      int64
 	packs    []packID             // those that it wants for itself, in order
 	others   map[string][]task.ID // tasks whose spans other nodes hold
-	told     []string             // queues that got final notices
+	told     []string             // queues that got tasks
+	runs     map[int32]int32      // of the tasks of reports that were replayed, see readRuns
+	spawned  []store.Spawned
+	repeated []repeatedSpawn
+	changed  []string // addresses
 }
 
 func (s *Store) newSettlement(reports []store.Report, by *means) *settlement {
@@ -211,6 +217,9 @@ func (d *settlement) atOnce(ctx context.Context, t *tx, spent []store.Taking) er
 			return r.Scan(&d.now)
 		}, d.clock()))
 	}
+	if err := d.readRuns(ctx, t); err != nil {
+		return err
+	}
 	var record, stand []int32
 	for _, i := range d.order {
 		if d.reports[i].Step.Hash == store.UncommittedHash {
@@ -245,7 +254,7 @@ func (d *settlement) atOnce(ctx context.Context, t *tx, spent []store.Taking) er
 	if err != nil {
 		return err
 	}
-	return t.finish(ctx, append(queries, follow...)...)
+	return d.finish(ctx, t, queries, follow)
 }
 
 // spans of the reports, each once, in order.
@@ -272,6 +281,9 @@ func (d *settlement) committed(stand []int32) []any {
 
 // oneByOne records the reports that can be recorded, and finds out why the others can't.
 func (d *settlement) oneByOne(ctx context.Context, t *tx, spent []store.Taking) error {
+	if err := d.readRuns(ctx, t); err != nil {
+		return err
+	}
 	c := d.columns(d.order, false)
 	first := d.firsts(d.order)
 	queries := append([]query{ask(lockSpans, d.sees, d.spans(), d.node())}, d.sharing(&first)...)
@@ -289,9 +301,9 @@ func (d *settlement) oneByOne(ctx context.Context, t *tx, spent []store.Taking) 
 		return err
 	}
 	if slices.Contains(d.verdicts, task.Repeated) {
-		follow = append(follow, tell(confirm))
+		follow.last = slices.Concat(follow.last, d.askSpawned(), []query{tell(confirm)})
 	}
-	return t.finish(ctx, follow...)
+	return d.finish(ctx, t, nil, follow)
 }
 
 // node is whom this process holds spans as; "" = it never did.
@@ -516,19 +528,32 @@ func (d *settlement) spendable(spent []store.Taking) []store.Taking {
 	return slices.DeleteFunc(slices.Clone(spent), func(s store.Taking) bool { return kept[s.Span] })
 }
 
+// consequences are what follows from recorded reports.
+type consequences struct {
+	list  []query // but for what is submitted,
+	spawn spawning
+	last  []query // and what comes behind that
+}
+
 // consequences are what follows from the recorded reports, and the spans that are spent. With
 // running, their running rows go.
 func (d *settlement) consequences(
 	ctx context.Context, t *tx, spent []store.Taking, running bool,
-) ([]query, error) {
+) (follow consequences, err error) {
 	counts := newStats()
 	var over keyColumns
 	var blobs blobColumns
 	var moves []moved
-	var notices []store.Batch
 	var waits waitColumns
+	var ends endings
+	var falls fallColumns
+	var committed []int64 // by transactions of workers: batches that may be children's
 	for _, i := range d.order {
 		r := &d.reports[i]
+		if d.verdicts[i] == task.Repeated && r.Step.Hash == store.UncommittedHash &&
+			r.Step.Base == store.Final && store.MayBeChildren(r.ID.Batch) {
+			committed = append(committed, r.ID.Batch)
+		}
 		if d.verdicts[i] != task.Recorded {
 			continue
 		}
@@ -538,53 +563,35 @@ func (d *settlement) consequences(
 		if running {
 			over.add(r.ID, r.Token.Seq)
 		}
-		if r.Notice != nil {
-			notices = append(notices, *r.Notice)
-		}
+		follow.spawn.add(r, i, d.runs[i])
 		if r.Move != nil {
 			moves = append(moves, moved{r.ID, r.Token.Seq, r.Queue, *r.Move})
 		}
 		if r.Await != nil {
-			waits.add(r.ID, r.Token.Seq, r.Await)
+			w := rules.WaitOf(r, d.runs[i], 0)
+			waits.add(&w)
+			d.changed = append(d.changed, w.Address)
+		}
+		if r.Step.Base == store.Final {
+			state := r.Step.Kind.Leaves()
+			rules.CountEnd(ends.of(r.ID.Batch), state, 1)
+			if rules.Falls(state) {
+				falls.add(rules.Fall{Parent: r.ID})
+			}
 		}
 	}
-	list := slices.Concat(counts.queries(), blobs.queries(), waits.queries(d.clock()))
+	follow.list = slices.Concat(counts.queries(), blobs.queries(), waits.queries(d.clock()))
 	if len(over.batch) > 0 {
-		list = append(list, tell(deleteRunning, over.batch, over.n, over.seq))
+		follow.list = append(follow.list, tell(deleteRunning, over.batch, over.n, over.seq))
 	}
 	if len(spent) > 0 {
 		ids, tokens := takingColumns(spent)
-		list = append(list, tell(deleteSpans, ids, tokens))
+		follow.list = append(follow.list, tell(deleteSpans, ids, tokens))
 	}
+	changed := func(address string) { d.changed = append(d.changed, address) }
+	follow.last = slices.Concat(ends.queries(changed), falls.queries(),
+		addressesOf(committed, changed))
 	out, err := t.movesOut(ctx, moves)
-	if err != nil || len(notices) == 0 {
-		return append(list, out...), err
-	}
-	submit, err := d.submitNotices(ctx, t, notices)
-	return slices.Concat(list, out, submit), err
-}
-
-// submitNotices submits what is to follow from deaths. The batches are sorted by their keys, as
-// those of a submission are.
-func (d *settlement) submitNotices(
-	ctx context.Context, t *tx, notices []store.Batch,
-) ([]query, error) {
-	slices.SortFunc(notices, func(a, b store.Batch) int { return cmp.Compare(a.ID, b.ID) })
-	sub := store.Submission{Batches: notices}
-	for i := range notices {
-		if !slices.Contains(sub.NewQueues, notices[i].Queue) {
-			sub.NewQueues = append(sub.NewQueues, notices[i].Queue)
-		}
-	}
-	d.told = sub.NewQueues
-	load := newLoading(notices)
-	if err := load.name(ctx, d.Store, t); err != nil {
-		return nil, err
-	}
-	into := func(r row) error {
-		var now int64
-		var granted bool
-		return r.Scan(&now, &granted)
-	}
-	return load.queries(d.Store, &sub, into), nil
+	follow.list = append(follow.list, out...)
+	return follow, err
 }

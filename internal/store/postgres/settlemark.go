@@ -132,8 +132,8 @@ func (c *markHands) add(r *store.Report) {
 // intoMarks parts reports, which are sorted, into those for marks and the others. Who submits
 // something along with its reports may have to wait while it has packs for itself, so it has none.
 func (d *settlement) intoMarks(record []int32) (m marking) {
-	notice := func(r store.Report) bool { return r.Notice != nil }
-	if d.by.steps || slices.ContainsFunc(d.reports, notice) {
+	submits := func(r store.Report) bool { return r.Notice != nil || len(r.Spawn) > 0 }
+	if d.by.steps || slices.ContainsFunc(d.reports, submits) {
 		return marking{steps: record}
 	}
 	var list []int32 // of one pack, those that fit

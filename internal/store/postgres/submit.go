@@ -78,7 +78,7 @@ func (s *Store) submit(
 	if err := ctx.Err(); err != nil {
 		return answer, after, err
 	}
-	look := keyed(sub)
+	look := keyed(sub.Batches) || sub.Under != nil
 	err = s.writeBatches(ctx, sub, func(ctx context.Context, t *tx, again bool) (err error) {
 		if look || again {
 			answer, after, err = s.submitWithCare(ctx, t, sub)
@@ -125,11 +125,11 @@ func largeOf(sub store.Submission) (large []store.Value) {
 	return large
 }
 
-// keyed tells whether any task of a submission has a key, of either sort.
-func keyed(sub *store.Submission) bool {
-	for i := range sub.Batches {
-		for k := range sub.Batches[i].Tasks {
-			if t := &sub.Batches[i].Tasks[k]; t.Key != "" || t.Unique != nil {
+// keyed tells whether any task of some batches has a key, of either sort.
+func keyed(batches []store.Batch) bool {
+	for i := range batches {
+		for k := range batches[i].Tasks {
+			if t := &batches[i].Tasks[k]; t.Key != "" || t.Unique != nil {
 				return true
 			}
 		}
@@ -141,7 +141,7 @@ func keyed(sub *store.Submission) bool {
 func (s *Store) submitAtOnce(
 	ctx context.Context, t *tx, sub *store.Submission,
 ) (answer store.Submitted, err error) {
-	load := newLoading(sub.Batches)
+	load := newLoading(sub.Batches, nil)
 	if err := load.name(ctx, s, t); err != nil {
 		return answer, err
 	}
@@ -176,6 +176,8 @@ type loading struct {
 	spans spanColumns
 	blobs blobColumns
 	looks lookColumns
+	kin   map[int64]kinship // of the batches that are children's
+	child childColumns
 	count map[string]int64 // tasks, by queue
 	since history.Changes  // what they add to the history
 	held  bool             // some spans are wanted by the submitter
@@ -211,9 +213,10 @@ func (c *blobColumns) add(id task.ID, values ...store.Value) {
 	}
 }
 
-// newLoading takes whole batches.
-func newLoading(batches []store.Batch) *loading {
-	l := &loading{count: map[string]int64{}}
+// newLoading takes whole batches. kin says which of them, and of those that are added, are
+// children's.
+func newLoading(batches []store.Batch, kin map[int64]kinship) *loading {
+	l := &loading{count: map[string]int64{}, kin: kin}
 	for i := range batches {
 		l.add(&batches[i], batches[i].Tasks)
 	}
@@ -226,6 +229,9 @@ func (l *loading) add(b *store.Batch, tasks []store.Task) {
 	l.count[b.Queue] += int64(len(tasks))
 	l.since.Submitted(b.Created, b.Queue, tasks)
 	l.packs.add(b.ID, tasks)
+	if k, child := l.kin[b.ID]; child {
+		l.child.add(b, k, len(tasks))
+	}
 	l.looks.add(b.ID, rules.FirstLimit(b.Due, tasks))
 	for i := range tasks {
 		l.blobs.add(task.ID{Batch: b.ID, N: tasks[i].N}, tasks[i].Context)
@@ -343,7 +349,8 @@ func (l *loading) queries(s *Store, sub *store.Submission, into func(row) error)
 			ids, queues, ranks, dues, created, origins, spans,
 			p.id, p.batch, p.lo, p.hi, p.queue, p.rank, p.due, p.size, p.gaps, p.hold, names,
 			counts, l.since.Encode(), existing)...))
-	return slices.Concat(list, l.packs.rest(), l.blobs.queries(), l.looks.queries())
+	return slices.Concat(list, l.packs.rest(), l.blobs.queries(), l.looks.queries(),
+		l.child.queries())
 }
 
 const insertBlobs = `INSERT INTO rota.blob (batch, n, name) SELECT *

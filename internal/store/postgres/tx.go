@@ -85,7 +85,9 @@ type tx struct {
 	// is never finished here.
 	inside runner
 	// waits are the tasks whose waits it has locked; nil = it has not asked for any.
-	waits      map[task.ID]bool
+	waits map[task.ID]bool
+	// falling are children that actions cancel only if their fall hits them
+	falling    map[task.ID]fallingChild
 	conn       *pgxpool.Conn
 	begun      bool
 	committing bool // the commit is on its way: from here on an error may come too late

@@ -36,7 +36,8 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	changed := map[int32]store.EditedFields{}
 	clock := ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock())
 	var w rules.Wait
-	err := s.read(ctx, append(factsOf([]task.ID{id}, true, found), clock,
+	kin := family{parents: map[int64]task.ID{}}
+	err := s.read(ctx, append(slices.Concat(factsOf([]task.ID{id}, true, found), kin.queries(id)), clock,
 		ask(waitOf, func(r row) (err error) {
 			w, err = scanWait(r)
 			return err
@@ -74,6 +75,7 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	if v.State == task.Blocked && w.Ends(&f.Fact) {
 		v.Awaits = w.View()
 	}
+	v.Parent, v.Children = kin.parents[id.Batch], kin.children
 	if err == nil {
 		v.Context, err = s.Value(ctx, f.context)
 	}

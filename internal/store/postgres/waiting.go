@@ -15,27 +15,29 @@ import (
 // reads how the task stands. What may end a wait, or begins one, leaves a row of change in its
 // transaction: see look.go and docs/waiting.md.
 //
-// Locks are taken in the order packs, waits, signals, spans, steps (by inserting them), running
+// Locks are taken in the order packs, child counts, waits, signals, spans, steps (by inserting them), running
 // rows, and within each in the order of keys. Who has a wait locks no pack.
 
 // never is store.Never: the rank and the due time of what is parked.
 const never = "9223372036854775807"
 
 const (
-	waitColumnList = `w.batch, w.n, w.seq, w.address, w.since, w.until, w.otherwise`
+	waitColumnList = `w.batch, w.n, w.seq, w.address, w.since, w.until, w.otherwise,
+w.first`
 
 	// insertWaits writes down what tasks wait for from now on, and that something changed there. A
 	// wait of before would be one that its end has left.
 	insertWaits = `WITH told AS (
   INSERT INTO rota.change (address) SELECT DISTINCT address FROM unnest($5::text[]) a (address))
-INSERT INTO rota.wait (batch, n, seq, address, since, until, otherwise)
-SELECT a.batch, a.n, a.seq, a.address, c.now, a.until, a.otherwise
-FROM unnest($2::bigint[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::text[])
-  a (batch, n, seq, address, until, otherwise)
+INSERT INTO rota.wait (batch, n, seq, address, since, until, otherwise, first)
+SELECT a.batch, a.n, a.seq, a.address, c.now, a.until, a.otherwise, a.first
+FROM unnest($2::bigint[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::bool[])
+  a (batch, n, seq, address, until, otherwise, first)
 CROSS JOIN (SELECT rota.micros($1) AS now) c
 ORDER BY a.batch, a.n
 ON CONFLICT (batch, n) DO UPDATE SET seq = excluded.seq, address = excluded.address,
-  since = excluded.since, until = excluded.until, otherwise = excluded.otherwise`
+  since = excluded.since, until = excluded.until, otherwise = excluded.otherwise,
+  first = excluded.first`
 
 	waitOf = `SELECT ` + waitColumnList + ` FROM rota.wait w WHERE batch = $1 AND n = $2`
 
@@ -81,7 +83,8 @@ DELETE FROM rota.signal s USING o WHERE s.address = o.address AND s.key = o.key`
 
 // scanWait reads a wait.
 func scanWait(r row) (w rules.Wait, err error) {
-	err = r.Scan(&w.ID.Batch, &w.ID.N, &w.Seq, &w.Address, &w.Since, &w.Until, &w.Else)
+	err = r.Scan(&w.ID.Batch, &w.ID.N, &w.Seq, &w.Address, &w.Since, &w.Until, &w.Else,
+		&w.First)
 	return w, err
 }
 
@@ -90,32 +93,35 @@ type waitColumns struct {
 	keyColumns
 	address, otherwise []string
 	until              []int64
+	first              []bool
 }
 
-// add adds the wait of a task whose step at seq begins it.
-func (c *waitColumns) add(id task.ID, seq int32, a *store.Await) {
-	c.keyColumns.add(id, seq+1)
-	c.address = append(c.address, a.Address.String())
-	c.until = append(c.until, a.Until)
-	c.otherwise = append(c.otherwise, a.Else)
+func (c *waitColumns) add(w *rules.Wait) {
+	c.keyColumns.add(w.ID, w.Seq)
+	c.address = append(c.address, w.Address)
+	c.until = append(c.until, w.Until)
+	c.otherwise = append(c.otherwise, w.Else)
+	c.first = append(c.first, w.First)
 }
 
 func (c *waitColumns) queries(clock any) []query {
 	if len(c.batch) == 0 {
 		return nil
 	}
-	return []query{tell(insertWaits, clock, c.batch, c.n, c.seq, c.address, c.until, c.otherwise)}
+	return []query{tell(insertWaits, clock, c.batch, c.n, c.seq, c.address, c.until, c.otherwise,
+		c.first)}
 }
 
-// dropped makes the queries that delete what tasks that are deleted wait for, and what was sent to
-// them.
-func dropped(ids []task.ID) (waits, signals query) {
+// dropped makes the queries that delete what tasks that are deleted wait for, what was sent to them,
+// and how their children stand.
+func dropped(ids []task.ID) []query {
 	batches, ns := idColumns(ids)
 	from, to := batches[0], batches[0]
 	for _, b := range batches {
 		from, to = min(from, b), max(to, b)
 	}
-	return tell(dropWaits, batches, ns, from, to), tell(dropSignals, batches, ns, from, to)
+	return []query{tell(dropCounts, batches, ns, from, to), tell(dropWaits, batches, ns, from, to),
+		tell(dropSignals, batches, ns, from, to)}
 }
 
 // errWentOn: a task went on between the lock of its wait and the reading of the task, or it began

@@ -190,7 +190,10 @@ func (t *tx) spawn(r *store.Report) ([]task.ID, error) {
 	return spawnedIDs(r.Spawn, answer.Existing), err
 }
 
-// adopt makes the tasks of new batches children of a task's hand-out at seq.
+// added is the seq of children that no outcome submitted, but its hand-out while it ran.
+const added = -1
+
+// adopt makes the tasks of new batches children of a task: of its outcome at seq, or added.
 func (t *tx) adopt(
 	parent task.ID, seq int32, batches []store.Batch, existing []store.Existing,
 ) error {
@@ -230,12 +233,13 @@ func spawnedIDs(batches []store.Batch, existing []store.Existing) []task.ID {
 // left out.
 func withFirsts(list []task.ID, existing []store.Existing) []task.ID {
 	slices.SortFunc(list, func(a, b task.ID) int { return int(a.N - b.N) })
+	firsts := map[int32]task.ID{}
 	for i := range existing {
-		at, found := slices.BinarySearchFunc(list, existing[i].ID.N, func(id task.ID, n int32) int {
-			return int(id.N - n)
-		})
-		if found {
-			list[at] = existing[i].First
+		firsts[existing[i].ID.N] = existing[i].First
+	}
+	for i := range list {
+		if first, exists := firsts[list[i].N]; exists {
+			list[i] = first
 		}
 	}
 	return list
@@ -344,7 +348,7 @@ func (t *tx) submitUnder(sub *store.Submission) (store.Submitted, error) {
 	}
 	answer, err := t.submit(sub)
 	if err == nil && !repeated {
-		err = t.adopt(sub.Under.ID, sub.Under.Token.Seq, sub.Batches, answer.Existing)
+		err = t.adopt(sub.Under.ID, added, sub.Batches, answer.Existing)
 	}
 	return answer, err
 }

@@ -544,7 +544,7 @@ CREATE TABLE child_batch (
   parent_batch INTEGER NOT NULL,
   parent_n     INTEGER NOT NULL,
   run          INTEGER NOT NULL, -- of the parent: the seq behind its newest replay, 0 without one
-  seq          INTEGER NOT NULL, -- of the hand-out that submitted them
+  seq          INTEGER NOT NULL, -- of the hand-out whose outcome submitted them; -1 = they were added while it ran
   orphan       INTEGER NOT NULL  -- 1 = they stay when their parent ends badly
 ) STRICT;
 

@@ -36,7 +36,7 @@ func spawnClaims() []claim {
 				[]task.Status{task.Recorded}, []store.Spawned{{Report: 0, IDs: ids}},
 			})
 			s.want("its children", s.childrenOf(o.id(), ""), []task.ID{ids[0], ids[2], ids[1], ids[3]})
-			s.want("how they stand", *s.view(o.id()).Children, task.Children{Total: 4})
+			s.want("how they stand", s.grown(o.id()), task.Children{Total: 4})
 			s.want("whose they are", s.view(ids[1]).Parent, o.id())
 			s.want("whose it is", s.view(o.id()).Parent, task.ID{})
 			s.want("as they are handed out", s.takeOne(a).Parent, o.id())
@@ -80,7 +80,7 @@ func spawnClaims() []claim {
 					{Report: 0, IDs: []task.ID{first, first, {Batch: b.ID, N: 2}}},
 				})
 			}
-			s.want("how they stand", *s.view(o.id()).Children, task.Children{Total: 1})
+			s.want("how they stand", s.grown(o.id()), task.Children{Total: 1})
 			s.want("whose it is", s.view(first).Parent, task.ID{})
 		}},
 		{"ChildrenAreAddedWhileTheirParentRuns", func(s *scene) {
@@ -99,7 +99,7 @@ func spawnClaims() []claim {
 			s.sync(a, o)
 			s.ok(add(o, s.brood("q", 0, 1), s.brood("q", 0, 1)))
 			s.ok(add(o, first)) // as the first time
-			s.want("how they stand", *s.view(o.id()).Children, task.Children{Total: 4})
+			s.want("how they stand", s.grown(o.id()), task.Children{Total: 4})
 			for what, change := range map[string]func(*handout){
 				"another token of the span": func(o *handout) { o.span.Token++ },
 				"another span":              func(o *handout) { o.span.ID = other.span.ID },
@@ -113,7 +113,7 @@ func spawnClaims() []claim {
 			s.wantErr("after its outcome", add(o, s.brood("q", 0, 1)), store.ErrStale)
 			s.wantErr("of another", add(other, s.brood("q", 0, 1)), store.ErrStale)
 			s.ok(add(o, first))
-			s.want("in the end", []any{*s.view(o.id()).Children, s.view(other.id()).Children == nil},
+			s.want("in the end", []any{s.grown(o.id()), s.view(other.id()).Children == nil},
 				[]any{task.Children{Total: 4}, true})
 			s.changed(task.KindCancelled, other.id())
 		}},
@@ -129,12 +129,12 @@ func spawnClaims() []claim {
 			}
 			s.changed(task.KindCancelled, ids[4])
 			s.changed(task.KindRemoved, ids[5])
-			s.want("how they stand", *s.view(o.id()).Children, task.Children{
+			s.want("how they stand", s.grown(o.id()), task.Children{
 				Total: 9, Done: 1, Dead: 1, Cancelled: 2,
 			})
 			s.changed(task.KindRemoved, ids[0]) // it had ended
 			s.want("replayed", s.replay(ids[1], store.Replay{}).Changed, true)
-			s.want("how they stand then", *s.view(o.id()).Children, task.Children{
+			s.want("how they stand then", s.grown(o.id()), task.Children{
 				Total: 9, Done: 1, Cancelled: 2,
 			})
 			s.want("the children", []int{
@@ -146,7 +146,7 @@ func spawnClaims() []claim {
 				reports = append(reports, s.takeOnly(a, id).report(s.clock, task.Finish(nil)))
 			}
 			s.recorded(reports...)
-			s.want("how they stand at last", s.view(o.id()).Children.Done, int64(4))
+			s.want("how they stand at last", s.grown(o.id()).Done, int64(4))
 			_, _, err := s.Children(s.ctx, store.ChildrenQuery{Parent: task.ID{Batch: 5}, Limit: 1})
 			s.wantErr("of nobody", err, store.ErrNotFound)
 			s.want("of a child", len(s.childrenOf(ids[2], "")), 0)
@@ -215,7 +215,7 @@ func awaitChildrenClaims() []claim {
 			s.want("steps", s.stepsOf(o.id()), []string{"next w []", "woken  []"})
 			p := s.takeOnly(a, o.id())
 			s.want("its stage and attempt", []any{p.Stage, p.Attempt}, []any{"second", int32(0)})
-			s.want("what woke it", *wokeBy(p.Loaded).Children,
+			s.want("what woke it", wokeByChildren(p.Loaded),
 				task.Children{Total: 3, Done: 2, Dead: 1})
 			s.want("no signal", wokeBy(p.Loaded).Signal, "")
 			s.recorded(p.report(s.clock, task.Finish(nil)))
@@ -234,7 +234,7 @@ func awaitChildrenClaims() []claim {
 			s.looks(9)
 			s.recorded(s.awaitChildren(s.takeOnly(a, p.id()), false))
 			s.want("all of them over", s.looks(9), "ended 1 wakes q")
-			s.want("what woke it", *wokeBy(s.takeOnly(a, p.id()).Loaded).Children,
+			s.want("what woke it", wokeByChildren(s.takeOnly(a, p.id()).Loaded),
 				task.Children{Total: 1, Done: 1})
 		}},
 		{"TheFirstChildThatDiesMayEndAWait", func(s *scene) {
@@ -261,7 +261,7 @@ func awaitChildrenClaims() []claim {
 					s.changed(task.KindCancelled, ids[1])
 				}
 				s.want(out, s.looks(9), ends)
-				s.want("how they stand", *s.view(o.id()).Children, want)
+				s.want("how they stand", s.grown(o.id()), want)
 				if out == "cancelled" {
 					s.recorded(s.takeOnly(a, ids[2]).report(s.clock, task.Finish(nil)))
 					s.want("the last", s.looks(9), "ended 1 wakes q")
@@ -302,7 +302,7 @@ func awaitChildrenClaims() []claim {
 			s.want("the old one ends", s.looks(9), "ended 0")
 			s.recorded(s.takeOnly(a, ids[0]).report(s.clock, task.Fail(errNo)))
 			s.want("the new one ends", s.looks(9), "ended 1 wakes q")
-			s.want("what woke it", *wokeBy(s.takeOnly(a, o.id()).Loaded).Children,
+			s.want("what woke it", wokeByChildren(s.takeOnly(a, o.id()).Loaded),
 				task.Children{Total: 1, Dead: 1})
 			s.want("all of them", s.childrenOf(o.id(), ""), append(old, ids...))
 		}},
@@ -316,7 +316,7 @@ func awaitChildrenClaims() []claim {
 			s.want("one is open", s.looks(9), "ended 0")
 			s.recorded(s.takeOnly(a, ids[0]).report(s.clock, task.Finish(nil)))
 			s.want("none is", s.looks(9), "ended 1 wakes q")
-			s.want("what woke it", *wokeBy(s.takeOnly(a, o.id()).Loaded).Children,
+			s.want("what woke it", wokeByChildren(s.takeOnly(a, o.id()).Loaded),
 				task.Children{Total: 2, Done: 2})
 		}},
 		{"WhatIsDeletedCountsAsItEnded", func(s *scene) {
@@ -334,7 +334,7 @@ func awaitChildrenClaims() []claim {
 			s.want("looks", s.looks(9), "ended 1 wakes q")
 			a = s.join("a")
 			p := s.takeOnly(a, o.id())
-			s.want("what woke it", *wokeBy(p.Loaded).Children,
+			s.want("what woke it", wokeByChildren(p.Loaded),
 				task.Children{Total: 2, Done: 1, Cancelled: 1})
 			s.recorded(p.report(s.clock, task.Finish(nil)))
 		}},
@@ -380,7 +380,7 @@ func fallClaims() []claim {
 			})
 			s.want("why", s.view(ids[3]).Error,
 				fmt.Sprintf("parent %s ended before this began", o.id()))
-			s.want("how they stand", *s.view(o.id()).Children,
+			s.want("how they stand", s.grown(o.id()),
 				task.Children{Total: 6, Done: 1, Cancelled: 2})
 			s.want("what is handed out", s.takeOnly(a, ids[5]).id(), ids[5])
 		}},
@@ -445,6 +445,22 @@ func fallClaims() []claim {
 			s.wantState(o.id(), task.Ready)
 		}},
 	}
+}
+
+// grown is how the children of a task stand.
+func (s *scene) grown(id task.ID) task.Children {
+	if c := s.view(id).Children; c != nil {
+		return *c
+	}
+	return task.Children{}
+}
+
+// wokeByChildren is how the children stood that woke a task.
+func wokeByChildren(l store.Loaded) task.Children {
+	if l.Woken == nil || l.Woken.Children == nil {
+		return task.Children{}
+	}
+	return *l.Woken.Children
 }
 
 // errNo is why children die.

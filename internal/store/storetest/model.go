@@ -172,7 +172,7 @@ func (m *Model) Submit(ctx context.Context, s store.Submission) (store.Submitted
 		if f == nil || !m.good(s.Under.ID, s.Under.Token) || f.steps[s.Under.Token.Seq].Kind != 0 {
 			return store.Submitted{}, fmt.Errorf("task %s: %w", s.Under.ID, store.ErrStale)
 		}
-		m.bear(f, s.Under.Token.Seq, s.Batches)
+		m.bear(f, -1, s.Batches)
 	}
 	for _, name := range s.NewQueues {
 		if _, ok := m.queues[name]; !ok {

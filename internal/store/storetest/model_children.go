@@ -20,7 +20,8 @@ type childTables struct {
 	falls   map[string]fall // children to be cancelled, by their order among others
 }
 
-// parentage is whose children the tasks of a batch are: since which replay, and by which hand-out.
+// parentage is whose children the tasks of a batch are: since which replay, and by the outcome at
+// which seq; -1 = they were added before.
 type parentage struct {
 	of       task.ID
 	run, seq int32
@@ -101,7 +102,7 @@ func (m *Model) enough(w *waiting) (task.Children, bool) {
 	return c, c.Done+c.Dead+c.Cancelled+c.Expired == c.Total || w.First && c.Dead+c.Expired > 0
 }
 
-// bear makes batches those of children of a task's hand-out at seq.
+// bear makes batches those of children of a task: of its outcome at seq, -1 = of none.
 func (m *Model) bear(parent *fact, seq int32, batches []store.Batch) {
 	for _, b := range batches {
 		m.family.parents[b.ID] = parentage{parent.id(), parent.run(), seq, b.Orphan}

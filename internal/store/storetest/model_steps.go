@@ -40,7 +40,16 @@ func (m *Model) Settle(ctx context.Context, s store.Settlement) (store.Settled, 
 			delete(m.spans, spent.Span)
 		}
 	}
-	answer.Look = m.ripe()
+	for i, v := range answer.Verdicts {
+		if a := s.Reports[i].Await; v == task.Recorded && a != nil && !a.Address.Children() {
+			answer.Look = append(answer.Look, a.Address)
+		}
+	}
+	answer.Look = append(answer.Look, m.ripe()...)
+	slices.SortFunc(answer.Look, func(a, b store.Address) int {
+		return cmp.Compare(a.String(), b.String())
+	})
+	answer.Look = slices.Compact(answer.Look)
 	return answer, nil
 }
 

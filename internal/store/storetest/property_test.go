@@ -162,9 +162,10 @@ func TestWalksGoEverywhere(t *testing.T) {
 		"next due", "deaths 1", "token 3", " running w 1 ",
 		"seq0 3", "attempt 3", "waiting", "ready", "running", "done", "dead", "cancelled", "gone ",
 		"removed", `was "dead"`, `was "running"`, "force true -> ok",
-		"changed true was \"dead\"", "from elsewhere", "paused true", "10 moved", "settled [1",
+		"changed true was \"dead\"", "from elsewhere", "paused true", "false moved", "settled [1",
 		"line ", "free by a -> 2",
 		"-> [0 1", "limit until 0, 0 left", "rate until ",
+		" child of ", "add to ", "report 1 ", "children {Total:2 ", "cancelled [1",
 	} {
 		if !strings.Contains(all, sight) {
 			t.Errorf("no walk comes by %q", sight)

@@ -117,6 +117,7 @@ func Trace(seed uint64, n int, db Store, clock *Clock) []string {
 			w.plan()
 		}
 		if i%7 == 6 || i == n-1 {
+			w.family()
 			w.audit(i == n-1)
 		}
 		if i%15 == 14 {
@@ -166,6 +167,7 @@ type walk struct {
 	sched      scheduleWalk
 	asked      []store.Action  // by the last act
 	awaited    []store.Address // where tasks have waited, whatever became of them
+	births     birth
 }
 
 // walkNode is one node of a walk.
@@ -243,6 +245,7 @@ func (w *walk) step() {
 		w.wait()
 	case p < 78:
 		w.sync(n)
+		w.add(n)
 	case p < 81:
 		w.give(n)
 	case p < 86:
@@ -392,7 +395,7 @@ func (w *walk) told(err error) string {
 	}
 	for _, known := range []error{store.ErrUnknown, store.ErrFull, store.ErrNotFound,
 		store.ErrConflict, store.ErrBroken, store.ErrBusy,
-		store.ErrClosed} {
+		store.ErrClosed, store.ErrStale} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -445,6 +448,9 @@ func (w *walk) loaded(l store.Loaded) string {
 	}
 	if l.Unique {
 		running += " unique"
+	}
+	if l.Parent != (task.ID{}) {
+		running += " child of " + w.id(l.Parent)
 	}
 	running += wokenBy(l.Woken)
 	return fmt.Sprintf("{%d %q seq %d attempt %d base %d context %d%s max %d timeout %d meta %s due %d ahead by %d expires %d%s}",

@@ -261,7 +261,7 @@ func (w *walk) settle() {
 	var s store.Settlement
 	var from []walkOut
 	for range 1 + w.rng.IntN(4) {
-		o := recent(w, w.outs)
+		o := w.childOr(recent(w, w.outs))
 		r := w.report(o)
 		s.Reports = append(s.Reports, r)
 		from = append(from, o)
@@ -282,7 +282,7 @@ func (w *walk) settle() {
 		})
 	})
 	got, err := w.Settle(w.ctx, s)
-	w.note("settle %s -> %v %s", w.reports(s), got.Verdicts, w.told(err))
+	w.note("settle %s -> %v %v %s", w.reports(s), got.Verdicts, w.spawnedBy(s, got), w.told(err))
 	for i, v := range got.Verdicts {
 		if v == task.Recorded {
 			w.accepted(from[i], s.Reports[i])
@@ -323,6 +323,9 @@ func (w *walk) report(o walkOut) (r store.Report) {
 	if w.luck.IntN(4) == 0 {
 		out = task.Outcome{Kind: task.KindNext, Stage: "two"}
 	}
+	if o.Parent != (task.ID{}) && w.luck.IntN(2) == 0 {
+		out = task.Outcome{Kind: task.KindDone, Result: []byte(`"grown"`)}
+	}
 	if text := w.text(); text != "" && w.chance(2) {
 		out.Context = []byte(text)
 	}
@@ -339,6 +342,7 @@ func (w *walk) report(o walkOut) (r store.Report) {
 	}
 	r.Step.Context = w.keep(string(out.Context))
 	defer w.await(&r)
+	w.spawn(&r)
 	if r.Move != nil {
 		w.ranks++
 		r.Move.Due = r.Step.Due
@@ -370,11 +374,11 @@ func (w *walk) reports(s store.Settlement) string {
 			w.spans[r.Token.Span].name,
 			r.Token.SpanToken, r.Step.Kind, r.Step.Base)
 		if r.Await != nil {
-			text += " awaits " + w.addressed(r.Await.Address)
+			text += fmt.Sprintf(" awaits %s first %v", w.addressed(r.Await.Address), r.Await.First)
 		} else if r.Move != nil {
 			text += fmt.Sprintf(" to rank %d due %d", r.Move.Rank-w.start, r.Move.Due-w.start)
 		}
-		parts = append(parts, text)
+		parts = append(parts, text+w.spawns(&r))
 	}
 	for _, spent := range s.Spent {
 		parts = append(parts, fmt.Sprintf("spent s%d token %d", w.spans[spent.Span].name,

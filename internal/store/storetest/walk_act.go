@@ -25,8 +25,8 @@ func (w *walk) act() {
 func (w *walk) actAsked(fresh bool) {
 	var asked []string
 	for _, a := range w.asked {
-		asked = append(asked, fmt.Sprintf("%s %s due %d mark %d%s", a.Kind, w.id(a.ID),
-			a.Due-w.start, a.Mark, w.edits(a.Edit)))
+		asked = append(asked, fmt.Sprintf("%s %s due %d mark %d tree %v%s", a.Kind,
+			w.id(a.ID), a.Due-w.start, a.Mark, a.Tree, w.edits(a.Edit)))
 	}
 	got, err := w.Act(w.ctx, w.asked)
 	var answers []string
@@ -89,6 +89,10 @@ func (w *walk) ask() {
 					a.Holder = other.Holder
 				}
 			}
+		}
+		switch a.Kind {
+		case task.KindCancelled, task.KindRemoved, task.KindReplayed:
+			a.Tree = w.luck.IntN(3) == 0
 		}
 		w.asked = append(w.asked, a)
 	}

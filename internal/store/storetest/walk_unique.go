@@ -90,6 +90,7 @@ func (w *walk) replaced(s store.Submission, got store.Submitted) {
 			w.breach("I8: context of %s: %v", w.id(id), err)
 		}
 		w.texts[id], w.metas[id] = string(text), t.Meta
+		w.stages[id] = nil // nobody has begun it: it is as if this had been submitted
 		w.came(id, t.Stage)
 	}
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -22,15 +23,21 @@ func (w *walk) addressed(a store.Address) string {
 	if a.Task == (task.ID{}) {
 		return a.String()
 	}
+	if a.Children() {
+		return fmt.Sprintf("children of %s run %d", w.id(a.Task), a.Run)
+	}
 	return w.id(a.Task) + " " + a.Name
 }
 
 // await lets about every second next report wait for a signal, for a time or for ever.
 func (w *walk) await(r *store.Report) {
-	if r.Step.Kind != task.KindNext || w.luck.IntN(2) == 0 {
+	if r.Step.Kind != task.KindNext || len(r.Spawn) == 0 && w.luck.IntN(2) == 0 {
 		return
 	}
 	r.Await = &store.Await{Address: w.address(r.ID)}
+	if len(r.Spawn) > 0 || w.luck.IntN(5) == 0 {
+		r.Await = &store.Await{Address: store.ChildrenOf(r.ID, 0), First: w.luck.IntN(2) == 0}
+	}
 	if w.luck.IntN(2) == 0 {
 		r.Await.Until = w.clock.Micros() + []int64{1, 5e6 + 1, 60e6 + 1}[w.luck.IntN(3)]
 		r.Await.Else = []string{"", lateStage}[w.luck.IntN(2)]
@@ -53,7 +60,9 @@ func (w *walk) wait() {
 			By: []string{"", "ann"}[w.luck.IntN(2)],
 		}
 		if w.luck.IntN(4) > 0 {
-			s.To = w.awaitedAt(s.To)
+			if to := w.awaitedAt(s.To); !to.Children() {
+				s.To = to
+			}
 		}
 		if s.To.Task == (task.ID{}) {
 			s.Keep = []int64{1, 20e6 + 1, 3600e6 + 1}[w.luck.IntN(3)]
@@ -62,6 +71,7 @@ func (w *walk) wait() {
 		}
 		w.signal(s)
 	}
+	w.cancelChildren()
 	if w.luck.IntN(3) > 0 {
 		w.lookWhoWaits(store.LookRequest{Limit: 1 + w.luck.IntN(3)})
 		return
@@ -98,8 +108,13 @@ func (w *walk) lookWhoWaits(r store.LookRequest) {
 	if got.NextUntil != 0 {
 		next = got.NextUntil - w.start
 	}
-	w.note("look at %v for %d -> ended %d ready %v more %v next %d %s", at, r.Limit, got.Ended,
-		w.readied(got.Ready), got.More, next, w.told(err))
+	var cancelled []string
+	for _, id := range got.Cancelled {
+		cancelled = append(cancelled, w.id(id))
+	}
+	slices.Sort(cancelled)
+	w.note("look at %v for %d -> ended %d ready %v cancelled %v more %v next %d %s", at, r.Limit,
+		got.Ended, w.readied(got.Ready), cancelled, got.More, next, w.told(err))
 }
 
 func (w *walk) readied(list []store.Ready) (told []string) {
@@ -114,6 +129,10 @@ func wokenBy(by *store.Woken) string {
 	if by == nil {
 		return ""
 	}
-	return fmt.Sprintf(" woken by %s %s from %q timed out %v", by.Signal, by.Payload, by.By,
-		by.TimedOut)
+	children := ""
+	if by.Children != nil {
+		children = fmt.Sprintf(" children %+v", *by.Children)
+	}
+	return fmt.Sprintf(" woken by %s %s from %q timed out %v%s", by.Signal, by.Payload, by.By,
+		by.TimedOut, children)
 }
