@@ -18,7 +18,7 @@ import (
 
 // submissionSize is about what a submission weighs on the wire.
 func submissionSize(s *task.Submission) int {
-	return 200 + len(s.Context) + len(s.Queue) + len(s.Stage) + len(s.Key) + len(s.GroupKey)
+	return 96 + len(s.Context) + len(s.Queue) + len(s.Stage) + len(s.Key) + len(s.GroupKey)
 }
 
 // allKeyed tells whether the tasks may be submitted twice.
@@ -107,9 +107,14 @@ func readHandouts(a answer) (held frame.Handouts, err error) {
 	return held, err
 }
 
-// reportSize is about what a report weighs on the wire.
+// reportSize is about what a report weighs on the wire. Children weigh so much at least that no
+// flight has more of them than a call may have.
 func reportSize(r *task.Report) int {
-	return 150 + len(r.Token) + len(r.Stage) + len(r.Context) + len(r.Result) + len(r.Error)
+	n := 96 + len(r.Token) + len(r.Stage) + len(r.Context) + len(r.Result) + len(r.Error)
+	for i := range r.Spawn {
+		n += max(submissionSize(&r.Spawn[i]), gatherBytes/task.MaxSubmissions)
+	}
+	return n
 }
 
 // reportFlights is how many requests with reports of one worker are in flight at a time. One would
@@ -118,7 +123,7 @@ const reportFlights = 16
 
 // Report records outcomes, durably before it returns; the answers are in the order of the reports.
 // Reports of one worker gather: when enough requests are in flight, what comes goes into the next.
-// A report may be repeated at any time. One whose context or result is no JSON value is not sent,
+// A report may be repeated at any time; until it is answered the caller leaves it as it is. One whose context or result is no JSON value is not sent,
 // and answered task.Invalid.
 func (c *Client) Report(
 	ctx context.Context, worker string, reports []task.Report,
@@ -126,32 +131,45 @@ func (c *Client) Report(
 	if len(reports) == 0 {
 		return nil, nil
 	}
-	answers := make([]task.Answer, len(reports))
-	sound := make([]task.Report, 0, len(reports))
-	for i := range reports {
-		answers[i] = task.Answer{
-			ID: reports[i].ID, Status: task.Invalid, Detail: checkReport(&reports[i]),
-		}
-		if answers[i].Detail == "" {
-			sound = append(sound, reports[i])
-		}
-	}
+	sound, refused := soundReports(reports)
 	if len(sound) == 0 {
-		return answers, nil
+		return refused, nil
 	}
 	got, err := c.reportsOf(worker).add(ctx, sound)
 	if err != nil {
 		return nil, fmt.Errorf("report %d outcomes of %q: %w", len(reports), worker, err)
 	}
-	if len(sound) == len(reports) {
+	if refused == nil {
 		return got, nil
 	}
-	for i := range answers {
-		if answers[i].Detail == "" {
-			answers[i], got = got[0], got[1:]
+	for i := range refused {
+		if refused[i].Detail == "" {
+			refused[i], got = got[0], got[1:]
 		}
 	}
-	return answers, nil
+	return refused, nil
+}
+
+// soundReports are those that can be sent, and the answers to all of them, which are still to come
+// for these; nil = all can be sent, as is the rule.
+func soundReports(reports []task.Report) (sound []task.Report, refused []task.Answer) {
+	for i := range reports {
+		switch problem := checkReport(&reports[i]); {
+		case problem == "" && refused == nil:
+		case problem == "":
+			sound = append(sound, reports[i])
+		default:
+			if refused == nil {
+				refused = make([]task.Answer, len(reports))
+				sound = append(sound, reports[:i]...)
+			}
+			refused[i] = task.Answer{ID: reports[i].ID, Status: task.Invalid, Detail: problem}
+		}
+	}
+	if refused == nil {
+		return reports, nil
+	}
+	return sound, refused
 }
 
 // checkReport says why a report can't be sent: what is no JSON would spoil the others in its
@@ -165,6 +183,18 @@ func checkReport(r *task.Report) string {
 	if len(r.Result) > 0 {
 		if problem := wire.CheckValue(r.Result); problem != "" {
 			return "result: " + problem
+		}
+	}
+	for i := range r.Spawn {
+		s := &r.Spawn[i]
+		problem := ""
+		if s.Err != nil {
+			problem = s.Err.Error()
+		} else if len(s.Context) > 0 {
+			problem = wire.CheckValue(s.Context)
+		}
+		if problem != "" {
+			return fmt.Sprintf("spawn[%d].context: %s", i, problem)
 		}
 	}
 	return ""

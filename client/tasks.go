@@ -113,7 +113,9 @@ func paged(q url.Values, cursor string, limit int) url.Values {
 
 // Cancel ends a task that is not final, else it is ErrConflict. A running one's worker learns of it
 // with its next beat; its report comes too late.
-func (c *Client) Cancel(ctx context.Context, id task.ID) error { return c.act(ctx, id, "cancel") }
+func (c *Client) Cancel(ctx context.Context, id task.ID) error {
+	return c.act(ctx, id, "cancel", nil)
+}
 
 // Replay says where a task begins again. The zero value: a done task in its first stage, with the
 // context that was submitted; another one in the stage that it ended in, with the context that it
@@ -134,6 +136,10 @@ type replayView struct {
 // Retry lets a task that is final begin again, at attempt 1, where from says.
 // ErrConflict when it is not final.
 func (c *Client) Retry(ctx context.Context, id task.ID, from ...Replay) error {
+	return c.retry(ctx, id, nil, from)
+}
+
+func (c *Client) retry(ctx context.Context, id task.ID, query url.Values, from []Replay) error {
 	var body []byte
 	for _, r := range from {
 		var err error
@@ -141,20 +147,24 @@ func (c *Client) Retry(ctx context.Context, id task.ID, from ...Replay) error {
 			return fmt.Errorf("retry task %v: %w", id, err)
 		}
 	}
-	if err := c.send(ctx,
-		request{method: http.MethodPost, path: taskPath(id) + "/retry", body: body}, nil,
-	); err != nil {
+	if err := c.send(ctx, request{
+		method: http.MethodPost, path: taskPath(id) + "/retry", query: query, body: body,
+	}, nil); err != nil {
 		return fmt.Errorf("retry task %v: %w", id, err)
 	}
 	return nil
 }
 
 // RunNow makes a waiting task due now. ErrConflict when it runs or is final.
-func (c *Client) RunNow(ctx context.Context, id task.ID) error { return c.act(ctx, id, "run") }
+func (c *Client) RunNow(ctx context.Context, id task.ID) error { return c.act(ctx, id, "run", nil) }
 
 // Delete forgets a task that is not running, else it is ErrConflict.
-func (c *Client) Delete(ctx context.Context, id task.ID) error {
-	if err := c.send(ctx, request{method: http.MethodDelete, path: taskPath(id)}, nil); err != nil {
+func (c *Client) Delete(ctx context.Context, id task.ID) error { return c.delete(ctx, id, nil) }
+
+func (c *Client) delete(ctx context.Context, id task.ID, query url.Values) error {
+	if err := c.send(ctx, request{
+		method: http.MethodDelete, path: taskPath(id), query: query,
+	}, nil); err != nil {
 		return fmt.Errorf("delete task %v: %w", id, err)
 	}
 	return nil
@@ -162,10 +172,10 @@ func (c *Client) Delete(ctx context.Context, id task.ID) error {
 
 // act is not repeated once it may have arrived: the second try would answer "wrong state" where the
 // first one worked.
-func (c *Client) act(ctx context.Context, id task.ID, verb string) error {
-	if err := c.send(
-		ctx, request{method: http.MethodPost, path: taskPath(id) + "/" + verb}, nil,
-	); err != nil {
+func (c *Client) act(ctx context.Context, id task.ID, verb string, query url.Values) error {
+	if err := c.send(ctx, request{
+		method: http.MethodPost, path: taskPath(id) + "/" + verb, query: query,
+	}, nil); err != nil {
 		return fmt.Errorf("%s task %v: %w", verb, id, err)
 	}
 	return nil
@@ -306,15 +316,28 @@ type taskView struct {
 	Meta     map[string]string `json:"meta"`
 	Error    string            `json:"error"`
 	Awaits   *awaitsView       `json:"awaits"`
+	Parent   task.ID           `json:"parent"`
+	Children *task.Children    `json:"children"`
 	Steps    []step            `json:"steps"`
 }
 
 type awaitsView struct {
-	Signal string    `json:"signal"`
-	First  bool      `json:"-"`
-	Key    string    `json:"key"`
-	Until  time.Time `json:"until"`
-	Else   string    `json:"else"`
+	Signal   string           `json:"signal"`
+	Key      string           `json:"key"`
+	Children task.ChildrenEnd `json:"children"`
+	Until    time.Time        `json:"until"`
+	Else     string           `json:"else"`
+}
+
+// awaits is what a task waits for; nil = nothing.
+func (v *awaitsView) awaits() *task.Awaits {
+	if v == nil {
+		return nil
+	}
+	return &task.Awaits{
+		Signal: v.Signal, Key: v.Key, First: v.Children == task.FirstDead, Until: v.Until,
+		Else: v.Else,
+	}
 }
 
 type step struct {
@@ -336,7 +359,8 @@ func (v *taskView) task() task.View {
 		Created: v.Created,
 		Worker:  v.Worker,
 		Started: v.Started, Stuck: v.Stuck, Progress: v.Progress, Note: v.Note, Key: v.Key,
-		GroupKey: v.GroupKey, Meta: v.Meta, Error: v.Error, Awaits: (*task.Awaits)(v.Awaits),
+		GroupKey: v.GroupKey, Meta: v.Meta, Error: v.Error, Awaits: v.Awaits.awaits(),
+		Parent: v.Parent, Children: v.Children,
 	}
 	for _, s := range v.Steps {
 		kind, _ := task.ParseKind(s.Outcome) // a word of a newer server becomes kind 0

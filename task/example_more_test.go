@@ -117,7 +117,6 @@ func ExampleRetry() {
 	// release
 }
 
-// The next stage begins after a while, as when what it looks at takes so long to come.
 // A parcel is sent once somebody says so.
 func ExampleType_NextOn() {
 	o := ship.NextOn(task.Await{Signal: "packed", Key: "parcel-3"}, parcel{Weight: 3})

@@ -83,6 +83,16 @@ func (c CommandConfig) validate() error {
 //	{"outcome": "next", "stage": "ship",
 //	 "await": {"signal": "paid", "key": "order-7", "timeout": "24h", "else": "remind"}}
 //
+// or for children, which a done and a next may submit, each as in POST /v1/tasks:
+//
+//	{"outcome": "next", "stage": "join", "await": "children", "when": "first_dead",
+//	 "spawn": [{"queue": "pages", "context": {"url": "/a"}, "key": "/a"}]}
+//
+// ROTA_CHILDREN tells the stage how they ended, as JSON: {"total": …, "done": …, "dead": …,
+// "cancelled": …, "expired": …}, and is empty elsewhere. ROTA_PARENT is the id of the task whose
+// child this one is, empty for nobody's. While it runs, rota task spawn adds children; it goes by
+// ROTA_WORKER, the worker's name, and by ROTA_TASK and ROTA_TOKEN.
+//
 // ROTA_SIGNAL tells the stage what came, as JSON: {"name": …, "payload": …, "by": …, "at": …}, or
 // {"timed_out": true}. It is empty for a stage that has not waited, and where a payload is above
 // 16 KiB that is left out; the file that ROTA_SIGNAL_FILE names has it whole.
@@ -122,6 +132,7 @@ func (c CommandConfig) attempt(ctx context.Context, t task.Handout, input []byte
 		"ROTA_STAGE="+t.Stage,
 		"ROTA_ATTEMPT="+strconv.Itoa(t.Attempt), "ROTA_META="+metaOf(t.Meta),
 		"ROTA_SIGNAL="+signal, "ROTA_SIGNAL_FILE="+signalFile,
+		"ROTA_PARENT="+parentOf(&t), "ROTA_CHILDREN="+childrenOf(&t), "ROTA_WORKER="+workerOf(ctx),
 		"ROTA_TOKEN="+t.Token, "ROTA_OUTPUT="+output)
 	var said task.Outcome
 	switch {
@@ -147,6 +158,32 @@ func metaOf(list map[string]string) string {
 		return "{}"
 	}
 	text, _ := json.Marshal(list) // strings always have a JSON
+	return string(text)
+}
+
+// workerOf is the name of the worker that a handler's context belongs to; "" = it belongs to none.
+func workerOf(ctx context.Context) string {
+	if h, ok := ctx.Value(workKey{}).(*hand); ok {
+		return h.worker.config.Name
+	}
+	return ""
+}
+
+// parentOf is the id of the task whose child a task is; "" = it is nobody's.
+func parentOf(t *task.Handout) string {
+	if t.Parent == (task.ID{}) {
+		return ""
+	}
+	return t.Parent.String()
+}
+
+// childrenOf is how the children ended for which the task's stage waited, as a JSON object; "" = it
+// did not wait for any.
+func childrenOf(t *task.Handout) string {
+	if t.Children == nil {
+		return ""
+	}
+	text, _ := json.Marshal(t.Children) // numbers always have a JSON
 	return string(text)
 }
 
@@ -323,12 +360,9 @@ func parseOutput(b []byte, said task.Outcome) (task.Outcome, error) {
 		Context json.RawMessage `json:"context"`
 		Result  json.RawMessage `json:"result"`
 		Delay   string          `json:"delay"`
-		Await   *struct {
-			Signal  string `json:"signal"`
-			Key     string `json:"key"`
-			Timeout string `json:"timeout"`
-			Else    string `json:"else"`
-		} `json:"await"`
+		Await   json.RawMessage `json:"await"`
+		When    *string         `json:"when"`
+		Spawn   json.RawMessage `json:"spawn"`
 	}
 	if err := wire.Strict(b, &out); err != nil {
 		return said, err
@@ -353,14 +387,15 @@ func parseOutput(b []byte, said task.Outcome) (task.Outcome, error) {
 		}
 		o.Delay = d
 	}
-	if a := out.Await; a != nil {
-		o.Await = &task.Await{Signal: a.Signal, Key: a.Key, Else: a.Else}
-		if a.Timeout != "" {
-			d, err := view.ParseDuration(a.Timeout)
-			if err != nil {
-				return said, fmt.Errorf("await.timeout: %w", err)
-			}
-			o.Await.Timeout = d
+	var err error
+	if given(out.Await) != nil || out.When != nil {
+		if o.Await, err = wire.ParseAwait(out.Await, out.When); err != nil {
+			return said, err
+		}
+	}
+	if given(out.Spawn) != nil {
+		if o.Spawn, err = wire.ParseSpawn(out.Spawn); err != nil {
+			return said, err
 		}
 	}
 	if problem := limits.CheckOutcome(&o); problem != "" {

@@ -178,9 +178,60 @@ func TestCommandWaitsForASignalByItsOutput(t *testing.T) {
 			task.Await{Signal: "paid", Key: "7", Timeout: time.Hour, Else: "dun"}, "ship", nil,
 		),
 		`{"await":{"signal":"paid"}}`: task.Retry(errors.New(
-			"output file: await: only next waits for a signal")),
+			"output file: await: only next waits")),
 		`{"outcome":"next","stage":"ship","delay":"1s","await":{"signal":"paid"}}`: task.Retry(
 			errors.New("output file: await: give await or delay, not both")),
+	} {
+		o, _ := shell(t, t.Context(), `printf %s "$FILE" >$ROTA_OUTPUT`, task.Handout{},
+			CommandConfig{Env: []string{"FILE=" + file}})
+		if !reflect.DeepEqual(o, want) {
+			t.Errorf("%s: %+v, want %+v", file, o, want)
+		}
+	}
+}
+
+func TestCommandIsToldOfItsFamily(t *testing.T) {
+	for want, of := range map[string]task.Handout{
+		"|": {},
+		`000000000000511|{"total":9,"done":5,"dead":1,"cancelled":2,"expired":1}`: {
+			Parent:   task.ID{Batch: 5, N: 1},
+			Children: &task.Children{Total: 9, Done: 5, Dead: 1, Cancelled: 2, Expired: 1},
+		},
+	} {
+		_, log := shell(t, t.Context(), `echo "$ROTA_PARENT|$ROTA_CHILDREN"`, of,
+			CommandConfig{Env: []string{"ROTA_PARENT=another's", "ROTA_CHILDREN=another's"}})
+		if got := strings.Join(log, " "); got != "stdout: "+want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestCommandHasChildrenByItsOutput(t *testing.T) {
+	pages := []task.Submission{
+		{Queue: "pages", Context: json.RawMessage(`{"url": "/a"}`), Key: "/a"},
+		{Queue: "pages", Orphan: true, Delay: time.Minute},
+	}
+	spawn := `"spawn":[{"queue":"pages","context":{"url": "/a"},"key":"/a"},` +
+		`{"queue":"pages","orphan":true,"delay":"1m"}]`
+	for file, want := range map[string]task.Outcome{
+		`{"outcome":"done",` + spawn + `}`: task.Finish(nil).Spawning(pages...),
+		`{"outcome":"next","stage":"join","await":"children",` + spawn + `}`: task.NextOn(
+			task.Await{Children: task.AllChildren}, "join", nil).Spawning(pages...),
+		`{"outcome":"next","stage":"join","await":"children","when":"first_dead"}`: task.NextOn(
+			task.Await{Children: task.FirstDead}, "join", nil),
+		`{"outcome":"next","stage":"join","await":{"children":"all","timeout":"1h","else":"late"}}`: task.NextOn(
+			task.Await{Children: task.AllChildren, Timeout: time.Hour, Else: "late"}, "join", nil),
+		`{"outcome":"retry","spawn":[{"queue":"pages"}]}`: task.Retry(errors.New(
+			"output file: spawn: only done and next submit children")),
+		`{"outcome":"done","spawn":[{"queue":"pages"},{"que":""}]}`: task.Retry(errors.New(
+			"output file: spawn[1].que: unknown field; known are queue, stage, context, " +
+				"priority, due, delay, key, key_for, group_key, max_attempts, timeout, meta, " +
+				"start_within, unique, on_existing, orphan")),
+		`{"outcome":"next","stage":"s","await":{"signal":"x","who":""}}`: task.Retry(errors.New(
+			"output file: await.who: unknown field; known are signal, key, children, timeout, " +
+				"else")),
+		`{"outcome":"next","stage":"s","when":"all"}`: task.Retry(errors.New(
+			`output file: when: goes with "await": "children"`)),
 	} {
 		o, _ := shell(t, t.Context(), `printf %s "$FILE" >$ROTA_OUTPUT`, task.Handout{},
 			CommandConfig{Env: []string{"FILE=" + file}})

@@ -64,8 +64,10 @@ func finish(ctx context.Context, o task.Outcome, ask func(query string, args ...
 	case h == nil:
 		return errors.New("finish a task: the context is not that of a task's handler")
 	case o.Await != nil:
-		return fmt.Errorf("finish task %s: a transaction records no wait for a signal: return it "+
-			"without one", h.task.ID)
+		return fmt.Errorf("finish task %s: a transaction records no wait: return it without one", h.task.ID)
+	case len(o.Spawn) > 0:
+		return fmt.Errorf("finish task %s: a transaction submits no children: add them before, or "+
+			"return the outcome without one", h.task.ID)
 	case !committable(o.Kind):
 		return fmt.Errorf("finish task %s: a transaction records done or next, not %s", h.task.ID,
 			textOf(o))

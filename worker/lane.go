@@ -174,6 +174,8 @@ func sound(o task.Outcome) task.Outcome {
 		problem = "context: " + wire.CheckValue(o.Context)
 	case o.Result != nil && wire.CheckValue(o.Result) != "":
 		problem = "result: " + wire.CheckValue(o.Result)
+	case checkChildren(o.Spawn) != "":
+		problem = checkChildren(o.Spawn)
 	case len(o.Context)+len(o.Result) > maxOutcome:
 		problem = fmt.Sprintf(
 			"context and result of %d bytes are more than the %d that a report may carry",
@@ -186,6 +188,27 @@ func sound(o task.Outcome) task.Outcome {
 		return o
 	}
 	return task.Fail(fmt.Errorf("the handler's outcome is wrong: %s", problem))
+}
+
+// checkChildren says what is wrong with the contexts of children; "" = nothing.
+func checkChildren(children []task.Submission) string {
+	size := 0
+	for i := range children {
+		s, problem := &children[i], ""
+		if size += len(s.Context); s.Err != nil {
+			problem = s.Err.Error()
+		} else if len(s.Context) > 0 {
+			problem = wire.CheckValue(s.Context)
+		}
+		if problem != "" {
+			return fmt.Sprintf("spawn[%d].context: %s", i, problem)
+		}
+	}
+	if size > maxOutcome {
+		return fmt.Sprintf("spawn: contexts of %d bytes are more than the %d that a report may "+
+			"carry: add some before, with AddChildren", size, maxOutcome)
+	}
+	return ""
 }
 
 func (h *hand) at() *Worker { return h.worker }

@@ -69,6 +69,9 @@ func (w *Worker) board(lingered bool) ([]*hand, []task.Report) {
 	for ; n < left && n < limit; n++ {
 		o := &w.unreported[n].outcome
 		bytes += len(o.Context) + len(o.Result) + len(o.Error)
+		for k := range o.Spawn { // so that no flight has more of them than a call may have
+			bytes += max(len(o.Spawn[k].Context), reportBytes/task.MaxSubmissions)
+		}
 		if n > 0 && bytes > reportBytes {
 			break
 		}

@@ -29,7 +29,9 @@ func TestMain(m *testing.M) {
 // answers Run's error.
 func begin(t *testing.T, q *fakeQueue, c Config, handle func(*Worker)) (*Worker, func() error) {
 	t.Helper()
-	c.Queue, c.Name = q, "w1"
+	if c.Name = "w1"; c.Queue == nil {
+		c.Queue = q
+	}
 	w, err := New(c)
 	if err != nil {
 		t.Fatal(err)

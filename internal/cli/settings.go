@@ -64,7 +64,8 @@ func where(section string) string {
 // off as the user's.
 var taskVariables = []string{
 	"ROTA_TASK", "ROTA_QUEUE", "ROTA_STAGE", "ROTA_ATTEMPT", "ROTA_META", "ROTA_TOKEN",
-	"ROTA_OUTPUT", "ROTA_SIGNAL", "ROTA_SIGNAL_FILE",
+	"ROTA_OUTPUT", "ROTA_SIGNAL", "ROTA_SIGNAL_FILE", "ROTA_PARENT", "ROTA_CHILDREN",
+	"ROTA_WORKER",
 }
 
 func fromEnvironment(flags *pflag.FlagSet, env func(string) (string, bool)) error {

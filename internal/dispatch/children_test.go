@@ -210,8 +210,9 @@ func TestAWaitForChildrenIsOverInTimeAndWithoutAny(t *testing.T) {
 		h.report("w", x, join(task.AllChildren), task.Recorded)
 		began := time.Now()
 		y := h.one("w")
-		if y.Children == nil || *y.Children != (task.Children{}) || time.Since(began) > time.Second {
-			t.Errorf("after %v: %+v", time.Since(began), y)
+		took := time.Since(began)
+		if y.Children == nil || *y.Children != (task.Children{}) || took > time.Second {
+			t.Errorf("after %v: %+v", took, y)
 		}
 		late := task.NextOn(task.Await{
 			Children: task.AllChildren, Timeout: time.Minute, Else: "late",

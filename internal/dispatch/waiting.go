@@ -22,7 +22,8 @@ import (
 // A task that waits is in no node's memory. Whether its wait is over the store decides whenever
 // somebody looks (docs/waiting.md): a node does after each of its settlements that made tasks wait,
 // or ended children, and once a beat at all that is left, by whomever; so what a node that was
-// killed did not look at costs a beat. Nothing is lost with a look that fails, and nobody waits for one.
+// killed did not look at costs a beat. Nothing is lost with a look that fails, and nobody waits for
+// one.
 
 const (
 	lookedAtOnce = 1000 // waits that one look ends, and addresses that it names

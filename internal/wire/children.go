@@ -143,11 +143,15 @@ func ParseSpawn(b []byte) ([]task.Submission, error) {
 	return subs, d.end("spawn")
 }
 
-// ParseAwait reads what a report waits for, and what stands beside it as when; nil = nothing does.
+// ParseAwait reads what a report waits for, and what stands beside it as when; nothing, where
+// nothing does.
 func ParseAwait(b []byte, when *string) (*task.Await, error) {
 	var d decoder
-	d.begin(b)
-	a, invalid := d.await()
+	var a *task.Await
+	var invalid string
+	if d.begin(b); len(b) > 0 {
+		a, invalid = d.await()
+	}
 	if err := d.end("await"); err != nil {
 		return nil, err
 	}

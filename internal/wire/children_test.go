@@ -42,7 +42,8 @@ func TestWhatIsWrongWithAChildHasItsPlace(t *testing.T) {
 		`{"worker":"w","tasks":[]}`:                        "body: token is missing",
 		`{"worker":"w","token":"t"}`:                       "body: tasks is missing",
 	} {
-		if _, err := ParseAdding([]byte(body)); err == nil || !strings.HasPrefix(err.Error(), want) {
+		_, err := ParseAdding([]byte(body))
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}
 	}
@@ -85,7 +86,8 @@ func TestPartsOfAReportAreReadAlone(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	first := "first_dead"
-	if a, err := ParseAwait([]byte(`"children"`), &first); err != nil || a.Children != task.FirstDead {
+	a, err := ParseAwait([]byte(`"children"`), &first)
+	if err != nil || a.Children != task.FirstDead {
 		t.Errorf("%v %+v", err, a)
 	}
 	for text, want := range map[string]string{
