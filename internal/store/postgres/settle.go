@@ -582,6 +582,9 @@ func (d *settlement) consequences(
 				rules.CountEnd(ends.of(r.ID.Batch), state, 1)
 			}
 			if rules.Falls(state) {
+				if !running { // one may have come since, and children under it
+					over.add(r.ID, r.Token.Seq)
+				}
 				falls.add(rules.Fall{Parent: r.ID})
 			}
 		}
