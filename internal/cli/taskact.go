@@ -16,8 +16,9 @@ type act struct {
 	verb, past, short, long string
 	example                 string // besides those of all verbs
 	one                     func(*client.Client, context.Context, task.ID) error
-	tree                    func(*client.Client, context.Context, task.ID) error // as one, with all below
-	all                     func(
+	// as one, of all that hangs below the task, too
+	tree func(*client.Client, context.Context, task.ID) error
+	all  func(
 		*client.Client, context.Context, client.TaskFilter, client.Bulk,
 	) (client.Acted, error)
 }
