@@ -74,7 +74,31 @@ func (d *Dispatcher) broodOf(
 		}
 		return nil, strings.Join(places, "; "), nil
 	}
-	return b, "", err
+	if err == nil && r.Await != nil && r.Await.Children != "" {
+		invalid = d.waitsForParent(r.ID, b)
+	}
+	return b, invalid, err
+}
+
+// waitsForParent names a child that would wait for the end of the parent that waits for it: one of
+// the parent's key, in its queue, whose keys go in order. "" = none would, as far as this node
+// knows.
+func (d *Dispatcher) waitsForParent(parent task.ID, b *brood) string {
+	d.mu.Lock()
+	defer d.release()
+	it := d.mem.item(parent)
+	if it == nil || it.span.key() == "" || !it.queue.conf.PerKey.InOrder() {
+		return ""
+	}
+	queue, key := it.queue.conf.Name, it.span.key()
+	for i := range b.tasks {
+		if b.tasks[i].Queue == queue && b.tasks[i].GroupKey == key {
+			return fmt.Sprintf("spawn[%d].group_key: keys of queue %q go in order, so this child "+
+				"of key %q begins when its parent is over, which waits for it: give it another "+
+				"key, or none", i, queue, key)
+		}
+	}
+	return ""
 }
 
 // shownFaults are so many faults of children as a report's answer tells.
@@ -129,17 +153,13 @@ type broodKey struct {
 	orphan    bool
 }
 
-// firstAdded is the least number of a child that was added. Those that come with a report are told
-// from them, and from each other, by their numbers: so a repeated report finds its own.
-const firstAdded = task.MaxSubmissions
-
 // bear sorts children into batches of equal queue, rank and due, apart from orphans. Their numbers
-// are their places among all of them, from first on; ids are those that they will have.
-func (m *memory) bear(b *brood, first int32, at int64) (list []store.Batch, ids []task.ID) {
+// are their places among all of them; ids are those that they will have.
+func (m *memory) bear(b *brood, at int64) (list []store.Batch, ids []task.ID) {
 	index := map[broodKey]int{}
 	ids = make([]task.ID, len(b.tasks))
 	for i := range b.tasks {
-		t, n := &b.tasks[i], first+int32(i)
+		t, n := &b.tasks[i], int32(i)
 		due := dueOf(t, at)
 		key := broodKey{t.Queue, progress.Rank(due, t.Priority), due, t.Orphan}
 		k, ok := index[key]
@@ -168,7 +188,7 @@ func (m *memory) bear(b *brood, first int32, at int64) (list []store.Batch, ids 
 // spawn adds the children of a report, which are submitted if it is recorded.
 func (r *reporting) spawn(m *memory, b *brood, at int64) {
 	if b != nil {
-		r.row.Spawn, _ = m.bear(b, 0, at)
+		r.row.Spawn, _ = m.bear(b, at)
 	}
 }
 
@@ -323,7 +343,7 @@ func (d *Dispatcher) add(
 
 // planAdded is the submission of children that are added.
 func (m *memory) planAdded(b *brood, now time.Time) (sub store.Submission, ids []task.ID) {
-	sub.Batches, ids = m.bear(b, firstAdded, m.clock.read(now))
+	sub.Batches, ids = m.bear(b, m.clock.read(now))
 	for i := range sub.Batches {
 		name := sub.Batches[i].Queue
 		if !m.queue(name).stored && !slices.Contains(sub.NewQueues, name) {

@@ -380,6 +380,35 @@ func TestWrongChildrenAreRefusedWithTheirPlaces(t *testing.T) {
 	})
 }
 
+// Where keys go in order, a child of its parent's key would begin when that is over: who waits for
+// such a child is told so.
+func TestNobodyWaitsForAChildThatWaitsForHim(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.perKey(1)
+		time.Sleep(25 * time.Second)
+		h.keyed("a", 1)
+		x := h.hold("w", 1)[0]
+		same, other := task.Submission{Queue: "q", GroupKey: "a"}, task.Submission{Queue: "q"}
+		wait := task.NextOn(task.Await{Children: task.AllChildren}, "s", nil)
+		got := h.told("w", x, wait.Spawning(other, same))
+		want := `spawn[1].group_key: keys of queue "q" go in order, so this child of key "a" begins `
+		if got.Status != task.Invalid || !strings.HasPrefix(got.Detail, want) {
+			t.Errorf("%+v", got)
+		}
+		h.report("w", x, wait.Spawning(other, task.Submission{Queue: "q", GroupKey: "b"},
+			task.Submission{Queue: "r", GroupKey: "a"}), task.Recorded)
+		h.keyed("c", 1)
+		for _, y := range h.hold("w", 9) {
+			if y.Parent == (task.ID{}) {
+				h.report("w", y, task.Next("s", nil).Spawning(
+					task.Submission{Queue: "q", GroupKey: "c"}), task.Recorded)
+				return
+			}
+		}
+		t.Error("the other task did not go out")
+	})
+}
+
 // Children are added while their parent runs: before its running row stands, which the node writes
 // first, and behind it; also by a node that does not hold it. The parent waits for those, too.
 func TestChildrenAreAddedByWhicheverNode(t *testing.T) {
