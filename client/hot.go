@@ -123,8 +123,8 @@ const reportFlights = 16
 
 // Report records outcomes, durably before it returns; the answers are in the order of the reports.
 // Reports of one worker gather: when enough requests are in flight, what comes goes into the next.
-// A report may be repeated at any time; until it is answered the caller leaves it as it is. One whose context or result is no JSON value is not sent,
-// and answered task.Invalid.
+// A report may be repeated at any time, and is left as it is until it is answered. One whose
+// context or result, or a child's context, is no JSON value is not sent, and answered task.Invalid.
 func (c *Client) Report(
 	ctx context.Context, worker string, reports []task.Report,
 ) ([]task.Answer, error) {

@@ -120,7 +120,11 @@ func say(o task.Outcome) string {
 		fmt.Fprintf(b, " in %v", o.Delay)
 	}
 	if a := o.Await; a != nil {
-		fmt.Fprintf(b, " on %s %q in %v else %s", a.Signal, a.Key, a.Timeout, a.Else)
+		fmt.Fprintf(b, " on %s%s %q in %v else %s", a.Signal, a.Children, a.Key, a.Timeout, a.Else)
+	}
+	for i := range o.Spawn {
+		s := &o.Spawn[i]
+		fmt.Fprintf(b, " and %s %q %s %q", s.Queue, s.Stage, s.Context, s.Key)
 	}
 	for _, v := range []json.RawMessage{o.Context, o.Result} {
 		if len(v) > 0 {

@@ -28,13 +28,14 @@ const (
 	ReasonUnheard    ReasonKind = "unheard"     // who has it, or may know more, says nothing
 	ReasonUnowned    ReasonKind = "unowned"     // no node looks after the key
 	ReasonSignal     ReasonKind = "signal"      // it waits for a signal
+	ReasonChildren   ReasonKind = "children"    // it waits for its children
 	ReasonExpired    ReasonKind = "expired"     // nobody had begun it in time; it is over
 	ReasonRefused    ReasonKind = "refused"     // the nodes that could take the key may not
 )
 
 // Reason is one thing that holds a task back.
 type Reason struct {
-	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,limit,rate,key_limit,key_paused,turn,backing_off,unheard,unowned,refused,expired,signal"`
+	Kind   ReasonKind `json:"kind" enum:"paused,not_due,behind,unserved,full,limit,rate,key_limit,key_paused,turn,backing_off,unheard,unowned,refused,expired,signal,children"`
 	Text   string     `json:"text" doc:"for people"`
 	Until  Time       `json:"until,omitzero" doc:"when it ends by itself"`
 	Change string     `json:"change,omitempty" doc:"what would end it before: often a command"`

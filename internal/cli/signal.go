@@ -119,6 +119,11 @@ func awaitsText(a *task.Awaits, now time.Time) string {
 		return ""
 	}
 	text := "signal " + term.OneLine(a.Signal)
+	if a.Signal == "" {
+		if text = "its children"; a.First {
+			text = "its children, or the first that is dead"
+		}
+	}
 	if a.Key != "" {
 		text += fmt.Sprintf(", key %q", term.OneLine(a.Key))
 	}
@@ -134,10 +139,11 @@ func awaitsText(a *task.Awaits, now time.Time) string {
 
 // awaitsView is what a blocked task waits for in JSON.
 type awaitsView struct {
-	Signal string      `json:"signal"`
-	Key    string      `json:"key,omitempty"`
-	Until  *term.Stamp `json:"until,omitempty"`
-	Else   string      `json:"else,omitempty"`
+	Signal   string           `json:"signal,omitempty"`
+	Key      string           `json:"key,omitempty"`
+	Children task.ChildrenEnd `json:"children,omitempty"`
+	Until    *term.Stamp      `json:"until,omitempty"`
+	Else     string           `json:"else,omitempty"`
 }
 
 func awaitsOf(a *task.Awaits) *awaitsView {
@@ -145,6 +151,11 @@ func awaitsOf(a *task.Awaits) *awaitsView {
 		return nil
 	}
 	v := &awaitsView{Signal: a.Signal, Key: a.Key, Else: a.Else}
+	if a.Signal == "" {
+		if v.Children = task.AllChildren; a.First {
+			v.Children = task.FirstDead
+		}
+	}
 	if !a.Until.IsZero() {
 		v.Until = (*term.Stamp)(&a.Until)
 	}

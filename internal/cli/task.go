@@ -29,6 +29,7 @@ steps and its log until it is replayed or its queue's --retention-dead has passe
   rota task show 1pq3v0m7d2k5g10           # what became of each hand-out
   rota task explain 1pq3v0m7d2k5g10        # why it does not run
   rota task ls --stuck                     # what runs for suspiciously long
+  rota task children 1pq3v0m7d2k5g10       # the tasks that it has submitted
   rota task signal 1pq3v0m7d2k5g10 paid    # what it waits for has come
   rota task retry --queue mail             # all dead ones of a queue begin again
   rota task retry 1pq3v0m7d2k5g10          # one that is over, however it ended`,
@@ -37,8 +38,11 @@ steps and its log until it is replayed or its queue's --retention-dead has passe
 			verb: "cancel", past: "cancelled", short: "Cancel tasks",
 			long: `Cancel tasks that are not finished. The state is cancelled at once; a worker that runs
 the task hears of it with its next beat, and its late report is refused.`,
-			one: (*client.Client).Cancel, all: (*client.Client).CancelAll,
+			one: (*client.Client).Cancel, tree: (*client.Client).CancelTree,
+			all: (*client.Client).CancelAll,
 		}),
+		a.taskChildren(),
+		a.taskSpawn(),
 		a.taskSignal(),
 		a.taskRetry(),
 		a.taskEdit(),
@@ -256,6 +260,8 @@ type taskView struct {
 	Meta     map[string]string `json:"meta,omitempty"`
 	Error    string            `json:"error,omitempty"`
 	Awaits   *awaitsView       `json:"awaits,omitempty"`
+	Parent   *task.ID          `json:"parent,omitempty"`
+	Children *task.Children    `json:"children,omitempty"`
 	Steps    []stepView        `json:"steps,omitempty"`
 }
 
@@ -290,7 +296,10 @@ func rowOf(v task.View) taskView {
 func viewOf(v task.View) taskView {
 	t := rowOf(v)
 	t.Context, t.Result = orNull(v.Context), orNull(v.Result)
-	t.Awaits = awaitsOf(v.Awaits)
+	t.Awaits, t.Children = awaitsOf(v.Awaits), v.Children
+	if v.Parent != (task.ID{}) {
+		t.Parent = &v.Parent
+	}
 	for _, s := range v.Steps {
 		t.Steps = append(t.Steps, stepView{
 			Seq: s.Seq, Outcome: s.Kind, Stage: s.Stage, Worker: s.Worker,
@@ -359,6 +368,10 @@ func (a taskCommands) taskText(v task.View) string {
 		s.Line("due", term.Short(v.Due, now))
 	}
 	s.Line("waits for", awaitsText(v.Awaits, now))
+	if v.Parent != (task.ID{}) {
+		s.Line("parent", v.Parent.String())
+	}
+	s.Line("children", childrenText(v.Children))
 	if !v.Expires.IsZero() {
 		s.Line("expires", term.Short(v.Expires, now)+", unless it is begun before")
 	}

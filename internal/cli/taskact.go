@@ -16,21 +16,24 @@ type act struct {
 	verb, past, short, long string
 	example                 string // besides those of all verbs
 	one                     func(*client.Client, context.Context, task.ID) error
-	all                     func(
+	// as one, of all that hangs below the task, too
+	tree func(*client.Client, context.Context, task.ID) error
+	all  func(
 		*client.Client, context.Context, client.TaskFilter, client.Bulk,
 	) (client.Acted, error)
 }
 
 func (a taskCommands) taskAct(v act) *cobra.Command {
 	var filter filterFlags
-	var all, dryRun bool
+	var all, dryRun, tree bool
 	cmd := a.remote(&cobra.Command{
 		Use:   v.verb + " ID… | --queue Q --state S …",
 		Short: v.short,
 		Long: v.long + `
 
 Name tasks, or select them with the filter flags (together they narrow the selection);
---dry-run only counts.`,
+--dry-run only counts. --tree, of named ones, cancels all that hangs below them, too: their
+children and theirs.`,
 		Example: v.example + fmt.Sprintf(`  rota task %[1]s 1pq3v0m7d2k5g10
   rota task %[1]s --queue mail --since 1h --dry-run
   rota task %[1]s --queue mail --error 'timed? out' --dry-run`, v.verb),
@@ -47,19 +50,26 @@ Name tasks, or select them with the filter flags (together they narrow the selec
 			return usage.Errorf(
 				"name tasks, or select some with --queue, --state, --stage, --worker, --key, --meta, --error, --since or --until, or say --all",
 			)
+		case len(args) == 0 && tree:
+			return usage.Errorf("--tree is about named tasks")
 		}
 		ids, err := taskIDs(args)
 		if err != nil {
 			return err
 		}
 		if len(ids) > 0 {
-			return each(ids, func(id task.ID) error { return v.one(c, ctx, id) })
+			one := v.one
+			if tree {
+				one = v.tree
+			}
+			return each(ids, func(id task.ID) error { return one(c, ctx, id) })
 		}
 		f.All = all && !filtered
 		return a.actAll(ctx, c, v, f, dryRun)
 	})
 	filter.add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all tasks of all queues")
+	treeFlag(cmd, &tree)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count the tasks and change nothing")
 	return cmd
 }
@@ -87,6 +97,12 @@ Filters select dead tasks (dead letters), also with --all; done or cancelled one
 				return c.Retry(ctx, id)
 			}
 			return c.Retry(ctx, id, from)
+		},
+		tree: func(c *client.Client, ctx context.Context, id task.ID) error {
+			if from == (client.Replay{}) {
+				return c.RetryTree(ctx, id)
+			}
+			return c.RetryTree(ctx, id, from)
 		},
 		all: func(
 			c *client.Client, ctx context.Context, f client.TaskFilter, how client.Bulk,
@@ -157,7 +173,8 @@ func partly(err error, changed int64, past string) error {
 }
 
 func (a taskCommands) taskRemove() *cobra.Command {
-	return a.remote(&cobra.Command{
+	var tree bool
+	cmd := a.remote(&cobra.Command{
 		Use:   "rm ID…",
 		Short: "Delete tasks",
 		Long: `Delete tasks that do not run. Nothing of them is kept; cancel keeps the history. Finished
@@ -169,6 +186,13 @@ tasks go by themselves when the retention of their queue has passed.`,
 		if err != nil {
 			return err
 		}
-		return each(ids, func(id task.ID) error { return c.Delete(ctx, id) })
+		return each(ids, func(id task.ID) error {
+			if tree {
+				return c.DeleteTree(ctx, id)
+			}
+			return c.Delete(ctx, id)
+		})
 	})
+	treeFlag(cmd, &tree)
+	return cmd
 }

@@ -53,14 +53,21 @@ For a task it finds
                             task: to fence what the command writes elsewhere
     ROTA_SIGNAL             what the stage has waited for, as JSON: {"name","payload","by","at"}
                             or {"timed_out":true}; empty when it has not waited
-    ROTA_OUTPUT             a file for {"outcome","stage","context","result","delay","await"};
-                            what it says decides over the exit code
+    ROTA_PARENT             the task whose child this one is; empty for nobody's
+    ROTA_CHILDREN           how the children ended for which the stage has waited, as JSON:
+                            {"total","done","dead","cancelled","expired"}
+    ROTA_OUTPUT             a file for {"outcome","stage","context","result","delay","await",
+                            "spawn"}; what it says decides over the exit code
 
 Exit code 0 = done, 75 = try again, 65 = failed for good, any other = try again by the
 queue's policy; after its last attempt a task is dead. With {"outcome":"next","stage":"S"}
 in ROTA_OUTPUT the task goes on in stage S, with the context given there, after a "delay"
-if one is given, or once a signal has come: "await":{"signal","key","timeout","else"}. stdout and stderr become the task's log. When the task is cancelled or its time is over the whole process
-group gets SIGTERM, and SIGKILL after --grace.
+if one is given, or once a signal has come: "await":{"signal","key","timeout","else"}. With
+"spawn":[TASK…] a done or next submits children along with it, and "await":"children" lets the
+next stage begin when all have ended; rota task spawn adds some meanwhile.
+
+stdout and stderr become the task's log. When the task is cancelled or its time is over the
+whole process group gets SIGTERM, and SIGKILL after --grace.
 
 With --shell it has no COMMAND: each task brings a command line in its context, {"command",
 "shell","env","stdin"}, which runs with "shell" -c, in $HOME of "env" if that is there. So

@@ -594,3 +594,39 @@ func TestIdsSayWhetherTasksMayBeChildren(t *testing.T) {
 		before = id
 	}
 }
+
+// Of a flight of several callers each gets the ids of its own reports.
+func TestChildrenOfAFlightAreToldToTheirCallers(t *testing.T) {
+	a, b := newSettlement(2), newSettlement(3)
+	for range 2 {
+		a.add()
+	}
+	for range 3 {
+		b.add()
+	}
+	one, two := []task.ID{{Batch: 1}}, []task.ID{{Batch: 2}}
+	noteSpawned([]*settlement{a, b}, []store.Spawned{{Report: 1, IDs: one}, {Report: 3, IDs: two}})
+	if diff := cmp.Diff(map[int][]task.ID{1: one}, a.spawned); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[int][]task.ID{1: two}, b.spawned); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The end of a child by its queue's deletion ends the wait, too, and at once.
+func TestADeletedQueueTakesItsChildrenAlong(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		x := h.parent(nil)
+		h.report("w", x, join(task.AllChildren, task.Submission{Queue: "gone"}), task.Recorded)
+		if err := h.d.DeleteQueue(h.ctx, "gone", true); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		y := h.one("w")
+		took, want := time.Since(began), &task.Children{Total: 1, Cancelled: 1}
+		if diff := cmp.Diff(want, y.Children); diff != "" || took > 100*time.Millisecond {
+			t.Errorf("after %v: %s", took, diff)
+		}
+	})
+}

@@ -178,6 +178,7 @@ func (d *Dispatcher) DeleteQueue(ctx context.Context, name string, force bool) e
 	}
 	d.mu.Lock()
 	d.mem.forgetQueue(name)
+	d.mem.lookAround() // at those whose children were in it
 	d.release()
 	d.spread(ctx)
 	return nil

@@ -16,6 +16,7 @@
 //	behind       ready tasks of an earlier rank come first
 //	turn         the same in a queue whose group keys take turns
 //	signal       it waits for a signal
+//	children     it waits for its children
 //	expired      nobody had begun it in time; it is over
 //
 // A task that nothing holds begins as soon as a node hands it out. What is told is what was known
@@ -84,7 +85,7 @@ func OfTask(t Task, q Queue, now time.Time) view.Explanation {
 		e.Reasons = list(silentWorker(t, q, now))
 		return e
 	case t.State == task.Blocked:
-		e.Reasons = list(signal(t, now))
+		e.Reasons = list(awaited(t, now))
 		return e
 	}
 	s := serving(q)
@@ -145,7 +146,7 @@ func OfQueue(q Queue) view.Explanation {
 	}
 	if n := q.Counts.Blocked; n > 0 {
 		e.Reasons = append(e.Reasons, view.Reason{Kind: view.ReasonSignal,
-			Text: plural(n, "task waits", "tasks wait") + " for a signal."})
+			Text: plural(n, "task waits", "tasks wait") + " for a signal, or for children."})
 	}
 	return e
 }

@@ -101,6 +101,11 @@ func tell(t *testing.T, given string) string {
 			if f["until"] != "" {
 				of.Awaits.Until = now.Add(duration(f["until"]))
 			}
+		case "children":
+			of.Awaits.First = f["first"] != ""
+			of.Children = &task.Children{
+				Total: number(f["total"]), Done: number(f["done"]), Dead: number(f["dead"]),
+			}
 		case "step":
 			of.Steps = append(of.Steps, task.Step{Kind: kind(t, f["outcome"]), Error: f["error"]})
 		default:

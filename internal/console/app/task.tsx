@@ -13,8 +13,9 @@ import { Age, Dur, When, clock, duration, now } from "./time";
 import { Act, Bar, Copy, Fault, Facts, Mark, N, Panel, Title } from "./ui";
 
 export type Step = { seq: number; outcome: string; stage: string; worker: string; started: string | null; finished: string | null; error: string; changed?: string[] };
-type Awaits = { signal: string; key?: string; until?: string; else?: string };
-type Whole = TaskItem & { steps: Step[]; awaits?: Awaits; contextText: string; resultText: string };
+type Awaits = { signal?: string; key?: string; children?: "all" | "first_dead"; until?: string; else?: string };
+type Children = { total: number; done: number; dead: number; cancelled: number; expired: number };
+type Whole = TaskItem & { steps: Step[]; awaits?: Awaits; parent?: string; children?: Children; contextText: string; resultText: string };
 export type Reasons = { state: string; reasons: { kind: string; text: string; until?: string; change?: string }[]; starts?: string };
 
 async function readTask(path: string, signal: AbortSignal): Promise<Whole> {
@@ -52,6 +53,8 @@ export function TaskScreen({ id }: { id: string }) {
             [t("note"), x.state === "running" && x.note ? <T s={x.note} /> : null],
             [t("runsSince"), x.state === "running" && x.started ? <Age since={x.started} /> : null],
             [t("awaits"), x.awaits && <Awaited of={x.awaits} />],
+            [t("parent"), x.parent && <a href={to(["tasks", x.parent])}><T s={x.parent} /></a>],
+            [t("children"), x.children && <Family of={x.children} />],
             [t("due"), <When at={x.due} />], [t("expires"), x.expires ? <When at={x.expires} /> : null], [t("created"), <When at={x.created} />],
             [t("priority"), x.priority !== "0s" ? <Dur d={x.priority} /> : null],
             [t("key"), x.key && <T s={x.key} />], [t("groupKey"), x.group_key && <T s={x.group_key} />],
@@ -86,11 +89,19 @@ function Actions({ x, after, another }: { x: Whole; after: () => void; another: 
 function Awaited({ of: a }: { of: Awaits }) {
   return (
     <>
-      <T s={t("awaitsSignal", { s: a.signal }) + (a.key ? " " + t("awaitsKey", { k: a.key }) : "")} />
+      {a.signal && <T s={t("awaitsSignal", { s: a.signal }) + (a.key ? " " + t("awaitsKey", { k: a.key }) : "")} />}
+      {a.children && t(a.children === "all" ? "awaitsChildren" : "awaitsFirst")}
       {a.until && <> · {t("until")} <When at={a.until} /></>}
       {a.else && <> · <T s={t("awaitsElse", { s: a.else })} /></>}
     </>
   );
+}
+
+// Family says how the children of a task stand.
+function Family({ of: c }: { of: Children }) {
+  const open = c.total - c.done - c.dead - c.cancelled - c.expired;
+  const parts: [string, number][] = [["open", open], ["done", c.done], ["dead", c.dead], ["cancelled", c.cancelled], ["expired", c.expired]];
+  return <><N n={c.total} />{parts.filter(([, n]) => n > 0).map(([s, n]) => <> · {s === "open" ? t("childrenOpen") : known("state", s)} <N n={n} /></>)}</>;
 }
 
 function Ended({ x }: { x: Whole }) {
