@@ -123,9 +123,11 @@ func TestASettlementLeavesOneChangeForEachParent(t *testing.T) {
 func TestARepeatedReportAnswersItsOwnChildren(t *testing.T) {
 	c := join(t, open(t, Config{NoNotify: true}))
 	sp := c.parent()
-	must(c.under(&sp, 0, c.brood(0, 2, false)))(t)
 	r := report(&sp, 0, 0, 1, task.Finish(nil))
+	added := []store.Batch{c.brood(0, 2, false)}
 	r.Spawn = []store.Batch{c.brood(0, 2, false)}
+	added = append(added, c.brood(0, 2, false)) // its id is greater
+	must(c.under(&sp, 0, added...))(t)
 	first := c.records(r)
 	again := must(c.Settle(t.Context(), store.Settlement{Reports: []store.Report{r}}))(t)
 	if again.Verdicts[0] != task.Repeated || len(again.Look) != 0 ||
