@@ -325,6 +325,15 @@ func TestAStaleReportSpawnsNothing(t *testing.T) {
 			store.ErrConflict) {
 			t.Errorf("added by the token of another task: %v", err)
 		}
+		guessed, err := task.ParseToken(y.Token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guessed.Seal ^= 1
+		_, err = h.d.AddChildren(h.ctx, "w", y.ID, guessed.String(), pages("a"))
+		if !errors.Is(err, store.ErrConflict) {
+			t.Errorf("added by a token that was guessed: %v", err)
+		}
 		h.report("w", y, task.Finish(nil), task.Recorded)
 		if _, err := h.d.AddChildren(h.ctx, "w", y.ID, y.Token, pages("a")); !errors.Is(err,
 			store.ErrConflict) {
