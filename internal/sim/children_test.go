@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -44,6 +45,9 @@ func (w *world) spawn(t task.Handout, parent *wish, s *script) {
 		}
 	}
 	s.commits, s.forgets = false, false
+	if luck.IntN(3) == 0 {
+		s.adds, o.Spawn = o.Spawn, nil
+	}
 	if o.Kind == task.KindDone || o.Delay != 0 || o.Await != nil || luck.IntN(2) == 0 {
 		return
 	}
@@ -62,10 +66,14 @@ func (w *world) spawn(t task.Handout, parent *wish, s *script) {
 // wishing learns which children workers want, before their reports come anywhere.
 func (l *ledger) wishing(reports []task.Report) {
 	for i := range reports {
-		for _, sub := range reports[i].Spawn {
-			if name := nameIn(sub.Context); l.wishes[name] == nil {
-				l.wishes[name] = &wish{name: name, sub: sub}
-			}
+		l.wanting(reports[i].Spawn)
+	}
+}
+
+func (l *ledger) wanting(children []task.Submission) {
+	for _, sub := range children {
+		if name := nameIn(sub.Context); l.wishes[name] == nil {
+			l.wishes[name] = &wish{name: name, sub: sub}
 		}
 	}
 }
@@ -78,23 +86,68 @@ func (l *ledger) spawning(s store.Settlement) {
 		if len(r.Spawn) == 0 || parent == nil {
 			continue
 		}
-		run := int32(0)
-		for _, s := range parent.steps {
-			if s.Kind == task.KindReplayed {
-				run = s.Seq + 1
-			}
-		}
 		l.submitting(store.Submission{Batches: r.Spawn})
-		for _, b := range r.Spawn {
-			if !store.MayBeChildren(b.ID) {
-				l.world.breach("W10: batch %d of children has the id of one without a parent", b.ID)
-			}
-			for _, c := range b.Tasks {
-				if t := l.tales[task.ID{Batch: b.ID, N: c.N}]; t != nil {
-					t.birth = birth{of: parent, run: run, seq: r.Token.Seq, orphan: b.Orphan}
-				}
+		l.born(parent, r.Token.Seq, r.Spawn)
+	}
+}
+
+// born learns whose children the tasks of batches are: of an outcome at seq, or added, -1.
+func (l *ledger) born(parent *tale, seq int32, batches []store.Batch) {
+	for _, b := range batches {
+		if !store.MayBeChildren(b.ID) {
+			l.world.breach("W10: batch %d of children has the id of one without a parent", b.ID)
+		}
+		for _, c := range b.Tasks {
+			if t := l.tales[task.ID{Batch: b.ID, N: c.N}]; t != nil && t.birth.of == nil {
+				t.birth = birth{of: parent, run: parent.run(), seq: seq, orphan: b.Orphan}
 			}
 		}
+	}
+}
+
+// run is the seq behind the newest replay of a task.
+func (t *tale) run() (run int32) {
+	for _, s := range t.steps {
+		if s.Kind == task.KindReplayed {
+			run = s.Seq + 1
+		}
+	}
+	return run
+}
+
+// added holds what became of children that were added to a hand-out against what stood at its seq.
+func (l *ledger) added(s store.Submission, ids []task.ID, err error) {
+	if s.Under == nil {
+		return
+	}
+	parent := l.tales[s.Under.ID]
+	if parent == nil {
+		l.world.breach("W5: children were added to %v, which nobody knows", s.Under.ID)
+		return
+	}
+	over := slices.ContainsFunc(parent.steps, func(x task.Step) bool {
+		return x.Seq == s.Under.Token.Seq
+	})
+	for _, id := range ids {
+		t := l.tales[id]
+		if t == nil {
+			continue
+		}
+		fresh := t.birth.of == nil
+		if l.born(parent, -1, s.Batches); !t.stored {
+			continue
+		}
+		switch {
+		case fresh && over:
+			l.world.breach("W5: %v was added to %v at seq %d, at which an outcome stands: %+v", id,
+				parent.id, s.Under.Token.Seq, parent.steps)
+		case fresh && errors.Is(err, store.ErrStale):
+			l.world.breach("W5: %v was added to %v, and refused", id, parent.id)
+		}
+		l.world.sometimes("children were added to what ran")
+	}
+	if errors.Is(err, store.ErrStale) {
+		l.world.sometimes("children of what was over were refused")
 	}
 }
 
@@ -152,12 +205,7 @@ func (l *ledger) spawned(s store.Settlement, got store.Settled) {
 
 // childrenOf counts the children of a task's present run, by what is known of each.
 func (l *ledger) childrenOf(parent *tale) (c task.Children) {
-	run := int32(0)
-	for _, s := range parent.steps {
-		if s.Kind == task.KindReplayed {
-			run = s.Seq + 1
-		}
-	}
+	run := parent.run()
 	for _, t := range l.order {
 		if t.birth.of != parent || t.birth.run != run {
 			continue
@@ -234,6 +282,27 @@ func (l *ledger) families() {
 	}
 }
 
+// AddChildren asks once: who repeats it would have them twice.
+func (d *nodeDoor) AddChildren(
+	ctx context.Context, name string, id task.ID, token string, children []task.Submission,
+) ([]task.Receipt, error) {
+	return through(ctx, d, 0, call[[]task.Receipt]{
+		text:     fmt.Sprintf("add %d children to %v@%s", len(children), id, token),
+		patience: 4 * time.Second,
+		told:     func(got []task.Receipt) string { return fmt.Sprint(got) },
+		sent:     func() { d.world.ledger.wanting(children) },
+	}, func(ctx context.Context, n *peer) ([]task.Receipt, error) {
+		return n.AddChildren(ctx, name, id, token, children)
+	})
+}
+
+// Children is what no handler here asks.
+func (d *nodeDoor) Children(
+	context.Context, task.ID, task.State, string, int,
+) ([]task.View, string, error) {
+	return nil, "", errSilent
+}
+
 // childBugs are wrong programs about children.
 func childBugs() []bug {
 	settling := func(change func(p *planted, r *store.Report)) func(*planted) {
@@ -270,13 +339,16 @@ func childBugs() []bug {
 					r.Spawn[i].Orphan = false
 				}
 			})},
-		{name: "children have ids of batches without a parent", mode: safety,
-			store: settling(func(_ *planted, r *store.Report) {
-				r.Spawn = slices.Clone(r.Spawn)
-				for i := range r.Spawn {
-					r.Spawn[i].ID &^= store.ChildBit
+		{name: "children are added to what is over", mode: safety, store: func(p *planted) {
+			p.submit = func(ctx context.Context, s store.Submission) (store.Submitted, error) {
+				got, err := p.Model.Submit(ctx, s)
+				if s.Under != nil && errors.Is(err, store.ErrStale) {
+					s.Under = nil
+					return p.Model.Submit(ctx, s)
 				}
-			})},
+				return got, err
+			}
+		}},
 		{name: "nobody looks whose children are over", mode: calm, store: func(p *planted) {
 			p.look = func(ctx context.Context, r store.LookRequest) (store.Looked, error) {
 				if len(r.Addresses) == 0 {

@@ -53,6 +53,8 @@ type script struct {
 	kills   bool // kills its worker, and the node that it has the task from
 	commits bool // the outcome goes into a transaction of the handler's
 	forgets bool // which is not committed
+	// children that are added before the outcome is reported
+	adds []task.Submission
 }
 
 // scriptOf is what the seed wants of a hand-out. It hangs on nothing but the hand-out, so that it

@@ -84,6 +84,8 @@ var sometimes = []string{
 	"a task moved into a span of its own",
 	"a task waited for a signal",
 	"an outcome submitted children",
+	"children were added to what ran",
+	"children of what was over were refused",
 	"a repeated report was answered its children of before",
 	"a task waited for its children",
 	"children ended a wait",

@@ -76,6 +76,9 @@ func tell(
 func (d *storeDoor) Submit(ctx context.Context, s store.Submission) (store.Submitted, error) {
 	var ids []task.ID
 	text := "submit"
+	if s.Under != nil {
+		text += fmt.Sprintf(" under %v#%d", s.Under.ID, s.Under.Token.Seq)
+	}
 	for _, b := range s.Batches {
 		text += fmt.Sprintf(" %s/%d due %d %v", b.Queue, b.ID, b.Due, b.Spans)
 		for _, t := range b.Tasks {
@@ -86,6 +89,7 @@ func (d *storeDoor) Submit(ctx context.Context, s store.Submission) (store.Submi
 		d.world.ledger.submitting(s)
 		got, err := d.Store.Submit(ctx, s)
 		d.world.ledger.look(ids)
+		d.world.ledger.added(s, ids, err)
 		d.hintSubmitted(got, s.Shares)
 		return got, err
 	}, func(got store.Submitted) string {

@@ -96,6 +96,9 @@ func (h *hand) work(ctx context.Context, p *process, t task.Handout) task.Outcom
 	if s.commits {
 		return h.commits(ctx, p, t, s)
 	}
+	if len(s.adds) > 0 { // what comes of it makes no difference to anybody here
+		worker.AddChildren(ctx, s.adds...)
+	}
 	return s.outcome
 }
 

@@ -18,7 +18,8 @@
 //	wait     mutable         what a blocked task waits for: the step at its seq ends the wait
 //	signal   insert-only     what was sent; it ends one wait at most
 //	change   insert/delete   an address at which somebody has to look
-//	child_batch insert-only  whose children the tasks of a batch are
+//	child_batch  insert-only whose children the tasks of a batch are
+//	child_count  mutable     how the children of one run of a task stand
 //
 // A task belongs to the span whose seq0 equals the base of the task's newest step (no step: 0), as
 // long as that step is not final (base = Final).

@@ -9,9 +9,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Address is what tasks wait for, and where somebody looks when it changed. Signals arrive at a name
-// at a task, or at a name with a key, which whoever sends and whoever waits agree on. A task and no
-// name are the children that it has in one of its runs.
+// Address is what tasks wait for, and where somebody looks when it changed. Signals arrive at a
+// name at a task, or at a name with a key, which whoever sends and whoever waits agree on. A task
+// and no name are the children that it has in one of its runs.
 type Address struct {
 	Task task.ID // zero: Key
 	Name string

@@ -339,11 +339,9 @@ func (t *tx) follow(
 		f := a.f
 		was := acted[a.i].Was
 		rules.CountAct(ends.of(f.ID.Batch), a.step.Kind, was)
-		switch ended := !was.Final() && a.step.Base == store.Final; {
-		case actions[a.i].Tree:
-			falls.add(rules.Fall{Parent: f.ID, Tree: true})
-		case ended:
-			falls.add(rules.Fall{Parent: f.ID})
+		ended := !was.Final() && a.step.Base == store.Final
+		if tree := actions[a.i].Tree; tree || ended {
+			falls.add(rules.Fall{Parent: f.ID, Tree: tree})
 		}
 		switch a.step.Kind {
 		case task.KindCancelled:
@@ -358,8 +356,8 @@ func (t *tx) follow(
 			edits.add(f.ID, f.Seq+1, &a.step)
 		}
 		waits.add(t, f, a.step.Kind == task.KindEdited)
-		if f.Running != nil {
-			over.add(f.ID, f.Running.Seq)
+		if f.Running != nil || ended { // one may have come since, and children under it
+			over.add(f.ID, f.Seq+1)
 		}
 		switch sp := &f.Owner; {
 		case sp.ID == 0:

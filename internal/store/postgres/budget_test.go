@@ -4,7 +4,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"math"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,7 +19,10 @@ import (
 )
 
 // meter counts the trips to the database.
-type meter struct{ trips atomic.Int64 }
+type meter struct {
+	trips atomic.Int64
+	told  atomic.Pointer[[]string] // gets the statements; nil = nobody asks
+}
 
 func (m *meter) TraceQueryStart(
 	ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData,
@@ -31,8 +37,55 @@ func (m *meter) TraceBatchStart(
 	m.trips.Add(1)
 	return ctx
 }
-func (m *meter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (m *meter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (m *meter) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	if list := m.told.Load(); list != nil {
+		*list = append(*list, q.SQL)
+	}
+}
+func (m *meter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+var errNone = errors.New("none")
+
+// A settlement pays for families where it may concern some: the id of a batch says so, and a task
+// that ends badly may have children.
+func TestASettlementWithoutFamiliesAsksForNone(t *testing.T) {
+	m := &meter{}
+	c := join(t, open(t, Config{NoNotify: true, tracer: m}))
+	for what, test := range map[string]struct {
+		outcome task.Outcome
+		child   bool
+		want    []string // tables
+	}{
+		"done":         {task.Finish(nil), false, nil},
+		"next":         {task.Next("second", nil), false, nil},
+		"next, maybe":  {task.Next("second", nil), true, nil},
+		"done, maybe":  {task.Finish(nil), true, []string{"change", "child_batch"}},
+		"retried":      {task.Retry(errNone), false, nil},
+		"dead":         {task.Fail(errNone), false, []string{"change", "child_batch"}},
+		"dead, maybe?": {task.Fail(errNone), true, []string{"change", "child_batch"}},
+	} {
+		b := c.batch(1, 1, true)
+		for store.MayBeChildren(b.ID) != test.child {
+			b = c.batch(1, 1, true)
+		}
+		sp := c.submit(b)[0]
+		var told []string
+		m.told.Store(&told)
+		c.records(report(&sp, 0, 0, 1, test.outcome))
+		m.told.Store(nil)
+		var got []string
+		for _, table := range []string{"change", "child_batch", "child_count", "wait"} {
+			if slices.ContainsFunc(told, func(text string) bool {
+				return strings.Contains(text, "rota."+table+" ")
+			}) {
+				got = append(got, table)
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: it asks for %v, want %v", what, got, test.want)
+		}
+	}
+}
 
 // A trip costs a network's round, and a transaction that is open meanwhile.
 func TestTripsPerCall(t *testing.T) {
@@ -137,6 +190,32 @@ func TestTripsPerCall(t *testing.T) {
 	}
 	budget("look at a wait without a signal", 2, look(goAt(id)))
 	budget("look when nothing has changed", 1, look())
+	family := c.parent()
+	at := store.ChildrenOf(task.ID{Batch: family.Batch}, 0)
+	var born []store.Span
+	budget("add children", 2, func() (err error) {
+		born, err = c.under(&family, 0, c.brood(0, 2, true))
+		return err
+	})
+	budget("spawn children, and wait", 1, func() error {
+		c.records(awaits(&family, 0, false, c.brood(2, 1, false)))
+		return nil
+	})
+	budget("end a child", 1, func() error {
+		c.records(report(&born[0], 0, 0, 1, task.Fail(errNone)))
+		return nil
+	})
+	// changes; counts and the wait; how they stand; the end
+	budget("look at children that are open", 4, look(at))
+	known := c.parent()
+	budget("spawn children with keys", 3, func() error {
+		b := c.brood(0, 1, false)
+		b.Tasks[0].Key, b.Tasks[0].KeyUntil = "child", b.Due+1e9
+		r := report(&known, 0, 0, 1, task.Finish(nil))
+		r.Spawn = []store.Batch{b}
+		c.records(r)
+		return nil
+	})
 	budget("signal that nobody waits for", 1+2, func() error {
 		_, err := c.Signal(ctx, store.Signal{To: goBy("none")})
 		return err

@@ -9,11 +9,11 @@ import (
 // A row of child_batch says whose children the tasks of a batch are, and at which address their
 // counts change. Whoever submits or ends children inserts a row of change there in the same
 // transaction, with how many they are: so those who end children of one parent do not wait for each
-// other. Looks add these rows up (look.go). Thus child_count and the changes that stand are together
-// exactly what the steps of the children say, in every snapshot.
+// other. Looks add these rows up (look.go). Thus child_count and the changes that stand are
+// together exactly what the steps of the children say, in every snapshot.
 //
 // Whether a task has children is asked where it ends in another way than done: by a later statement
-// than the one that deletes its running row, or shares its owner, as who adds children to a hand-out
+// than the one that deletes its running row, or shares its owner. Who adds children to a hand-out
 // has one of the two for himself (under.go).
 
 const (

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -92,6 +94,61 @@ func TestAnEndWaitsForChildrenThatAreAdded(t *testing.T) {
 	}
 }
 
+// beside is one more transaction of somebody else's.
+func (o *other) beside(t *testing.T) *other {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), o.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		tx.Rollback(t.Context())
+		conn.Close(t.Context())
+	})
+	return &other{o.client, tx, o.dsn}
+}
+
+// A running row may come while somebody ends the hand-out who saw none, and children under it: they
+// are waited for all the same.
+func TestAnEndWaitsForChildrenUnderARowThatCame(t *testing.T) {
+	for what, ends := range map[string]func(o *other, sp *store.Span){
+		"settled": func(o *other, sp *store.Span) {
+			o.records(report(sp, 0, 0, 1, task.Fail(errNone)), report(sp, 1, 0, 1, task.Finish(nil)))
+		},
+		"cancelled": func(o *other, sp *store.Span) {
+			must(o.Act(o.Context(), []store.Action{
+				{ID: task.ID{Batch: sp.Batch}, Kind: task.KindCancelled},
+				{ID: task.ID{Batch: sp.Batch, N: 1}, Kind: task.KindCancelled},
+			}))(o.TB)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			o := meanwhile(t)
+			sp := o.submit(o.batch(2, 2, true))[0]
+			adding := o.beside(t)
+			// it waits for somebody who ends the neighbour, and changes his mind
+			o.do(`INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt,
+base, kind, ran) VALUES ($1, 1, 0, $2, 7, 0, 1, 1, -1, 1, 'first')`, sp.Batch, sp.Token)
+			done := make(chan struct{})
+			go func() { defer close(done); ends(o, &sp) }()
+			o.awaitLock(t)
+			o.runs(&sp, 0, 0)
+			adding.adds(&sp, true)
+			o.end(false)
+			adding.awaitLock(t)
+			adding.commits()
+			<-done
+			if l := o.looks(store.LookRequest{}); len(l.Cancelled) != 1 {
+				t.Errorf("the look: %+v", l)
+			}
+		})
+	}
+}
+
 // A removal is refused while its task has a running row, but comes in the way of a young hand-out.
 func TestARemovalWaitsForChildrenThatAreAdded(t *testing.T) {
 	o := meanwhile(t)
@@ -110,7 +167,9 @@ func TestARemovalWaitsForChildrenThatAreAdded(t *testing.T) {
 // Children that are added while somebody ends the hand-out wait, and do not come if he did.
 func TestAddedChildrenWaitForAnEnd(t *testing.T) {
 	for _, commits := range []bool{true, false} {
-		for what, step := range map[string][2]int{"dead": {3, -1}, "next": {2, 0}, "cancelled": {9, -1}} {
+		for what, step := range map[string][2]int{
+			"dead": {3, -1}, "next": {2, 0}, "cancelled": {9, -1},
+		} {
 			t.Run(fmt.Sprint(what, " ", commits), func(t *testing.T) {
 				onceByRow(t, func(t *testing.T, o *other, sp store.Span, running bool) {
 					o.do("SELECT FROM rota.span WHERE id = $1 FOR SHARE", sp.ID)

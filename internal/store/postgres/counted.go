@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// addCounts adds up in the order of keys; looks at one parent come one after the other from here
-	// on. The packs of the parents are shared: of one that is gone nothing is kept, and none goes
-	// meanwhile.
+	// addCounts adds up in the order of keys; looks at one parent come one after the other from
+	// here on. The packs of the parents are shared: of one that is gone nothing is kept, and none
+	// goes meanwhile.
 	addCounts = `INSERT INTO rota.child_count AS c (batch, n, run, total, done, dead, cancelled,
 expired)
 SELECT i.batch, i.n, i.run, i.total, i.done, i.dead, i.cancelled, i.expired
@@ -35,12 +35,12 @@ CROSS JOIN LATERAL (` + summed + ` FROM (
   UNION ALL SELECT total, done, dead, cancelled, expired FROM rota.change
   WHERE address = i.address) s) s`
 
-	summed = `SELECT coalesce(sum(total), 0)::bigint AS total, coalesce(sum(done), 0)::bigint AS done,
-coalesce(sum(dead), 0)::bigint AS dead, coalesce(sum(cancelled), 0)::bigint AS cancelled,
+	summed = `SELECT coalesce(sum(total), 0)::bigint AS total,
+coalesce(sum(done), 0)::bigint AS done, coalesce(sum(dead), 0)::bigint AS dead, coalesce(sum(cancelled), 0)::bigint AS cancelled,
 coalesce(sum(expired), 0)::bigint AS expired`
 
-	// dropCounts deletes the counts of tasks that are deleted, whose batches are $3 to $4. As a rule
-	// there are none.
+	// dropCounts deletes the counts of tasks that are deleted, whose batches are $3 to $4. As a
+	// rule there are none.
 	dropCounts = `WITH o AS MATERIALIZED (
   SELECT c.batch, c.n, c.run FROM unnest($1::bigint[], $2::int[]) i (batch, n)
   JOIN rota.child_count c ON c.batch = i.batch AND c.n = i.n

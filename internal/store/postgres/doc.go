@@ -19,6 +19,7 @@
 //	expiry (batch: when to look for tasks that nobody has begun in time)
 //
 //	wait (batch, n: what a task waits for)    signal (address, key: what was sent)    change (address: look there)
+//	child_batch (batch: whose children its tasks are)    child_count (batch, n, run: how the children of a task stand)
 //
 //	history (minutes, at, worker, queue, stage: what was done)    history_change (what is not in it yet)
 //
@@ -108,14 +109,33 @@
 // who want the same come one after the other, and whoever comes second finds what the first has
 // made of the task. Settlements insert waits and lock none.
 //
-// Locks are taken in the order packs, waits, signals, spans, steps (by inserting them), running
-// rows, and within each in the order of keys. An action whose task begins to wait between the two
+// Locks are taken in the order packs, child counts, waits, signals, spans, steps (by inserting
+// them), running rows, keys, and within each in the order of keys. An action whose task begins to wait between the two
 // statements begins anew, as it would lock a wait behind a span. A queue's tasks are deleted waits
 // first.
 //
 // Settlements and signals insert a row of change in the transaction that may end a wait, and a look
 // deletes it before it reads anything else: what is committed by then it sees, and what is
 // committed later has left another change.
+//
+// # Children
+//
+// Who submits children (Report.Spawn, Submission.Under), and who ends some, inserts a row of change
+// for each parent, with their number, at the address of the parent and its run, which child_batch
+// has. Nothing else of the parent is touched, so those who end children of one parent wait for
+// nobody. A look deletes such rows and adds them to child_count, behind the lock of the parent's pack;
+// then it locks the wait, and reads in a later statement what is counted and what changes stand by
+// then: so the look behind the last end sees all of them, and no look wakes too early (counted.go,
+// look.go).
+//
+// A settlement asks for parents where a final report's batch has store.ChildBit in its id, and for
+// children where a report ends badly. Both go in the same trip. Who adds children to a hand-out has
+// its running row for himself, or else the span that gives the right; whoever ends a hand-out deletes
+// the one and shares the other (under.go). What a worker's transaction ends the function finish
+// counts.
+//
+// A task that ended badly leaves a change at which looks cancel its children, piece by piece, each
+// in a transaction of its own (fall.go). What is over stays while its parent goes on (waitedfor.go).
 //
 // # Jobs
 //

@@ -11,8 +11,8 @@ import (
 )
 
 // A task that ended badly has its children cancelled, in pieces: a change says at which child the
-// next piece begins (rules.Fall). Each piece is a transaction of its own, behind that in which waits
-// end: an action locks waits and spans once.
+// next piece begins (rules.Fall). Each piece is a transaction of its own, behind that in which
+// waits end: an action locks waits and spans once.
 
 const (
 	fallsLeft = `EXISTS (SELECT FROM rota.change WHERE address >= 'f' AND address < 'g')`

@@ -36,9 +36,9 @@ DELETE FROM rota.change c USING o WHERE c.id = o.id RETURNING ` + changeColumns
 	changeColumns = `c.address, c.total, c.done, c.dead, c.cancelled, c.expired`
 
 	// lockEnding locks waits that may end: at each address ($1) the oldest, as many as there are
-	// signals for them; and with $4 those whose time is over. There are at most $3 of them. Those at
-	// addresses of children ($5), each of which has one at most, it locks all: whether they end is
-	// known later.
+	// signals for them; and with $4 those whose time is over. There are at most $3 of them. It also
+	// locks all waits at addresses of children ($5), each of which has one at most: whether they
+	// end is known later.
 	lockEnding = `WITH clock AS MATERIALIZED (SELECT rota.micros($2) AS now),
 chosen AS MATERIALIZED (
   (SELECT batch, n FROM (
@@ -69,7 +69,8 @@ FROM chosen c JOIN rota.signal s ON s.address = c.address AND s.key = c.key
 WHERE s.used IS NULL AND (s.until = 0 OR s.until > $3)
 ORDER BY s.address, s.key FOR UPDATE OF s`
 
-	// lookAgain has somebody look again where waits for children end that this look had no room for.
+	// lookAgain has somebody look again where waits for children end, which this look had no room
+	// for.
 	lookAgain = `INSERT INTO rota.change (address) SELECT a FROM unnest($1::text[]) a`
 
 	useSignals = `UPDATE rota.signal s SET used = $3
@@ -214,26 +215,37 @@ func (l *look) lock(ctx context.Context) error {
 		w, err := scanWait(r)
 		l.waits = append(l.waits, w)
 		return err
-	}, l.addresses, l.clock(), max(l.Limit, 0), around, ofChildren(l.addresses)))...)
+	}, l.ofSignals(), l.clock(), max(l.Limit, 0), around, ofChildren(l.addresses)))...)
 	l.More = changes == changesAtOnce
 	return err
 }
 
-// ofChildren are those of some addresses that are of children.
+// ofChildren are those of some addresses that are of children, and ofSignals the others.
 func ofChildren(addresses []string) []string {
-	list := []string{}
-	for _, a := range addresses {
-		if isOfChildren(a) {
-			list = append(list, a)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(addresses), func(a string) bool {
+		return !isOfChildren(a)
+	})
+}
+
+func (l *look) ofSignals() []string {
+	return slices.DeleteFunc(slices.Clone(l.addresses), isOfChildren)
 }
 
 // read reads how the tasks stand whose waits are locked, and locks signals for them.
 func (l *look) read(ctx context.Context) error {
+	places := make(map[string]int, len(l.addresses))
+	for i, a := range l.addresses {
+		places[a] = i
+	}
+	place := func(w *rules.Wait) int { // those whose time alone is over come last
+		if i, looked := places[w.Address]; looked {
+			return i
+		}
+		return len(l.addresses)
+	}
 	slices.SortFunc(l.waits, func(a, b rules.Wait) int {
-		return cmp.Or(cmp.Compare(a.Since, b.Since), a.ID.Compare(b.ID))
+		return cmp.Or(cmp.Compare(place(&a), place(&b)), cmp.Compare(a.Since, b.Since),
+			a.ID.Compare(b.ID))
 	})
 	ids := make([]task.ID, len(l.waits))
 	count := map[string]int32{}
@@ -243,7 +255,7 @@ func (l *look) read(ctx context.Context) error {
 	}
 	var addresses []string
 	var counts []int32
-	for _, a := range l.addresses {
+	for _, a := range l.ofSignals() {
 		if n := count[a]; n > 0 {
 			addresses = append(addresses, a)
 			counts = append(counts, n)
@@ -268,42 +280,73 @@ func (l *look) read(ctx context.Context) error {
 	return err
 }
 
-// end is what ends a wait: its children, the oldest signal for it, or its time; none: it goes on.
+// end is what ends a wait: its children, or the oldest signal for it; none: it goes on.
 func (l *look) end(w *rules.Wait) (by store.Woken, ends bool) {
-	if sum, read := l.sums[w.ID]; read && w.Enough(sum) {
-		return store.Woken{Children: &sum}, true
+	if sum, read := l.sums[w.ID]; read {
+		return store.Woken{Children: &sum}, w.Enough(sum)
 	}
 	if list := l.signals[w.Address]; len(list) > 0 {
-		l.signals[w.Address] = list[1:]
-		l.used.at = append(l.used.at, w.Address)
-		l.used.key = append(l.used.key, list[0].key)
 		return list[0].Woken, true
-	}
-	if len(l.Addresses) == 0 && w.Over(l.Now) {
-		return store.Woken{TimedOut: true}, true
 	}
 	return by, false
 }
 
-// wake ends the waits that end, and those that are left of tasks that went on. Their rows are
-// locked, so nobody else wakes the tasks, and nothing else happens to them.
-func (l *look) wake(ctx context.Context) error {
-	var list []acting
-	var moves []moved
+// use takes the signal that ends a wait from the others.
+func (l *look) use(w *rules.Wait) {
+	list := l.signals[w.Address]
+	if w.OfChildren() || len(list) == 0 {
+		return
+	}
+	l.signals[w.Address] = list[1:]
+	l.used.at = append(l.used.at, w.Address)
+	l.used.key = append(l.used.key, list[0].key)
+}
+
+// choose says what ends the waits that end, by their places: at addresses, in their order, and then
+// those whose time is over. Waits that are left of tasks that went on go, too.
+func (l *look) choose() map[int]store.Woken {
+	ending := map[int]store.Woken{}
+	var late []int
 	for i := range l.waits {
 		w, f := &l.waits[i], &l.facts[i]
 		if f.ID == (task.ID{}) || !w.Ends(&f.Fact) {
 			l.over.add(w.ID, w.Seq)
 			continue
 		}
-		if len(list) >= l.Limit { // more are locked where waits are for children
-			l.again = append(l.again, ofChildren([]string{w.Address})...)
-			continue
-		}
 		by, ends := l.end(w)
+		switch {
+		case ends && len(ending) < l.Limit:
+			ending[i] = by
+			l.use(w)
+		case ends && w.OfChildren(): // of signals those that are left tell
+			l.again = append(l.again, w.Address)
+		case ends:
+		case len(l.Addresses) == 0 && w.Over(l.Now):
+			late = append(late, i)
+		}
+	}
+	slices.SortFunc(late, func(i, k int) int {
+		a, b := &l.waits[i], &l.waits[k]
+		return cmp.Or(cmp.Compare(a.Until, b.Until), a.ID.Compare(b.ID))
+	})
+	for _, i := range late[:max(0, min(len(late), l.Limit-len(ending)))] {
+		ending[i] = store.Woken{TimedOut: true}
+	}
+	return ending
+}
+
+// wake ends the waits that end. Their rows are locked, so nobody else wakes the tasks, and nothing
+// else happens to them.
+func (l *look) wake(ctx context.Context) error {
+	var list []acting
+	var moves []moved
+	ending := l.choose()
+	for i := range l.waits {
+		by, ends := ending[i]
 		if !ends {
 			continue
 		}
+		w, f := &l.waits[i], &l.facts[i]
 		step, to, err := rules.Wake(&f.Fact, w, by, l.Now)
 		if err != nil {
 			return fmt.Errorf("wake task %s: %w", f.ID, err)
@@ -345,11 +388,11 @@ func (l *look) last() (list []query) {
 		l.More = true
 		list = append(list, tell(lookAgain, l.again))
 	}
-	if len(l.addresses) > 0 {
+	if at := l.ofSignals(); len(at) > 0 {
 		list = append(list, ask(leaveChanges, func(row) error {
 			l.More = true
 			return nil
-		}, l.addresses, l.Now))
+		}, at, l.Now))
 	}
 	return list
 }

@@ -291,7 +291,7 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 		for len(found) > 0 || len(passed) > 0 {
 			n := min(len(found), p.piece.Size(pruneLeast, pruneMost))
 			began := time.Now()
-			dropped, lag, err := s.dropOutlived(ctx, &keep, found[:n], passed, &walk, now)
+			dropped, lag, err := s.dropOutlived(ctx, &keep, found[:n], passed, now)
 			p.piece.Took(n, time.Since(began), pruneGoal)
 			pruned += dropped
 			if dropped > 0 {
@@ -433,22 +433,25 @@ func (s *Store) outlived(
 	if seen < size { // nothing is left up to the last
 		w.at = task.ID{Batch: last + 1, N: -1}
 	}
+	found, waited, err := s.notWaitedFor(ctx, found)
+	if waited {
+		w.later(now + waitedAgain.Microseconds())
+	}
 	for _, h := range heads {
 		if queues[h.id] != "" && h.id < w.at.Batch {
 			passed = append(passed, h.id)
 		}
 	}
 	w.seen += seen + len(heads)
-	return found, passed, nil
+	return found, passed, err
 }
 
 // dropOutlived deletes those of the tasks that are still final, and those of the passed batches
 // that are empty then.
 func (s *Store) dropOutlived(
-	ctx context.Context, keep *retention, ids []task.ID, passed []int64, w *pruneWalk, now int64,
+	ctx context.Context, keep *retention, ids []task.ID, passed []int64, now int64,
 ) (dropped int, lag int64, err error) {
 	var blobs []string
-	waited := false
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		dropped, lag, blobs = 0, 0, nil
 		all, keyed, err := t.lockedOver(ctx, ids)
@@ -462,9 +465,6 @@ func (s *Store) dropOutlived(
 				lag = max(lag, now-keep.until(f))
 			}
 		}
-		if list, waited, err = t.notWaitedFor(ctx, list); err != nil {
-			return err
-		}
 		dropped = len(list)
 		var last []query
 		if len(passed) > 0 {
@@ -474,9 +474,6 @@ func (s *Store) dropOutlived(
 	})
 	if err == nil {
 		s.deleteBlobs(ctx, blobs)
-	}
-	if waited {
-		w.later(now + waitedAgain.Microseconds())
 	}
 	return dropped, lag, err
 }

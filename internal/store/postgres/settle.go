@@ -32,6 +32,9 @@ func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled
 			(step.Context != nil || step.Result != nil) {
 			refused = append(refused, step.Context, step.Result)
 		}
+		if spawn := set.Reports[i].Spawn; v != task.Recorded || d.existed {
+			refused = append(refused, largeOf(spawn)...)
+		}
 	}
 	if len(refused) > 0 {
 		s.dropUnused(ctx, refused)
@@ -94,6 +97,7 @@ type settlement struct {
 	told     []string             // queues that got tasks
 	runs     map[int32]int32      // of the tasks of reports that were replayed, see readRuns
 	spawned  []store.Spawned
+	existed  bool // some of the children, by their keys
 	repeated []repeatedSpawn
 	changed  []string // addresses
 }
@@ -574,8 +578,13 @@ func (d *settlement) consequences(
 		}
 		if r.Step.Base == store.Final {
 			state := r.Step.Kind.Leaves()
-			rules.CountEnd(ends.of(r.ID.Batch), state, 1)
+			if store.MayBeChildren(r.ID.Batch) {
+				rules.CountEnd(ends.of(r.ID.Batch), state, 1)
+			}
 			if rules.Falls(state) {
+				if !running { // one may have come since, and children under it
+					over.add(r.ID, r.Token.Seq)
+				}
 				falls.add(rules.Fall{Parent: r.ID})
 			}
 		}

@@ -97,6 +97,7 @@ func (d *settlement) finish(
 		answer, err := c.insert(ctx, t, t, func(ctx context.Context, queries ...query) error {
 			return t.finish(ctx, append(queries, follow.last...)...)
 		})
+		d.existed = len(answer.Existing) > 0
 		d.spawns(w, answer.Existing)
 		return err
 	}
@@ -195,8 +196,9 @@ type repeatedSpawn struct {
 func (d *settlement) answer() (store.Settled, error) {
 	answer := store.Settled{Now: d.now, Verdicts: d.verdicts, Spawned: d.spawned}
 	for _, s := range d.repeated {
+		then := func(id task.ID) task.ID { return s.ids[id.N] }
 		answer.Spawned = append(answer.Spawned,
-			spawnedOf(&d.reports[s.report], s.report, func(id task.ID) task.ID { return s.ids[id.N] }))
+			spawnedOf(&d.reports[s.report], s.report, then))
 	}
 	slices.SortFunc(answer.Spawned, func(a, b store.Spawned) int {
 		return cmp.Compare(a.Report, b.Report)

@@ -24,7 +24,7 @@ func (s *Store) Submit(ctx context.Context, sub store.Submission) (store.Submitt
 		return store.Submitted{}, fmt.Errorf("submit: %w", err)
 	}
 	if len(answer.Existing) > 0 {
-		s.dropUnused(ctx, largeOf(sub))
+		s.dropUnused(ctx, largeOf(sub.Batches))
 	}
 	s.hintReady(&answer, sub.Shares)
 	s.tellAbout(&after)
@@ -113,11 +113,11 @@ func (s *Store) writeBatches(
 	return err
 }
 
-// largeOf lists the contexts of a submission that are blobs.
-func largeOf(sub store.Submission) (large []store.Value) {
-	for i := range sub.Batches {
-		for k := range sub.Batches[i].Tasks {
-			if v := sub.Batches[i].Tasks[k].Context; len(v) > 0 && v[0] == 0 {
+// largeOf lists the contexts of tasks in batches that are blobs.
+func largeOf(batches []store.Batch) (large []store.Value) {
+	for i := range batches {
+		for k := range batches[i].Tasks {
+			if v := batches[i].Tasks[k].Context; len(v) > 0 && v[0] == 0 {
 				large = append(large, v)
 			}
 		}

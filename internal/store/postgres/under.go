@@ -7,11 +7,11 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Who adds children to a hand-out has for himself what everybody needs who records an outcome of it:
-// its running row, which settlements, actions and the function finish delete; where none stands, the
-// span, which settlements and the function finish share, and actions that end what is held. So the
-// children come before the outcome, and count for it, or find it and do not come. Both are locked
-// before any key is claimed.
+// Who adds children to a hand-out has for himself what everybody needs who records an outcome of
+// it: its running row, which settlements, actions and the function finish delete; where none
+// stands, the span, which settlements and the function finish share, and actions that end what is
+// held. So the children come before the outcome, and count for it, or find it and do not come. Both
+// are locked before any key is claimed.
 
 const (
 	lockHandOut = `SELECT FROM rota.running WHERE batch = $1 AND n = $2 AND seq = $3 FOR UPDATE`

@@ -37,7 +37,8 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	clock := ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock())
 	var w rules.Wait
 	kin := family{parents: map[int64]task.ID{}}
-	err := s.read(ctx, append(slices.Concat(factsOf([]task.ID{id}, true, found), kin.queries(id)), clock,
+	first := slices.Concat(factsOf([]task.ID{id}, true, found), kin.queries(id))
+	err := s.read(ctx, append(first, clock,
 		ask(waitOf, func(r row) (err error) {
 			w, err = scanWait(r)
 			return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 )
 
 // What is over stays while its parent goes on, in the run that it belongs to: its result is read
@@ -28,27 +29,28 @@ THEN NOT ` + isMarked("c.parent_batch", "c.parent_n") + ` ELSE p.base <> -1 END`
 var waitedAmong = waitedBatches + ` AND c.batch = ANY($1::bigint[])`
 
 // notWaitedFor are those of some tasks that are over which have not to stay for others; waited
-// tells whether there are more. Once a parent is over it begins no more but in another run.
-func (t *tx) notWaitedFor(
-	ctx context.Context, list []fact,
-) (left []fact, waited bool, err error) {
+// tells whether there are more. It holds from then on: who is over begins no more, but in another
+// run.
+func (s *Store) notWaitedFor(
+	ctx context.Context, list []task.ID,
+) (left []task.ID, waited bool, err error) {
 	var batches []int64
-	for i := range list {
-		b := list[i].ID.Batch
-		if k := len(batches); store.MayBeChildren(b) && (k == 0 || batches[k-1] != b) {
-			batches = append(batches, b)
+	for _, id := range list {
+		if k := len(batches); store.MayBeChildren(id.Batch) &&
+			(k == 0 || batches[k-1] != id.Batch) {
+			batches = append(batches, id.Batch)
 		}
 	}
 	if len(batches) == 0 {
 		return list, false, nil
 	}
 	stay := map[int64]bool{}
-	err = t.run(ctx, ask(waitedAmong, func(r row) error {
+	err = s.glance(ctx, ask(waitedAmong, func(r row) error {
 		var batch int64
 		err := r.Scan(&batch)
 		stay[batch] = true
 		return err
 	}, batches))
-	left = slices.DeleteFunc(list, func(f fact) bool { return stay[f.ID.Batch] })
+	left = slices.DeleteFunc(list, func(id task.ID) bool { return stay[id.Batch] })
 	return left, len(stay) > 0, err
 }

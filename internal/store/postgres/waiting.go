@@ -15,8 +15,8 @@ import (
 // reads how the task stands. What may end a wait, or begins one, leaves a row of change in its
 // transaction: see look.go and docs/waiting.md.
 //
-// Locks are taken in the order packs, child counts, waits, signals, spans, steps (by inserting them), running
-// rows, and within each in the order of keys. Who has a wait locks no pack.
+// Locks are taken in the order packs, child counts, waits, signals, spans, steps (by inserting
+// them), running rows, and within each in the order of keys. Who has a wait locks no pack.
 
 // never is store.Never: the rank and the due time of what is parked.
 const never = "9223372036854775807"
@@ -112,8 +112,8 @@ func (c *waitColumns) queries(clock any) []query {
 		c.first)}
 }
 
-// dropped makes the queries that delete what tasks that are deleted wait for, what was sent to them,
-// and how their children stand.
+// dropped makes the queries that delete what belongs to waits of tasks that are deleted: what they
+// wait for, what was sent to them, and how their children stand.
 func dropped(ids []task.ID) []query {
 	batches, ns := idColumns(ids)
 	from, to := batches[0], batches[0]

@@ -120,7 +120,8 @@ func (l *childList) add(id task.ID) error {
 		return err
 	}
 	result, err := l.result(&f)
-	l.page, l.results = append(l.page, v), append(l.results, result)
+	l.page = append(l.page, v)
+	l.results = append(l.results, result)
 	return err
 }
 

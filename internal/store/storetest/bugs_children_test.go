@@ -91,7 +91,8 @@ func childBugs() []bug {
 			settled(func(p *planted, r *store.Report, v task.Status) {
 				for _, b := range r.Spawn {
 					for _, t := range b.Tasks {
-						if v == task.Recorded && p.Model.tasks[task.ID{Batch: b.ID, N: t.N}] == nil {
+						id := task.ID{Batch: b.ID, N: t.N}
+						if v == task.Recorded && p.fact(id) == nil {
 							a := store.ChildrenOf(r.ID, p.fact(r.ID).run())
 							c := p.family.gone[a]
 							c.Total, c.Done = c.Total+1, c.Done+1

@@ -35,7 +35,8 @@ func spawnClaims() []claim {
 			s.want("the answer", []any{got.Verdicts, got.Spawned}, []any{
 				[]task.Status{task.Recorded}, []store.Spawned{{Report: 0, IDs: ids}},
 			})
-			s.want("its children", s.childrenOf(o.id(), ""), []task.ID{ids[0], ids[2], ids[1], ids[3]})
+			s.want("its children", s.childrenOf(o.id(), ""),
+				[]task.ID{ids[0], ids[2], ids[1], ids[3]})
 			s.want("how they stand", s.grown(o.id()), task.Children{Total: 4})
 			s.want("whose they are", s.view(ids[1]).Parent, o.id())
 			s.want("whose it is", s.view(o.id()).Parent, task.ID{})
@@ -44,7 +45,8 @@ func spawnClaims() []claim {
 
 			again := r
 			again.Spawn = []store.Batch{s.brood("q", 0, 1), s.brood("r", 1, 3)}
-			again.Spawn[1].Tasks[2].Key, again.Spawn[1].Tasks[2].KeyUntil = "k", s.clock.Micros()+1e9
+			again.Spawn[1].Tasks[2].Key = "k"
+			again.Spawn[1].Tasks[2].KeyUntil = s.clock.Micros() + 1e9
 			got, err = s.Settle(s.ctx, store.Settlement{Reports: []store.Report{again}})
 			s.ok(err)
 			s.want("the report once more", []any{got.Verdicts, got.Spawned}, []any{
@@ -109,7 +111,8 @@ func spawnClaims() []claim {
 				change(&stale)
 				s.wantErr(what, add(stale, s.brood("q", 0, 1)), store.ErrStale)
 			}
-			s.recorded(o.report(s.clock, task.Finish(nil)), other.report(s.clock, task.Next("b", nil)))
+			s.recorded(o.report(s.clock, task.Finish(nil)),
+				other.report(s.clock, task.Next("b", nil)))
 			s.wantErr("after its outcome", add(o, s.brood("q", 0, 1)), store.ErrStale)
 			s.wantErr("of another", add(other, s.brood("q", 0, 1)), store.ErrStale)
 			s.ok(add(o, first))
@@ -369,7 +372,8 @@ func fallClaims() []claim {
 			ids := s.spawn(o, task.Next("on", nil), b, orphans)
 			done, runs, went := s.takeOnly(a, ids[0]), s.takeOnly(a, ids[1]), s.takeOnly(a, ids[2])
 			s.sync(a, runs)
-			s.recorded(done.report(s.clock, task.Finish(nil)), went.report(s.clock, task.Next("b", nil)))
+			s.recorded(done.report(s.clock, task.Finish(nil)),
+				went.report(s.clock, task.Next("b", nil)))
 			s.recorded(s.takeOnly(a, o.id()).report(s.clock, task.Fail(errNo)))
 			s.want("looks for one", s.falls(1), "cancelled [] more")
 			s.want("for the next", s.falls(3), fmt.Sprint("cancelled ", ids[3:4], " more"))
@@ -424,7 +428,8 @@ func fallClaims() []claim {
 			s.want("acted", acted[0].Changed, true)
 			s.want("its children", s.falls(9), fmt.Sprint("cancelled ", []task.ID{ids[0], ids[2]},
 				" more"))
-			s.want("those below", s.falls(9), fmt.Sprint("cancelled ", sortedIDs(below[0], last[0])))
+			s.want("those below", s.falls(9),
+				fmt.Sprint("cancelled ", sortedIDs(below[0], last[0])))
 			s.want("none below them", s.falls(9), "cancelled []")
 			s.want("states", s.statesOf([]task.ID{top.id(), mid.id(), over.id(), last[0]}),
 				[]task.State{task.Cancelled, task.Cancelled, task.Done, task.Cancelled})

@@ -59,9 +59,9 @@ type Spans interface {
 	// while it stands and is not final; or while,
 	// besides, no outcome tells of a hand-out and it has no running row; until Until.
 	//
-	// With Under the tasks are children of a hand-out's task, if that gives the right to report, and
-	// no step stands at its seq; else store.ErrStale. What stands already is answered as the first
-	// time all the same.
+	// With Under the tasks are children of a hand-out's task, if that gives the right to report,
+	// and no step stands at its seq; else store.ErrStale. What stands already is answered as the
+	// first time all the same.
 	Submit(context.Context, store.Submission) (store.Submitted, error)
 	// Take makes the holder hold ready spans of a queue, smallest rank first, then smallest span
 	// id, at most Limit tasks (a gap counts as one), splitting the last: the free rest keeps its

@@ -163,7 +163,6 @@ func (m *Model) ripe() (list []store.Address) {
 			list = append(list, w.Address)
 		}
 	}
-	slices.SortFunc(list, func(a, b store.Address) int { return cmp.Compare(a.String(), b.String()) })
 	return list
 }
 
