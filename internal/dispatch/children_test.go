@@ -325,6 +325,15 @@ func TestAStaleReportSpawnsNothing(t *testing.T) {
 			store.ErrConflict) {
 			t.Errorf("added by the token of another task: %v", err)
 		}
+		guessed, err := task.ParseToken(y.Token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guessed.Seal ^= 1
+		_, err = h.d.AddChildren(h.ctx, "w", y.ID, guessed.String(), pages("a"))
+		if !errors.Is(err, store.ErrConflict) {
+			t.Errorf("added by a token that was guessed: %v", err)
+		}
 		h.report("w", y, task.Finish(nil), task.Recorded)
 		if _, err := h.d.AddChildren(h.ctx, "w", y.ID, y.Token, pages("a")); !errors.Is(err,
 			store.ErrConflict) {
@@ -427,7 +436,9 @@ func TestChildrenAreAddedByWhicheverNode(t *testing.T) {
 		ids := map[task.ID]bool{}
 		for _, r := range slices.Concat(first, second, third) {
 			v := a.view(r.ID)
-			ids[r.ID] = true
+			if ids[r.ID] = true; r.ID.N < task.MaxSubmissions {
+				t.Errorf("%s may be taken for one that came with the report", r.ID)
+			}
 			if v.Parent != x.ID || v.Meta["customer"] != "7" || r.Action != task.SubmittedCreated {
 				t.Errorf("%+v: %+v", r, v)
 			}
@@ -535,7 +546,6 @@ func TestWhatHasNotBegunFallsWithItsParent(t *testing.T) {
 		x := h.parent(nil)
 		children := pages("a", "b", "c")
 		children[2].Orphan = true
-		children[2].Delay = time.Minute
 		list := h.add(x, children...)
 		y := h.one("w")
 		time.Sleep(2 * time.Second) // it has a running row
@@ -547,9 +557,12 @@ func TestWhatHasNotBegunFallsWithItsParent(t *testing.T) {
 			case y.ID:
 				want = task.Running
 			case list[2].ID:
-				want = task.Waiting
+				want = task.Ready
 			}
 			h.state(r.ID, want)
+		}
+		if orphan := h.one("w"); orphan.ID != list[2].ID {
+			t.Errorf("%+v", orphan)
 		}
 		if got := h.hold("w", 10); len(got) > 0 {
 			t.Errorf("%+v", got)
