@@ -117,7 +117,8 @@ func (o *other) beside(t *testing.T) *other {
 func TestAnEndWaitsForChildrenUnderARowThatCame(t *testing.T) {
 	for what, ends := range map[string]func(o *other, sp *store.Span){
 		"settled": func(o *other, sp *store.Span) {
-			o.records(report(sp, 0, 0, 1, task.Fail(errNone)), report(sp, 1, 0, 1, task.Finish(nil)))
+			o.records(report(sp, 0, 0, 1, task.Fail(errNone)),
+				report(sp, 1, 0, 1, task.Finish(nil)))
 		},
 		"cancelled": func(o *other, sp *store.Span) {
 			must(o.Act(o.Context(), []store.Action{
