@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -530,77 +529,4 @@ func (d *settlement) spendable(spent []store.Taking) []store.Taking {
 		return spent
 	}
 	return slices.DeleteFunc(slices.Clone(spent), func(s store.Taking) bool { return kept[s.Span] })
-}
-
-// consequences are what follows from recorded reports.
-type consequences struct {
-	list  []query // but for what is submitted,
-	spawn spawning
-	last  []query // and what comes behind that
-}
-
-// consequences are what follows from the recorded reports, and the spans that are spent. With
-// running, their running rows go.
-func (d *settlement) consequences(
-	ctx context.Context, t *tx, spent []store.Taking, running bool,
-) (follow consequences, err error) {
-	counts := newStats()
-	var over keyColumns
-	var blobs blobColumns
-	var moves []moved
-	var waits waitColumns
-	var ends endings
-	var falls fallColumns
-	var committed []int64 // by transactions of workers: batches that may be children's
-	for _, i := range d.order {
-		r := &d.reports[i]
-		if d.verdicts[i] == task.Repeated && r.Step.Hash == store.UncommittedHash &&
-			r.Step.Base == store.Final && store.MayBeChildren(r.ID.Batch) {
-			committed = append(committed, r.ID.Batch)
-		}
-		if d.verdicts[i] != task.Recorded {
-			continue
-		}
-		counts.Of(r.Queue).Settled(&r.Step)
-		counts.history.Settled(r.Queue, r.Ready, &r.Step)
-		blobs.add(r.ID, r.Step.Context, r.Step.Result)
-		if running {
-			over.add(r.ID, r.Token.Seq)
-		}
-		follow.spawn.add(r, i, d.runs[i])
-		if r.Move != nil {
-			moves = append(moves, moved{r.ID, r.Token.Seq, r.Queue, *r.Move})
-		}
-		if r.Await != nil {
-			w := rules.WaitOf(r, d.runs[i], 0)
-			waits.add(&w)
-			d.changed = append(d.changed, w.Address)
-		}
-		if r.Step.Base == store.Final {
-			state := r.Step.Kind.Leaves()
-			if store.MayBeChildren(r.ID.Batch) {
-				rules.CountEnd(ends.of(r.ID.Batch), state, 1)
-			}
-			if rules.Falls(state) {
-				if !running { // one may have come since, and children under it
-					over.add(r.ID, r.Token.Seq)
-				}
-				falls.add(rules.Fall{Parent: r.ID})
-			}
-		}
-	}
-	follow.list = slices.Concat(counts.queries(), blobs.queries(), waits.queries(d.clock()))
-	if len(over.batch) > 0 {
-		follow.list = append(follow.list, tell(deleteRunning, over.batch, over.n, over.seq))
-	}
-	if len(spent) > 0 {
-		ids, tokens := takingColumns(spent)
-		follow.list = append(follow.list, tell(deleteSpans, ids, tokens))
-	}
-	changed := func(address string) { d.changed = append(d.changed, address) }
-	follow.last = slices.Concat(ends.queries(changed), falls.queries(),
-		addressesOf(committed, changed))
-	out, err := t.movesOut(ctx, moves)
-	follow.list = append(follow.list, out...)
-	return follow, err
 }
