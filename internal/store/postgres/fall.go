@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rotahq/rota/internal/store"
@@ -25,12 +26,12 @@ DELETE FROM rota.change c USING o WHERE c.id = o.id RETURNING c.address`
 	// childrenBehind are children of tasks behind a place, at most $5 of each task, in the order of
 	// keys.
 	childrenBehind = `SELECT f.i::int, t.batch, t.n, t.orphan
-FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::int[]) WITH ORDINALITY
-  f (batch, n, at_batch, at_n, i)
+FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::int[], $6::int[]) WITH ORDINALITY
+  f (batch, n, at_batch, at_n, below, i)
 CROSS JOIN LATERAL (SELECT p.batch, i.n, c.orphan FROM rota.child_batch c
   JOIN rota.pack p ON p.batch = c.batch
   CROSS JOIN LATERAL generate_series(p.lo, p.lo | 63) i (n)
-  WHERE c.parent_batch = f.batch AND c.parent_n = f.n AND c.batch >= f.at_batch
+  WHERE c.parent_batch = f.batch AND c.parent_n = f.n AND c.batch >= f.at_batch AND c.run < f.below
   AND p.has >> (i.n & 63) & 1 = 1 AND (p.batch > f.at_batch OR i.n > f.at_n)
   ORDER BY p.batch, i.n LIMIT $5) t
 ORDER BY f.i, t.batch, t.n`
@@ -136,6 +137,10 @@ func (f *falls) read(ctx context.Context) error {
 		}
 		places = append(places, place)
 	}
+	below, err := f.runsBelow(ctx, parents)
+	if err != nil {
+		return err
+	}
 	f.children = make([][]fallingChild, len(parents))
 	batches, ns := idColumns(parents)
 	atBatch, atN := idColumns(places)
@@ -145,7 +150,31 @@ func (f *falls) read(ctx context.Context) error {
 		err := r.Scan(&i, &c.id.Batch, &c.id.N, &c.orphan)
 		f.children[i-1] = append(f.children[i-1], c)
 		return err
-	}, batches, ns, atBatch, atN, f.left))
+	}, batches, ns, atBatch, atN, f.left, below))
+}
+
+// runsBelow says below which run children of each task fall: if it began anew meanwhile, those of
+// its present run do not.
+func (f *falls) runsBelow(ctx context.Context, parents []task.ID) ([]int32, error) {
+	facts := make([]fact, len(parents))
+	runs := make([]int32, len(parents))
+	var keys keyColumns
+	for _, id := range parents {
+		keys.add(id, math.MaxInt32)
+	}
+	err := f.tx.run(ctx, append(factsOf(parents, false, facts), ask(runsOf, func(r row) error {
+		var i int
+		var run int32
+		err := r.Scan(&i, &run)
+		runs[i-1] = run
+		return err
+	}, keys.batch, keys.n, keys.seq))...)
+	for i := range runs {
+		if p := &facts[i]; p.ID == (task.ID{}) || p.Base == store.Final {
+			runs[i] = math.MaxInt32
+		}
+	}
+	return runs, err
 }
 
 // cancel cancels children as actions do, but those that a fall does not hit. Below those that are

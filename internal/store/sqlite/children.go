@@ -24,7 +24,7 @@ VALUES (?, ?, ?, ?, ?, ?)`
 	hasChildren      = `SELECT 1 FROM child_batch INDEXED BY child_parent
 WHERE parent_batch = ? AND parent_n = ? LIMIT 1`
 	anyChildren  = `SELECT 1 FROM child_batch LIMIT 1`
-	childBatches = `SELECT batch, orphan FROM child_batch INDEXED BY child_parent
+	childBatches = `SELECT batch, orphan, run FROM child_batch INDEXED BY child_parent
 WHERE parent_batch = ? AND parent_n = ? AND batch >= ? ORDER BY batch LIMIT ?`
 	spawnedBy = `SELECT batch FROM child_batch INDEXED BY child_parent
 WHERE parent_batch = ? AND parent_n = ? AND seq = ? ORDER BY batch`

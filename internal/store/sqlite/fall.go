@@ -62,13 +62,20 @@ func (l *looking) fallOf(f rules.Fall, n int) (left int, err error) {
 	if _, err := l.exec(deleteChanges, f.String()); err != nil {
 		return n, err
 	}
+	below, err := l.runBelow(f.Parent)
+	if err != nil {
+		return n, err
+	}
 	type childBatch struct {
 		id     int64
 		orphan bool
+		run    int32
 	}
 	var batches []childBatch
 	if err := l.each(childBatches, func(st *sqlite.Stmt) bool {
-		batches = append(batches, childBatch{st.ColumnInt64(0), st.ColumnBool(1)})
+		batches = append(batches, childBatch{
+			st.ColumnInt64(0), st.ColumnBool(1), st.ColumnInt32(2),
+		})
 		return true
 	}, f.Parent.Batch, f.Parent.N, f.After.Batch, fallAtOnce); err != nil {
 		return n, err
@@ -78,6 +85,9 @@ func (l *looking) fallOf(f rules.Fall, n int) (left int, err error) {
 		if n == 0 {
 			more = true
 			break
+		}
+		if b.run >= below {
+			continue
 		}
 		from := int32(0)
 		if b.id == f.After.Batch {
@@ -102,6 +112,16 @@ func (l *looking) fallOf(f rules.Fall, n int) (left int, err error) {
 		_, err = l.exec(changeAt, f.String())
 	}
 	return n, err
+}
+
+// runBelow is below which run children of a task fall: if it began anew meanwhile, those of its
+// present run do not.
+func (l *looking) runBelow(id task.ID) (int32, error) {
+	f, found, err := l.fact(id)
+	if err != nil || !found || f.Base == store.Final {
+		return math.MaxInt32, err
+	}
+	return l.presentRun(id)
 }
 
 // fallChild cancels a child, if that is to be, and lets its own children fall with the tree.

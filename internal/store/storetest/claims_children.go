@@ -437,6 +437,18 @@ func fallClaims() []claim {
 			s.want("its late report", s.settle(runs.report(s.clock, task.Finish(nil))),
 				[]task.Status{task.Stale})
 		}},
+		{"AFallIsOfTheRunThatEnded", func(s *scene) {
+			a := s.join("a")
+			o := s.handed(a)
+			old := s.spawn(o, task.Next("on", nil), s.brood("q", 0, 1))
+			s.changed(task.KindCancelled, o.id())
+			s.want("replayed", s.replay(o.id(), store.Replay{}).Changed, true)
+			ids := s.spawn(s.takeOnly(a, o.id()), task.Next("on", nil), s.brood("q", 0, 1))
+			s.want("looks", s.falls(9), fmt.Sprint("cancelled ", old))
+			s.want("the new one", s.statesOf(ids), []task.State{task.Ready})
+			s.changed(task.KindCancelled, o.id())
+			s.want("cancelled again", s.falls(9), fmt.Sprint("cancelled ", ids))
+		}},
 		{"AReplayMayCancelTheTreeOfBefore", func(s *scene) {
 			a := s.join("a")
 			o := s.handed(a)

@@ -207,7 +207,8 @@ type Waits interface {
 	//
 	// A look without addresses cancels children, too: of a task that ended dead, cancelled or
 	// expired those that have not begun, as far as rows tell, but orphans; and below one with which
-	// its tree was to be cancelled (Action.Tree) all that have not ended, with all below them. It
+	// its tree was to be cancelled (Action.Tree) all that have not ended, with all below them. Of
+	// one that began anew meanwhile, those of its present run stay. It
 	// examines at most Limit children, and at most 1,000, below one task after the other by the
 	// order of rules.Fall.String, oldest first; what is below those that it cancels is for the next
 	// look. More says that some are left.

@@ -180,9 +180,14 @@ func (m *Model) fall(now int64, limit int, l *store.Looked) {
 		}
 		f := m.family.falls[order]
 		delete(m.family.falls, order)
+		parent := m.tasks[f.below]
 		for _, child := range m.childrenOf(f.below, f.after) {
 			if limit == 0 {
 				break
+			}
+			if parent != nil && m.ended(parent) == "" &&
+				m.family.parents[child.batch.ID].run == parent.run() {
+				continue // it began anew, and these are of its present run
 			}
 			limit--
 			f.after = child.id()
