@@ -141,13 +141,13 @@ func (a *API) mayAdd(ctx context.Context, c *call, id task.ID, in *wire.Adding) 
 }
 
 // maySpawn says why a caller may not make tasks of a queue children of another; "" = it may. A
-// worker's token submits only where it is trusted with what stands in a task: where its scope names
-// the queue.
+// worker's token submits only where it is trusted with what stands in a task (Tokens.trusts): where
+// it is for this worker, and its scope names the queue.
 func (p principal) maySpawn(queue string) string {
 	switch {
-	case p.Role == roleWorker && p.scope == nil:
-		return fmt.Sprintf("this worker's token names no queues: it submits to %.140q when its "+
-			"line in the token file says queues=%.140s", queue, queue)
+	case p.Role == roleWorker && (p.scope == nil || p.Name == "*"):
+		return fmt.Sprintf("a worker submits to %.140q when the token file has a line for it, by "+
+			"name, that says queues=%.140s", queue, queue)
 	case !p.scope.queue(queue):
 		return fmt.Sprintf("queue %.140q is not in the scope of this token", queue)
 	}

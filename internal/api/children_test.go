@@ -14,6 +14,7 @@ func TestWorkersSpawnWhereTheirTokenSays(t *testing.T) {
 	tokens, err := ParseTokens(strings.NewReader(`
 w1 worker   free-worker-token
 w2 worker   mail-worker-token queues=mail
+*  worker   any-worker-token  queues=mail
 op operator scan-operator-token queues=scan
 root admin  admin-token-of-root
 `))
@@ -26,9 +27,11 @@ root admin  admin-token-of-root
 		return `{"id":"` + idOf(1).String() + `","token":"` + token(0) +
 			`","outcome":"done","spawn":[{"queue":"mail"},{"queue":"` + queue + `"}]}`
 	}
+	const needsLine = `spawn[0].queue: a worker submits to "mail" when the token file has a line ` +
+		`for it, by name, that says queues=mail`
 	for _, c := range []struct{ worker, token, queue, want string }{
-		{"w1", "free-worker-token", "mail", "spawn[0].queue: this worker's token names no queues: " +
-			`it submits to "mail" when its line in the token file says queues=mail`},
+		{"w1", "free-worker-token", "mail", needsLine},
+		{"w2", "any-worker-token", "mail", needsLine},
 		{"w2", "mail-worker-token", "mail", ""},
 		{"w2", "mail-worker-token", "scan",
 			`spawn[1].queue: queue "scan" is not in the scope of this token`},
