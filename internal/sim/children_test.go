@@ -258,6 +258,10 @@ func (l *ledger) fell(t *tale, s task.Step) bool {
 		l.world.breach("W7: %v fell, orphan %v, and its parent %v is %q: %+v", t.id, t.birth.orphan,
 			p.id, p.final, p.steps)
 	}
+	if p.final == "" && t.birth.run == p.run() {
+		l.world.breach("W7: %v fell, and its parent %v began anew before it was submitted: %+v", t.id,
+			p.id, p.steps)
+	}
 	for _, before := range t.steps {
 		if before.Kind < task.KindCancelled && before.Kind != task.KindRelease {
 			l.world.breach("W7: %v fell, and had begun: %+v", t.id, t.steps)

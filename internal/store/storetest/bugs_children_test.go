@@ -265,6 +265,22 @@ func childBugs() []bug {
 			}},
 		{"a tree is cancelled as its first row", "ATreeFallsAsAWhole",
 			acts(func(_ *planted, a *store.Action) { a.Tree = false })},
+		{"a fall is of whatever run", "AFallIsOfTheRunThatEnded", func(p *planted) {
+			p.look = func(ctx context.Context, r store.LookRequest) (store.Looked, error) {
+				parents := maps.Clone(p.family.parents)
+				for batch, par := range parents {
+					for _, f := range p.family.falls {
+						if f.below == par.of {
+							par.run = -1
+							p.family.parents[batch] = par
+						}
+					}
+				}
+				got, err := p.Model.Look(ctx, r)
+				p.family.parents = parents
+				return got, err
+			}
+		}},
 		{"a replay has no tree", "AReplayMayCancelTheTreeOfBefore",
 			acts(func(_ *planted, a *store.Action) {
 				a.Tree = a.Tree && a.Kind != task.KindReplayed
