@@ -408,6 +408,7 @@ func fallClaims() []claim {
 			ids = s.spawn(o, task.Finish(nil), s.brood("q", 0, 1))
 			s.changed(task.KindRemoved, o.id()) // it was done
 			s.want("removed later", s.falls(9), "cancelled []")
+			s.wantState(ids[0], task.Ready)
 		}},
 		{"ATreeFallsAsAWhole", func(s *scene) {
 			a := s.join("a")
