@@ -230,7 +230,9 @@ func (m *Model) wake(id task.ID, by store.Woken, now int64, l *store.Looked) boo
 	}
 	step.Result, _ = json.Marshal(by)
 	due := max(now, s.Due)
-	delete(m.spans, m.owner(f).ID)
+	if sp := m.owner(f); sp != nil { // a wrong program may have lost it
+		delete(m.spans, sp.ID)
+	}
 	m.addStep(f, w.seq, unasked, step)
 	rank := due - f.override().HeadStart
 	m.moveOut(f, w.seq, f.batch.Queue, store.Move{Rank: rank, Due: due, Linked: store.LinkWoken})
