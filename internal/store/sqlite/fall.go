@@ -108,6 +108,9 @@ func (l *looking) fallOf(f rules.Fall, n int) (left int, err error) {
 		}
 		n -= len(ids)
 	}
+	if more && n > 0 { // on behind all of these, also where nothing was to be looked at
+		f.After = task.ID{Batch: batches[len(batches)-1].id, N: math.MaxInt32 - 1}
+	}
 	if more || n == 0 {
 		_, err = l.exec(changeAt, f.String())
 	}

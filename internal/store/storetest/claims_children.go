@@ -450,6 +450,33 @@ func fallClaims() []claim {
 			s.changed(task.KindCancelled, o.id())
 			s.want("cancelled again", s.falls(9), fmt.Sprint("cancelled ", ids))
 		}},
+		{"AFallComesToItsEnd", func(s *scene) {
+			a := s.join("a")
+			o := s.handed(a)
+			old := s.spawn(o, task.Next("on", nil), s.brood("q", 0, 1))
+			s.changed(task.KindCancelled, o.id())
+			s.replay(o.id(), store.Replay{})
+			p := s.takeOnly(a, o.id())
+			sub := store.Submission{
+				NewQueues: []string{"q"}, Under: &store.Right{ID: p.id(), Token: p.token()},
+			}
+			for range 1001 { // of the run that goes on: they are passed over
+				sub.Batches = append(sub.Batches, s.brood("q", 0, 1))
+			}
+			_, err := s.Submit(s.ctx, sub)
+			s.ok(err)
+			var cancelled []task.ID
+			for looks, more := 0, true; more; looks++ {
+				got, err := s.Look(s.ctx, store.LookRequest{Limit: 1000})
+				s.ok(err)
+				cancelled = append(cancelled, got.Cancelled...)
+				more = got.More
+				if looks == 5 {
+					s.fail("looks never end, and cancelled %v", cancelled)
+				}
+			}
+			s.want("cancelled", cancelled, old)
+		}},
 		{"AReplayMayCancelTheTreeOfBefore", func(s *scene) {
 			a := s.join("a")
 			o := s.handed(a)
