@@ -60,6 +60,9 @@ const (
 	// most
 	prunePace = 100
 
+	// when what stays because its parent goes on is looked at again
+	waitedAgain = 10 * time.Minute
+
 	// There is one writer: others wait while a piece is deleted.
 	// tasks that one transaction deletes at least, when there are as many,
 	pruneLeast = 50
@@ -291,6 +294,7 @@ func (c *conn) outlived(
 			return nil, nil, false, err
 		}
 		if waited {
+			w.later(now + waitedAgain.Microseconds())
 			w.at = task.ID{Batch: batch + 1, N: -1}
 			continue
 		}

@@ -341,6 +341,22 @@ func awaitChildrenClaims() []claim {
 				task.Children{Total: 2, Done: 1, Cancelled: 1})
 			s.recorded(p.report(s.clock, task.Finish(nil)))
 		}},
+		{"ChildrenGoSoonAfterTheirParentIsOver", func(s *scene) {
+			a := s.join("a")
+			o := s.handed(a)
+			ids := s.spawn(o, task.Next("on", nil), s.brood("q", 0, 1))
+			p := s.takeOnly(a, o.id())
+			s.recorded(s.takeOnly(a, ids[0]).report(s.clock, task.Finish(nil)))
+			s.clock.Advance(365 * 24 * time.Hour)
+			s.prune()
+			s.wantState(ids[0], task.Done)
+			s.recorded(p.report(s.clock, task.Finish(nil)))
+			s.clock.Advance(15 * time.Minute)
+			s.prune()
+			_, err := s.Task(s.ctx, ids[0])
+			s.wantErr("the child", err, store.ErrNotFound)
+			s.wantState(o.id(), task.Done)
+		}},
 		{"ChildrenOfWhoIsOverAreKeptNoLonger", func(s *scene) {
 			a := s.join("a")
 			o, grown := s.handed(a), s.handed(a)
