@@ -246,11 +246,7 @@ func (r *reporting) apply(m *memory, storeNow int64, now time.Time) *queue {
 	if b := r.row.Notice; b != nil {
 		m.queue(b.Queue).signAt(b.Rank, b.Due, storeNow, now)
 	}
-	if r.decision.Parked {
-		if a := r.row.Await.Address; !a.Children() { // of these the store tells
-			m.changedAt(a)
-		}
-	} else if r.decision.Moved {
+	if r.decision.Moved && !r.decision.Parked { // of what waits the store tells where to look
 		m.queue(r.row.Queue).signAt(r.row.Move.Rank, r.row.Move.Due, storeNow, now)
 	}
 	if r.plain() {

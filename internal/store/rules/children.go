@@ -8,9 +8,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// CountEnd counts n children that came into the final state by a step of a kind; -1 takes one back,
-// as a replay of it does. Steps that are not final, and removals of what was final already, count
-// nothing: ask with the state in which a child has ended, once for each that ended.
+// CountEnd counts n children that ended in a state; -1 takes one back, as a replay of it does.
 func CountEnd(c *task.Children, state task.State, n int64) {
 	switch state {
 	case task.Done:

@@ -20,7 +20,7 @@ const (
 	insertChildBatch = `INSERT INTO child_batch (batch, parent_batch, parent_n, run, seq, orphan)
 VALUES (?, ?, ?, ?, ?, ?)`
 	deleteChildBatch = `DELETE FROM child_batch WHERE batch = ?`
-	parentOf         = `SELECT parent_batch, parent_n, run, orphan FROM child_batch WHERE batch = ?`
+	parentOf         = `SELECT parent_batch, parent_n, run FROM child_batch WHERE batch = ?`
 	hasChildren      = `SELECT 1 FROM child_batch INDEXED BY child_parent
 WHERE parent_batch = ? AND parent_n = ? LIMIT 1`
 	anyChildren  = `SELECT 1 FROM child_batch LIMIT 1`
@@ -44,9 +44,8 @@ WHERE batch = ? AND n = ? AND run = ?`
 
 // parentage says whose children the tasks of a batch are.
 type parentage struct {
-	id     task.ID // zero = nobody's
-	run    int32
-	orphan bool
+	id  task.ID // zero = nobody's
+	run int32
 }
 
 // address is where somebody waits for them.
@@ -60,7 +59,6 @@ func (c *conn) parentage(batch int64) (p parentage, err error) {
 	_, err = c.one(parentOf, func(st *sqlite.Stmt) {
 		p = parentage{
 			task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}, st.ColumnInt32(2),
-			st.ColumnBool(3),
 		}
 	}, batch)
 	return p, err

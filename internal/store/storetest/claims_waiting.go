@@ -73,9 +73,13 @@ func waitClaims() []claim {
 			s.want("early", s.signals(o.id(), "paid", "1", "2"), "")
 			s.clock.Advance(time.Second)
 			s.want("later", s.signals(o.id(), "paid", "0", "1"), "")
-			s.recorded(s.awaiting(o, s.paid(0, "")))
-			s.want("one address", s.looks(9, store.Address{Task: o.id(), Name: "paid"}),
-				"ended 1 wakes q")
+			settled, err := s.Settle(s.ctx, store.Settlement{
+				Reports: []store.Report{s.awaiting(o, s.paid(0, ""))},
+			})
+			s.ok(err)
+			s.want("where to look", settled.Look,
+				[]store.Address{{Task: o.id(), Name: "paid"}})
+			s.want("there", s.looks(9, settled.Look...), "ended 1 wakes q")
 			s.want("the one that came first", string(wokeBy(s.takeOnly(a, o.id()).Loaded).Payload), "2")
 		}},
 		{"ATimeThatIsOverEndsAWait", func(s *scene) {
