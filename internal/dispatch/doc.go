@@ -45,6 +45,12 @@
 // to be sorted by the next take. The store decides what begins; what is known here of how a key
 // stands beside its limits is advice (keygate.go).
 //
+// # Children
+//
+// Outcomes submit children along with them, and running tasks add some (children.go). A task that
+// waits, for them or for a signal, is in no node's memory: the store says where its waits may end,
+// and the node looks there, and each beat at what is left (waiting.go).
+//
 // # What holds
 //
 //   - Memory is a cache of facts: everything here can be lost at any moment and is read again from

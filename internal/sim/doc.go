@@ -72,6 +72,11 @@
 // handed out; a wait ends once, by a signal that was sent to its address and ended no other one, or
 // when its time is over, and not before; and a hand-out tells which, at each attempt.
 //
+// In every second world tasks have children, two generations deep (ADR 59), and then also: children
+// stand if, and only if, the outcome does that submitted them; none is added to what is over; a
+// wait for them ends when all have ended, or the first has died, and tells them as they are; and
+// only a parent that ended badly takes along what has not begun, but orphans.
+//
 // # When a seed fails
 //
 // The test prints the command that runs it again with its whole trace, and keeps the seed, with the

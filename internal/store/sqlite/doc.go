@@ -63,6 +63,14 @@
 // What happened by the minute and by the hour is history: each transaction inserts what it changed
 // into history_change, one row, and every few seconds Prune adds these rows up (history.go).
 //
+// # Waits and children
+//
+// A task that waits belongs to a free span that no take finds, and has a row of wait, which names
+// an address: of signals, or of its children (waiting.go). Whose children the tasks of a batch are
+// stands in child_batch; who ends one adds it to child_count in the same transaction, and leaves a
+// change at the address if that ends the wait (children.go). A task that ended badly leaves one at
+// which looks cancel its children, in pieces (fall.go).
+//
 // # Jobs
 //
 // Whatever changes a group, its jobs or its assignments takes the group's next version along, so
