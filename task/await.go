@@ -49,6 +49,7 @@ type SignalReceipt struct {
 
 // Awaits is what a blocked task waits for, as it stands.
 type Awaits struct {
+	Others bool      // other tasks that have to end (View.After); nothing else is said then
 	Signal string    // "" = children
 	First  bool      // of children: the first that is dead or expired ends the wait, too
 	Key    string    // "" = the signal is sent to the task

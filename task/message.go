@@ -36,6 +36,16 @@ type Submission struct {
 	// then, unless they have begun. Only children have it (Outcome.Spawn).
 	Orphan bool
 
+	// After names tasks that have to end before this one may begin, at most 1,000: by the Ref of
+	// another one in the same call, or by id. Until then its state is Blocked. If says how they
+	// have to end: one that ends otherwise cancels this one. What they left the handler is told
+	// (Handout.After). Not together with StartWithin or Unique.
+	After []string
+	If    Condition // "" = IfDone
+	// Ref is what other tasks of the same call name this one by. It is no id, and forgotten after
+	// the call, but that those which waited for the task are told it.
+	Ref string
+
 	// Err says why Type.New could not write Context: the task is refused when it is submitted.
 	Err error
 }
@@ -301,7 +311,10 @@ type View struct {
 	Parent ID
 	// in the view of a single task: how its children stand; nil = it has none in its present run
 	Children *Children
-	Steps    []Step // oldest first; only in the view of a single task
+	// in the view of a single task: the tasks that had to end before it, or have to, without what
+	// they left
+	After []Prior
+	Steps []Step // oldest first; only in the view of a single task
 }
 
 // Step is what became of one hand-out.

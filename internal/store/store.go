@@ -20,6 +20,7 @@
 //	change   insert/delete   an address at which somebody has to look
 //	child_batch  insert-only whose children the tasks of a batch are
 //	child_count  mutable     how the children of one run of a task stand
+//	dependency   mutable     a task that another one waits for, and how it ended
 //
 // A task belongs to the span whose seq0 equals the base of the task's newest step (no step: 0), as
 // long as that step is not final (base = Final).
@@ -174,6 +175,10 @@ type Task struct {
 	StartWithin int64 // microseconds from the batch's due time on, 0 = no limit
 	Meta        Meta
 	Unique      *Unique // nil = it wants no unique key
+	// After are other tasks, at most MaxAfter, none twice, that have to end before this one may
+	// begin. All tasks of its batch have some, and their spans have no Hold; nor have they a
+	// StartWithin, or a Unique. nil = none.
+	After []Dependency
 }
 
 // Expires is when the task of a batch with a due time expires unless it is begun before; 0 = never.
@@ -198,6 +203,9 @@ type Submitted struct {
 	Spans    []Span
 	Existing []Existing // tasks that were not inserted because their key exists
 	Refused  []Refusal  // calls of which nothing was inserted, by number
+	// Look are tasks that stood already and that others wait for now, as addresses: it may be over
+	// already. By Address.String.
+	Look []Address
 }
 
 // Existing says that a task's key exists already.
@@ -259,6 +267,7 @@ type Loaded struct {
 	Unique bool
 	Woken  *Woken  // what ended the wait before its present stage; nil = it did not wait
 	Parent task.ID // whose child it is; zero = nobody's
+	After  []Prior // what it has waited for, in the order of Task.After; nil = nothing
 }
 
 // Running is a hand-out older than about a second: its token stays good when its node dies.

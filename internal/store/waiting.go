@@ -11,11 +11,13 @@ import (
 
 // Address is what tasks wait for, and where somebody looks when it changed. Signals arrive at a
 // name at a task, or at a name with a key, which whoever sends and whoever waits agree on. A task
-// and no name are the children that it has in one of its runs.
+// and no name are the children that it has in one of its runs, or its End. The zero Address is what
+// tasks wait for that wait for others, each for its own: somebody looks at the ends of those.
 type Address struct {
 	Task task.ID // zero: Key
 	Name string
 	Key  string
+	End  bool // of Task: others wait for it
 	// Run of the task, whose children those are: the seq behind its newest replay, 0 without one.
 	// Children of a former run are listed, but nobody waits for them. Stores fill it in.
 	Run int32
@@ -25,25 +27,40 @@ type Address struct {
 func ChildrenOf(id task.ID, run int32) Address { return Address{Task: id, Run: run} }
 
 // Children tells whether it is the address of children.
-func (a Address) Children() bool { return a.Task != (task.ID{}) && a.Name == "" }
+func (a Address) Children() bool { return a.Task != (task.ID{}) && a.Name == "" && !a.End }
+
+// EndOf is the address at which somebody looks who waits for a task to end.
+func EndOf(id task.ID) Address { return Address{Task: id, End: true} }
 
 // String is the address as the stores keep it. No two addresses have the same one, since neither
 // ids nor names have spaces.
 func (a Address) String() string {
-	if a.Children() {
+	switch {
+	case a == Address{}:
+		return ofOthers
+	case a.End:
+		return fmt.Sprintf("e %s", a.Task)
+	case a.Children():
 		return fmt.Sprintf("c %s %d", a.Task, a.Run)
-	}
-	if a.Task != (task.ID{}) {
+	case a.Task != task.ID{}:
 		return fmt.Sprintf("t %s %s", a.Task, a.Name)
 	}
 	return fmt.Sprintf("k %s %s", a.Name, a.Key)
 }
+
+// ofOthers is the zero Address.
+const ofOthers = "d"
 
 // ParseAddress is the inverse of Address.String.
 func ParseAddress(s string) (Address, error) {
 	kind, rest, ok := strings.Cut(s, " ")
 	first, second, both := strings.Cut(rest, " ")
 	switch {
+	case s == ofOthers:
+		return Address{}, nil
+	case ok && !both && kind == "e":
+		id, err := task.ParseID(first)
+		return EndOf(id), err
 	case ok && both && kind == "k":
 		return Address{Name: first, Key: second}, nil
 	case ok && both && kind == "t":
@@ -96,7 +113,9 @@ type LookRequest struct {
 	// Addresses at which something changed; none = all at which changes are left, and the waits
 	// whose time is over.
 	Addresses []Address
-	Limit     int // waits that end, and children that are cancelled
+	// waits that end at other addresses than ends of tasks, by itself; at those, dependencies that
+	// are looked at; and children that are cancelled
+	Limit int
 }
 
 // Looked answers a LookRequest.
@@ -105,7 +124,8 @@ type Looked struct {
 	Ended int     // waits
 	Ready []Ready // queues of the tasks that were woken, by name
 	More  bool    // there may be more to end at once
-	// Cancelled are tasks that ended because their parent did.
+	// Cancelled are tasks that ended because their parent did, or because one did not end as it
+	// should that they waited for.
 	Cancelled []task.ID
 	// NextUntil is when the next wait is over without a signal; 0 = none. Not after it if a wait
 	// has begun meanwhile.
@@ -121,6 +141,7 @@ type Woken struct {
 	TimedOut bool   `json:"timed_out,omitempty"` // the time was over, none came
 	// Children as they were counted; nil = it did not wait for children, or timed out
 	Children *task.Children `json:"children,omitempty"`
+	Others   bool           `json:"others,omitempty"` // the tasks have ended that it waited for
 }
 
 // Links say what a settlement or a take has to know of the tasks of a span besides their steps.

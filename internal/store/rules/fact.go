@@ -170,7 +170,8 @@ func Act(
 		h != (store.Holder{}) && h != a.Holder && a.Kind.Fits(was) {
 		return store.Acted{ID: a.ID, Queue: f.Queue, Found: true, Was: was, Held: h.Node}, nil
 	}
-	fits := a.Kind.Fits(was) && (a.When == "" || a.When == was)
+	fits := a.Kind.Fits(was) && (a.When == "" || a.When == was) &&
+		(was != task.Blocked || a.Edit == nil || a.Edit.StartWithin == nil)
 	placed := f.Begins(a.Replay) == (store.Replay{}) || begin != nil ||
 		a.Kind != task.KindReplayed
 	acted = store.Acted{

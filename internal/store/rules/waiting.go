@@ -66,6 +66,9 @@ func (w *Wait) address() store.Address {
 
 // View is the wait as people see it.
 func (w *Wait) View() *task.Awaits {
+	if w.OfOthers() {
+		return &task.Awaits{Others: true}
+	}
 	a := w.address()
 	v := &task.Awaits{Signal: a.Name, Key: a.Key, Else: w.Else, First: w.First}
 	if w.Until != 0 {
@@ -75,14 +78,15 @@ func (w *Wait) View() *task.Awaits {
 }
 
 // Wake is the step that ends a wait, and the place in its queue that the task has from then on. A
-// task that is woken goes on as one that has come to a new stage: nothing is charged. by is the
-// signal that does it, or says that the time is over.
+// task that is woken goes on as one that has come to a new stage: nothing is charged. One that
+// waited for others begins where it would have, had it not waited. by is the signal that does it,
+// or says that the time is over.
 func Wake(f *Fact, w *Wait, by store.Woken, now int64) (store.Step, store.Move, error) {
 	stage := f.Stage
 	if by.TimedOut && w.Else != "" {
 		stage = w.Else
 	}
-	by.Signal = w.Signal() // "" where it waits for children
+	by.Signal = w.Signal() // "" where it waits for children, or others
 	said, err := json.Marshal(by)
 	if err != nil {
 		return store.Step{}, store.Move{}, err
@@ -91,12 +95,18 @@ func Wake(f *Fact, w *Wait, by store.Woken, now int64) (store.Step, store.Move, 
 		Kind: task.KindWoken, Stage: stage, ContextSeq: f.ContextSeq, Base: w.Seq + 1,
 		Worker: by.By, Finished: now, Result: said,
 	}
-	if f.StepDue > now { // an edit said so
-		s.Due = f.StepDue
+	due, linked := f.StepDue, store.LinkWoken
+	if w.OfOthers() {
+		due, linked = cmp.Or(f.StepDue, f.Due), 0
 	}
-	due := max(now, s.Due)
+	if due > now { // an edit said so, or the submission
+		s.Due = due
+	}
 	start := time.Duration(f.HeadStart) * time.Microsecond
-	return s, store.Move{Rank: progress.Rank(due, start), Due: due, Linked: store.LinkWoken}, nil
+	if !w.OfOthers() {
+		due = max(now, due)
+	}
+	return s, store.Move{Rank: progress.Rank(due, start), Due: max(now, due), Linked: linked}, nil
 }
 
 // AddReady adds what is ready to a list that has each queue once, by name.

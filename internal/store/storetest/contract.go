@@ -59,6 +59,13 @@ type Spans interface {
 	// while it stands and is not final; or while,
 	// besides, no outcome tells of a hand-out and it has no running row; until Until.
 	//
+	// Tasks with Task.After are blocked: their spans are parked (Span.Parked), free, with seq0 0,
+	// and a wait stands for each. What else a submission means to a task goes for them, too: they
+	// may be children, or have a key; of one that is not inserted, because its key exists, nothing
+	// is kept. Where On was not inserted for this reason, the task that has its key takes its place
+	// (a refused call has no tasks at all). Look has the ends of all tasks on which something of
+	// this submission waits and that this submission did not insert: a change stands there.
+	//
 	// With Under the tasks are children of a hand-out's task, if that gives the right to report,
 	// and no step stands at its seq; else store.ErrStale. What stands already is answered as the
 	// first time all the same.
@@ -120,7 +127,8 @@ type Steps interface {
 	// Stale. The same report twice in one settlement: Recorded, then Repeated.
 	//
 	// With a recorded report its children are submitted (Report.Spawn), and with no other. A task
-	// that ends dead, cancelled or expired leaves a change, so that a look cancels its children.
+	// that ends dead, cancelled or expired leaves a change, so that a look cancels its children. One
+	// that others wait for leaves a change at its end (store.EndOf), which Look of the answer has.
 	//
 	// A report of KindExpired is recorded only of a task that has a limit (Loaded.Expires) and was
 	// never handed out, as far as is committed: nothing but edits has happened to it, and it has no
@@ -175,7 +183,10 @@ type Steps interface {
 	// StartWithin sets it anew, from the due time that the edit leaves, or takes it away. It has
 	// none any more once it was handed out, whatever an edit says, nor after it was moved or
 	// replayed: somebody wants it to run. An edit may set another one after that, if no hand-out
-	// came in between.
+	// came in between. A task that is blocked gets none: such an edit does not happen.
+	//
+	// A task that had to wait for others (Task.After) waits again when it is replayed, unless all
+	// of them ended as they should: those that did not, or have not ended, are looked at anew.
 	Act(context.Context, []store.Action) ([]store.Acted, error)
 	// Stand answers where tasks stand, in the order of ids.
 	Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
@@ -204,6 +215,14 @@ type Waits interface {
 	// is nothing. It has a free span of its own, with the rank of a new stage; it is due at once,
 	// or when an edit said meanwhile. What ended the wait its holder reads (Loaded.Woken) until the
 	// task goes on to another stage or is replayed.
+	//
+	// At the end of a task (store.EndOf), behind all others and behind the times that are over, it
+	// looks at the dependencies on the task that are open, if the task is over or deleted, which is
+	// as if it had been cancelled: at most Limit of them and at most 1,000, by Address.String and
+	// then by who waits. Each takes the state in which the task ended. If that is not what it asked
+	// for, who waits is cancelled (rules.Fall has no part in it; Error "after REF: STATE", with the
+	// id where there is no ref); if no other dependency of it is open, it is woken: due as its batch
+	// is, or its newest edit or replay says, with the rank that follows from that.
 	//
 	// A look without addresses cancels children, too: of a task that ended dead, cancelled or
 	// expired those that have not begun, as far as rows tell, but orphans; and below one with which

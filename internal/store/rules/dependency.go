@@ -1,0 +1,54 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// Fits tells whether a task that ended in a state has ended as one that waits for it asked.
+func Fits(d *store.Dependency, ended task.State) bool { return d.Ended || ended == task.Done }
+
+// Unfit is the action that cancels a task since another one did not end as it should.
+func Unfit(who task.ID, d *store.Dependency, ended task.State) store.Action {
+	name := cmp.Or(d.Ref, d.On.String())
+	return store.Action{
+		ID: who, Kind: task.KindCancelled, Error: fmt.Sprintf("after %s: %s", name, ended),
+	}
+}
+
+// Dependents tells whether the tasks of a batch wait for others: all of them do, or none.
+func Dependents(b *store.Batch) bool { return len(b.Tasks) > 0 && len(b.Tasks[0].After) > 0 }
+
+// WaitForOthers is the row of a task that waits for others until a step stands at seq.
+func WaitForOthers(id task.ID, seq int32, now int64) Wait {
+	return Wait{ID: id, Seq: seq, Address: store.Address{}.String(), Since: now}
+}
+
+// OfOthers tells whether the task waits for other tasks.
+func (w *Wait) OfOthers() bool { return w.address() == store.Address{} }
+
+// EndState is how a task ended, for those that wait for it: "" = it has not. One that is gone, or
+// was removed, is as good as cancelled.
+func EndState(f *Fact, found bool) task.State {
+	switch {
+	case !found || f.Removed():
+		return task.Cancelled
+	case f.Base != store.Final:
+		return ""
+	}
+	return f.Kind.Leaves()
+}
+
+// PriorRoom gives out store.PriorLimit: it takes what there is for a context and a result, and says
+// whether that was enough.
+func PriorRoom(left *int, context, result store.Value) bool {
+	size := len(context) + len(result)
+	if size > *left {
+		return false
+	}
+	*left -= size
+	return true
+}
