@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/rotahq/rota/internal/explain"
 	"github.com/rotahq/rota/task"
 )
 
@@ -67,6 +68,34 @@ func (a *API) mayWaitFor(
 				"%s[%d].after[%d]: task %s is of a queue that is not in the scope of this token",
 				location, at[i].task, at[i].after, ids[i])
 		}
+	}
+	return nil
+}
+
+// otherFacts adds to a task that waits for others how the first of those stand that it waits for.
+func (a *API) otherFacts(ctx context.Context, t *explain.Task) error {
+	if t.Awaits == nil || !t.Awaits.Others {
+		return nil
+	}
+	var ids []task.ID
+	for _, p := range t.After {
+		if p.State != "" {
+			continue
+		}
+		if t.OthersOpen++; len(ids) < explain.ShownOthers {
+			t.Others = append(t.Others, explain.Other{Prior: p})
+			ids = append(ids, p.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	states, err := a.conf.Engine.States(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i := range states {
+		t.Others[i].Queue, t.Others[i].Now = states[i].Queue, states[i].State
 	}
 	return nil
 }

@@ -31,13 +31,18 @@ func (d *decoder) after() (list []string) {
 	return list
 }
 
-// appendPriors appends what a hand-out's task has waited for; none leaves it out. The id does not
-// come first: salvage finds the end of a hand-out by the id of the next.
-func appendPriors(b []byte, cuts []Cut, list []task.Prior, long int) ([]byte, []Cut) {
+// appendWaited appends what a hand-out's task has waited for; none leaves it out.
+func appendWaited(b []byte, cuts []Cut, list []task.Prior, long int) ([]byte, []Cut) {
 	if len(list) == 0 {
 		return b, cuts
 	}
-	b = append(b, `,"after":[`...)
+	return appendPriors(append(b, `,"after":`...), cuts, list, long)
+}
+
+// appendPriors appends a list of tasks that another one has waited for. Their ids do not come first:
+// salvage finds the end of a hand-out by the id of the next.
+func appendPriors(b []byte, cuts []Cut, list []task.Prior, long int) ([]byte, []Cut) {
+	b = append(b, '[')
 	for i := range list {
 		p := &list[i]
 		if i > 0 {

@@ -118,7 +118,7 @@ func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 		b, cuts = AppendRaw(b, cuts, t.Context, long)
 		b = appendStringMap(b, `,"meta":`, t.Meta) // before the token: salvage takes the last one
 		b, cuts = appendWoken(b, cuts, t, long)    // and this
-		b, cuts = appendPriors(b, cuts, t.After, long)
+		b, cuts = appendWaited(b, cuts, t.After, long)
 		b = append(b, `,"attempt":`...)
 		b = strconv.AppendInt(b, int64(t.Attempt), 10)
 		b = append(b, `,"token":`...)
