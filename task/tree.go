@@ -8,7 +8,8 @@ const MaxTree = 1000
 // Tree is a task and what hangs below it: the tasks that it has submitted in its present run, and
 // theirs. Children of former runs, before it was retried, are not in it.
 type Tree struct {
-	Task  View      // as in a list, besides Children and After
+	// as in a list, besides Children, and After of the first 10,000 that somebody waited for
+	Task  View
 	Began time.Time // its first hand-out in its present run; zero = nobody has begun it
 	// Since is when it came into the state in which it is; of one that is over, its end. One that
 	// is ready is so since it was due.

@@ -381,6 +381,17 @@ func (f *fake) QueuesOf(_ context.Context, ids []task.ID) ([]string, error) {
 	return queues, f.err
 }
 
+func (f *fake) States(_ context.Context, ids []task.ID) ([]task.View, error) {
+	views := make([]task.View, len(ids))
+	for i, id := range ids {
+		views[i].ID = id
+		if v, err := f.find(id); err == nil {
+			views[i].Queue, views[i].State = v.Queue, v.State
+		}
+	}
+	return views, f.err
+}
+
 func (f *fake) Turn(_ context.Context, id task.ID) (store.Turn, error) {
 	_, err := f.find(id)
 	return store.Turn{

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -51,6 +52,7 @@ func (s spot) handout() task.Handout {
 			Parent: it.span.parent,
 		}
 		tellWoken(it.woken, &t)
+		t.After = priorsOf(it.after)
 		return t
 	}
 	return task.Handout{
@@ -159,17 +161,31 @@ func (d *Dispatcher) answer(
 			}
 			t.Context = text
 		}
+		if hasLarge(t.After) {
+			if size > d.conf.AnswerMax || !room(limits.MaxPriors) {
+				back = append(back, h)
+				continue
+			}
+			err := d.readPriors(ctx, t.After)
+			room(sizeOf(t.After) - limits.MaxPriors)
+			if err != nil {
+				d.unreadable(&h, err)
+				continue
+			}
+		}
 		if h.doubted {
 			if problem := wire.CheckValue(t.Context); problem != "" {
 				d.spoilt(&h, problem)
 				continue
 			}
 		}
+		t.After = soundPriors(t.After)
 		t.Meta = h.meta.Strings()
 		size += int64(len(t.Context))
 		if t.Signal != nil {
 			size += int64(len(t.Signal.Payload))
 		}
+		size += sizeOf(t.After)
 		given = append(given, h)
 		complete = append(complete, t)
 	}

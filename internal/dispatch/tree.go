@@ -16,6 +16,7 @@ func (d *Dispatcher) Tree(ctx context.Context, id task.ID, limit int) (task.Tree
 	var root task.Tree
 	g := growth{
 		Dispatcher: d, live: d.live(), room: max(min(limit, task.MaxTree), 1) - 1,
+		after:  treeAfter,
 		places: []*task.Tree{&root}, ids: []task.ID{id},
 	}
 	for len(g.ids) > 0 {
@@ -31,11 +32,16 @@ func (d *Dispatcher) Tree(ctx context.Context, id task.ID, limit int) (task.Tree
 	return root, nil
 }
 
+// treeAfter is for how many tasks a tree says that others waited for them; one more may come with
+// all of its own.
+const treeAfter = 10_000
+
 // growth is a tree to which one depth after the other is added.
 type growth struct {
 	*Dispatcher
-	live map[task.ID]store.Live
-	room int // tasks that there may be yet
+	live  map[task.ID]store.Live
+	room  int // tasks that there may be yet
+	after int // tasks that others waited for that are yet to be read
 
 	// of the next depth, in the same order
 	places []*task.Tree
@@ -45,7 +51,7 @@ type growth struct {
 // deepen reads one depth, and makes places for the next.
 func (g *growth) deepen(ctx context.Context) error {
 	list, err := g.store.Families(ctx, store.FamilyQuery{
-		IDs: g.ids, Children: g.room, Live: g.live,
+		IDs: g.ids, Children: g.room, After: g.after, Live: g.live,
 	})
 	if err != nil {
 		return err
@@ -55,6 +61,7 @@ func (g *growth) deepen(ctx context.Context) error {
 	for i := range list {
 		f, t := &list[i], places[i]
 		t.Task, t.Began, t.Since = f.Task, f.Began, since(f)
+		g.after = max(g.after-len(f.Task.After), 0)
 		t.Below = make([]task.Tree, len(f.Children))
 		if g.room -= len(f.Children); g.room == 0 && f.Task.Children != nil {
 			t.LeftOut = max(f.Task.Children.Total-int64(len(f.Children)), 0)

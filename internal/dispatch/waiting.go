@@ -175,6 +175,7 @@ func tellWoken(w *store.Woken, t *task.Handout) {
 		t.TimedOut = true
 	case w.Children != nil:
 		t.Children = w.Children
+	case w.Others: // Handout.After tells
 	default:
 		t.Signal = &task.Signal{Name: w.Signal, Payload: json.RawMessage(w.Payload), By: w.By}
 		if w.At > 0 {

@@ -10,6 +10,7 @@ import (
 type FamilyQuery struct {
 	IDs      []task.ID
 	Children int              // at most so many, of all tasks together, in the order of IDs
+	After    int              // View.After is filled in until so many were read; of the rest not
 	Live     map[task.ID]Live // as Filter.Live
 }
 

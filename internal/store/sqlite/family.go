@@ -28,7 +28,7 @@ func (s *Store) Families(ctx context.Context, q store.FamilyQuery) ([]store.Fami
 	now := s.clock()
 	err := s.read(ctx, func(c *conn) error {
 		list = make([]store.Family, len(q.IDs))
-		room := q.Children
+		room, after := q.Children, q.After
 		for i, id := range q.IDs {
 			var live *store.Live
 			if h, ok := q.Live[id]; ok {
@@ -38,6 +38,12 @@ func (s *Store) Families(ctx context.Context, q store.FamilyQuery) ([]store.Fami
 				return err
 			}
 			room -= len(list[i].Children)
+			if after > 0 && list[i].Task.ID != (task.ID{}) {
+				if err := c.noteAfter(&list[i].Task); err != nil {
+					return err
+				}
+				after -= len(list[i].Task.After)
+			}
 		}
 		return nil
 	})

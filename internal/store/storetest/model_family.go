@@ -16,7 +16,7 @@ func (m *Model) Families(ctx context.Context, q store.FamilyQuery) ([]store.Fami
 	}
 	defer m.mu.Unlock()
 	list := make([]store.Family, len(q.IDs))
-	room := q.Children
+	room, after := q.Children, q.After
 	for i, id := range q.IDs {
 		f := m.tasks[id]
 		if f == nil || f.removed() {
@@ -26,6 +26,10 @@ func (m *Model) Families(ctx context.Context, q store.FamilyQuery) ([]store.Fami
 		is := &list[i]
 		is.Task, is.Finished = m.view(f, q.Live, now), instant(s.Finished)
 		is.Began = is.Task.Started
+		if after > 0 {
+			is.Task.After = m.seen(f)
+			after -= len(is.Task.After)
+		}
 		for _, seq := range slices.Sorted(maps.Keys(f.steps)) {
 			if s := f.steps[seq]; seq >= f.run() && s.Started > 0 {
 				is.Began = instant(s.Started)
@@ -41,8 +45,9 @@ func (m *Model) Families(ctx context.Context, q store.FamilyQuery) ([]store.Fami
 				is.Children = append(is.Children, id)
 			}
 		}
-		if is.Children = sortedIDs(is.Children...); len(is.Children) > room {
-			is.Children = slices.Clip(is.Children[:room])
+		is.Children = sortedIDs(is.Children...)
+		if is.Children = is.Children[:min(len(is.Children), room)]; len(is.Children) == 0 {
+			is.Children = nil
 		}
 		room -= len(is.Children)
 	}

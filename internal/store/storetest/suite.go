@@ -64,6 +64,7 @@ func claims() []claim {
 		queueClaims(), viewClaims(), metaClaims(), historyClaims(), textClaims(), eventClaims(),
 		notifierClaims(), expiryClaims(), beginClaims(), keyClaims(), orderClaims(), waitClaims(),
 		childClaims(), familyClaims(),
+		dependClaims(),
 		uniqueClaims(),
 		editedLimitClaims(),
 		editedMetaClaims(), groupClaims(), changeClaims(),
@@ -78,6 +79,7 @@ func statementClaims() []claim {
 		actClaims(), editClaims(), leaseClaims(), queueClaims(), metaClaims(), historyClaims(),
 		changeClaims(), expiryClaims(), beginClaims(), keyClaims(), orderClaims(), waitClaims(),
 		childClaims(), familyClaims(),
+		dependClaims(),
 		uniqueClaims(),
 		editedLimitClaims(), editedMetaClaims(), assignClaims(), seatClaims(), fireClaims(),
 		watchClaims(), joinClaims(), upkeepClaims())
