@@ -43,7 +43,7 @@ func (a taskCommands) taskTree() *cobra.Command {
 		Long: `Draw a task and what hangs below it: the tasks that it has submitted in its present run, and
 theirs. TIME is how long one ran, from its first hand-out to its end, or has run or waited so
 far. First come all children, then all of theirs, until there are --limit tasks: what is left
-out is counted below whom it is missing.`,
+out is counted below the task that lacks it.`,
 		Example: `  rota task tree 1pq3v0m7d2k5g10
   rota task tree 1pq3v0m7d2k5g10 --limit 50
   rota task tree 1pq3v0m7d2k5g10 -o json`,

@@ -13,7 +13,9 @@ import (
 
 func TestATreeIsDrawn(t *testing.T) {
 	now := time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
-	node := func(n int64, state task.State, began, since time.Duration, below ...task.Tree) task.Tree {
+	node := func(
+		n int64, state task.State, began, since time.Duration, below ...task.Tree,
+	) task.Tree {
 		t := task.Tree{
 			Task:  task.View{ID: task.ID{Batch: n << 40}, Queue: "q", State: state},
 			Below: below, Since: now.Add(-since),
