@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/rotahq/rota/internal/explain"
@@ -44,14 +45,14 @@ func (a *API) mayWaitFor(
 	if who.scope == nil {
 		return nil
 	}
-	type place struct{ task, after int }
 	var ids []task.ID
-	var at []place
+	var at []string // where they stand
 	for i := range tasks {
 		for k, name := range tasks[i].After {
 			// what reads as an id is no ref
 			if id, err := task.ParseID(name); err == nil {
-				ids, at = append(ids, id), append(at, place{i, k})
+				ids = append(ids, id)
+				at = append(at, fmt.Sprintf("%s[%d].after[%d]", location, i, k))
 			}
 		}
 	}
@@ -65,8 +66,7 @@ func (a *API) mayWaitFor(
 	for i, queue := range queues {
 		if queue != "" && !who.scope.queue(queue) { // whether there is one the engine says
 			return refuse(http.StatusForbidden,
-				"%s[%d].after[%d]: task %s is of a queue that is not in the scope of this token",
-				location, at[i].task, at[i].after, ids[i])
+				"%s: task %s is of a queue that is not in the scope of this token", at[i], ids[i])
 		}
 	}
 	return nil

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Who waits for a task is told what it left, so its queue has to be in the scope of whoever says so.
+// Who waits for a task is told what it left, so its queue has to be in the scope of whoever says
+// so.
 func TestTasksWaitForNoneOutsideOfTheScope(t *testing.T) {
 	tokens, err := ParseTokens(strings.NewReader(`
 shop submitter shop-submitter-token queues=shop

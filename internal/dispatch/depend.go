@@ -134,7 +134,8 @@ func (d *Dispatcher) above(ctx context.Context, parent task.ID) (map[task.ID]boo
 	return above, nil
 }
 
-// dependOn writes into the rows of a call's tasks, all of which have ids by now, for whom they wait.
+// dependOn writes into the rows of a call's tasks, all of which have ids by now, for whom they
+// wait.
 func dependOn(
 	batches []store.Batch, ids []task.ID, tasks []task.Submission, others [][]limits.Other,
 ) {

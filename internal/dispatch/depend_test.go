@@ -268,7 +268,8 @@ func TestLargeValuesOfOthersAreLeftOutBeyondTheRoom(t *testing.T) {
 		for i, p := range x.After {
 			all := string(p.Result) == `"`+refs[i]+`"` && len(p.Context) == len(list[i+1].Context)
 			if p.LeftOut == all || p.LeftOut != (i == 1) || p.LeftOut && p.Result != nil {
-				t.Errorf("%s: %d bytes, %s, left out: %v", refs[i], len(p.Context), p.Result, p.LeftOut)
+				t.Errorf("%s: %d bytes, %s, left out: %v", refs[i], len(p.Context), p.Result,
+					p.LeftOut)
 			}
 		}
 	})

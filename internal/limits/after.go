@@ -93,8 +93,8 @@ func Others(tasks []task.Submission, e *task.InvalidError, location string) [][]
 	return others
 }
 
-// checkOwnKeys refuses a task that waits for others and has the key of another one in its queue: one
-// of the two would not be submitted, and who waited for that one would wait for itself.
+// checkOwnKeys refuses a task that waits for others and has the key of another one in its queue:
+// one of the two would not be submitted, and who waited for that one would wait for itself.
 func checkOwnKeys(tasks []task.Submission, e *task.InvalidError, location string) {
 	type key struct{ queue, key string }
 	first := map[key]int{}
