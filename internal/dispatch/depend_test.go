@@ -95,7 +95,11 @@ func TestWhoWaitsForATaskThatDiesIsCancelled(t *testing.T) {
 			}
 			h.report("w", x, o, task.Recorded)
 		}
+		began := time.Now()
 		x := h.one("w")
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("it took %v, as if somebody had waited for a beat", took)
+		}
 		v := h.view(ids[0])
 		if last := v.Steps[len(v.Steps)-1]; v.State != task.Cancelled ||
 			last.Error != "after left: dead" {
