@@ -281,6 +281,9 @@ func (t *tx) notAwaited(list []rules.Fact) (left []rules.Fact, err error) {
 	}
 	for i := range list {
 		waited, err := t.has(awaited, list[i].ID.Batch, list[i].ID.N)
+		if err == nil && waited {
+			waited, err = t.needed(list[i].ID)
+		}
 		if err != nil {
 			return nil, err
 		}
