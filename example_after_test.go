@@ -33,10 +33,11 @@ func Example_after() {
 	ended := make(chan error)
 	go func() { ended <- node.Run(ctx) }()
 
-	bread, cake, meal := bake.New("bread"), bake.New("cake"), serve.New("a meal")
-	bread.Ref, cake.Ref = "bread", "cake" // names within the call
-	meal.After = []string{"bread", "cake"}
-	receipts, err := node.Submit(ctx, bread, cake, meal)
+	receipts, err := node.Submit(ctx, // refs are names within the call
+		bake.New("bread", rota.Submission{Ref: "bread"}),
+		bake.New("cake", rota.Submission{Ref: "cake"}),
+		serve.New("a meal", rota.Submission{After: []string{"bread", "cake"}}),
+	)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -43,17 +43,11 @@ func main() {
 // diamond is the four tasks, to be submitted in one call: refs are names within it.
 func diamond(text string) []rota.Submission {
 	return []rota.Submission{
-		named("text", fetch.New(text)),
-		named("words", words.New(struct{}{}), "text"),
-		named("letters", letters.New(struct{}{}), "text"),
-		named("", report.New("of a text"), "words", "letters"),
+		fetch.New(text, rota.Submission{Ref: "text"}),
+		words.New(struct{}{}, rota.Submission{Ref: "words", After: []string{"text"}}),
+		letters.New(struct{}{}, rota.Submission{Ref: "letters", After: []string{"text"}}),
+		report.New("of a text", rota.Submission{After: []string{"words", "letters"}}),
 	}
-}
-
-// named is a task with a ref that waits for others by theirs.
-func named(ref string, s rota.Submission, after ...string) rota.Submission {
-	s.Ref, s.After = ref, after
-	return s
 }
 
 // run opens a node, has the tasks done, and answers what the last one says.

@@ -45,16 +45,14 @@ func main() {
 // done; the last task waits for all of them to end, however they do.
 func saga(trip string) (tasks []rota.Submission) {
 	for i, service := range services {
-		s := rota.Define[Step](service).New(Step{trip, service})
-		s.Ref = service
+		of := rota.Submission{Ref: service}
 		if i > 0 {
-			s.After = []string{services[i-1]}
+			of.After = []string{services[i-1]}
 		}
-		tasks = append(tasks, s)
+		tasks = append(tasks, rota.Define[Step](service).New(Step{trip, service}, of))
 	}
-	last := undo.New(Step{Trip: trip})
-	last.After, last.If = services, task.IfEnded
-	return append(tasks, last)
+	of := rota.Submission{After: services, If: task.IfEnded}
+	return append(tasks, undo.New(Step{Trip: trip}, of))
 }
 
 // run opens a node, has a trip done, and answers what became of it.
