@@ -275,6 +275,42 @@ func TestLargeValuesOfOthersAreLeftOutBeyondTheRoom(t *testing.T) {
 	})
 }
 
+// What others left counts as contexts do: where an answer has no room for it the task waits.
+func TestWhatOthersLeftIsGivenOutWhereThereIsRoom(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		large := []byte(`"` + strings.Repeat("x", 100_000) + `"`)
+		a := work("a")
+		a.Context = large
+		id := h.submit(a, work("b", "a"))[1]
+		h.report("w", h.one("w"), task.Finish(nil), task.Recorded)
+		left := int64(limits.MaxPriors) - 1
+		hold := func() []task.Handout {
+			got, err := h.d.Hold(h.ctx, task.HoldRequest{
+				Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: time.Second,
+				Room: func(n int64) bool {
+					if n > left {
+						return false
+					}
+					left -= n
+					return true
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got.Tasks
+		}
+		if got := hold(); len(got) > 0 {
+			t.Errorf("without room came %+v", got[0].ID)
+		}
+		h.state(id, task.Ready)
+		left++
+		if got := hold(); len(got) != 1 || left != int64(limits.MaxPriors-len(large)) {
+			t.Errorf("%d tasks, and room for %d", len(got), left)
+		}
+	})
+}
+
 // What waits is in nobody's memory, and no share of it is offered to anybody.
 func TestWhatWaitsForOthersIsHeldByNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
