@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -316,11 +317,27 @@ func TestWhatWaitsForOthersIsHeldByNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		old := h.submit(task.Submission{Queue: "other"})[0]
 		got := h.waits("w", 5)
+		synctest.Wait()
+		h.d.mu.Lock()
+		s := &submitting{
+			tasks: []task.Submission{work("a"), work("b", "a")}, contexts: make([]store.Value, 2),
+			others: [][]limits.Other{nil, {{Place: 0}}},
+		}
+		sub, _ := h.d.mem.planSubmission([]*submitting{s}, time.Now(), true)
+		h.d.release()
+		if a, b := sub.Batches[0].Spans, sub.Batches[1].Spans; !a[0].Hold || b[0].Hold {
+			t.Errorf("held are %+v, and %+v", a, b)
+		}
 		for range 3 {
 			h.submit(work("", old.String()))
 		}
 		time.Sleep(time.Second)
 		h.empty()
+		h.d.mu.Lock()
+		if q := h.d.mem.queues["q"]; q.wakeAt != 0 || q.backlog {
+			t.Errorf("it looks for them at %d", q.wakeAt)
+		}
+		h.d.release()
 		if err := h.d.Act(h.ctx, task.KindCancelled, "me", old); err != nil {
 			t.Fatal(err)
 		}
