@@ -276,6 +276,30 @@ func TestLargeValuesOfOthersAreLeftOutBeyondTheRoom(t *testing.T) {
 	})
 }
 
+// In a transaction of the caller's nobody looks before it commits: a beat finds what is over then.
+func TestTasksOfATransactionWaitForOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		old := h.submit(task.Submission{Queue: "q"})[0]
+		h.report("w", h.one("w"), task.Finish(1), task.Recorded)
+		got, err := h.d.SubmitInside(h.ctx, []task.Submission{
+			work("b", "a", old.String()), work("a"), work("c", old.String()),
+		}, h.store.Submit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]int{}
+		for range 3 {
+			x := h.one("w")
+			seen[x.Stage] = len(x.After)
+			h.report("w", x, task.Finish(nil), task.Recorded)
+		}
+		if diff := cmp.Diff(map[string]int{"a": 0, "b": 2, "c": 1}, seen); diff != "" {
+			t.Error(diff)
+		}
+		h.state(got[0].ID, task.Done)
+	})
+}
+
 // What others left counts as contexts do: where an answer has no room for it the task waits.
 func TestWhatOthersLeftIsGivenOutWhereThereIsRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
