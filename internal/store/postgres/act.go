@@ -404,7 +404,7 @@ func (t *tx) follow(
 	}
 	// whoever added children to a hand-out is over, as its running row is deleted
 	list = slices.Concat(list, out, ends.queries(nil), falls.queries(), reopened.queries(t.clock()),
-		ended(over).queries(nil))
+		ended(over).queries(func(address string) { t.noted = append(t.noted, address) }))
 	if len(list) == 0 {
 		return nil
 	}

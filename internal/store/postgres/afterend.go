@@ -89,37 +89,59 @@ const (
 // isEnd tells whether an address is the end of a task.
 func isEnd(address string) bool { return address >= "e" && address < "f" }
 
-// ended looks at the ends of tasks: at some, or at all where changes are left. falls tells whether
-// there are children to be cancelled by then.
-func (s *Store) ended(
+// chain looks at the ends of tasks: at some, or at all where changes are left, and then at those of
+// what was cancelled because of it, each link in a transaction of its own. falls tells whether there
+// are children to be cancelled by then.
+func (s *Store) chain(
 	ctx context.Context, list []store.Address, limit int, answer *store.Looked,
 ) (falls bool, err error) {
-	var e endLook
+	around := len(list) == 0
+	left := min(limit, endedAtOnce)
+	some := false
+	for range store.ChainAtOnce {
+		var e endLook
+		if e, err = s.ended(ctx, list, left, answer); err != nil {
+			return false, err
+		}
+		left, some, falls = e.left, e.some, e.falls
+		list = nil
+		slices.Sort(e.noted)
+		for _, text := range slices.Compact(e.noted) {
+			a, err := store.ParseAddress(text)
+			if err != nil {
+				return false, err
+			}
+			list = append(list, a)
+		}
+		if len(list) == 0 {
+			break
+		}
+	}
+	answer.More = answer.More || len(list) > 0 || around && some
+	return falls, nil
+}
+
+// ended is one link of a chain.
+func (s *Store) ended(
+	ctx context.Context, list []store.Address, left int, answer *store.Looked,
+) (e endLook, err error) {
 	least := ask(leastUntil, func(r row) error { return r.Scan(&answer.NextUntil) })
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		answer.NextUntil = 0
 		e = endLook{
-			look:   look{tx: t, LookRequest: store.LookRequest{Limit: limit}, Looked: &store.Looked{}},
-			asked:  list,
-			left:   min(limit, endedAtOnce),
+			look: look{tx: t, Looked: &store.Looked{}}, asked: list, left: left,
 			around: len(list) == 0,
 		}
 		if err := e.run(ctx); err != nil {
 			return err
 		}
-		last := append(e.last(), least)
-		if e.around {
-			last = append(last, ask(`SELECT `+endsLeft+`, `+fallsLeft, func(r row) error {
-				var some bool
-				err := r.Scan(&some, &falls)
-				e.More = e.More || some
-				return err
-			}))
-		}
-		return e.finish(ctx, last...)
+		return e.finish(ctx, append(e.last(), least,
+			ask(`SELECT `+endsLeft+`, `+fallsLeft, func(r row) error {
+				return r.Scan(&e.some, &e.falls)
+			}))...)
 	})
 	if err != nil {
-		return false, fmt.Errorf("look who waits for what ended: %w", err)
+		return e, fmt.Errorf("look who waits for what ended: %w", err)
 	}
 	if e.around {
 		s.unseenAt.Store(e.at)
@@ -132,7 +154,7 @@ func (s *Store) ended(
 		answer.Ready = rules.AddReady(answer.Ready, r)
 	}
 	s.tellAbout(&e.after)
-	return falls, nil
+	return e, nil
 }
 
 // endLook is a look at ends under way.
@@ -141,6 +163,8 @@ type endLook struct {
 	asked  []store.Address
 	around bool
 	left   int // how many dependencies it may still examine
+
+	some, falls bool // there are changes at ends in the end, and children to be cancelled
 
 	changed map[string]bool // at which addresses it has deleted changes
 	unseen  []unseenEnd

@@ -142,8 +142,8 @@ func (s *Store) looks(
 	}
 	if err == nil && ends && r.Limit > 0 {
 		var more bool
-		more, err = s.ended(ctx, asked, r.Limit, &answer)
-		falls = falls || more
+		more, err = s.chain(ctx, asked, r.Limit, &answer)
+		falls = falls || around && more
 	}
 	if err == nil && falls && r.Limit > 0 {
 		err = s.fell(ctx, r.Limit, &answer)
