@@ -23,8 +23,8 @@ import (
 // long as any transaction is in progress whose id is less, the end stays in table unseen, and looks
 // come back to it. The snapshot by which they judge is taken before they read how the task stands.
 // (What a snapshot calls xmax is no horizon: it is less than ids that were given out already, as
-// long as no later one is over.) A transaction that ends a task by an older snapshot than its own id
-// must not ask: see the function finish.
+// long as no later one is over.) A transaction that ends a task by an older snapshot than its own
+// id must not ask: see the function finish.
 
 const (
 	// endsLeft tells whether there are changes at ends.
@@ -90,8 +90,8 @@ const (
 func isEnd(address string) bool { return address >= "e" && address < "f" }
 
 // chain looks at the ends of tasks: at some, or at all where changes are left, and then at those of
-// what was cancelled because of it, each link in a transaction of its own. falls tells whether there
-// are children to be cancelled by then.
+// what was cancelled because of it, each link in a transaction of its own. falls tells whether
+// there are children to be cancelled by then.
 func (s *Store) chain(
 	ctx context.Context, list []store.Address, limit int, answer *store.Looked,
 ) (falls bool, err error) {
@@ -301,7 +301,8 @@ func (e *endLook) choose(ctx context.Context) error {
 		var ns, most []int32
 		left := max(e.left, 0)
 		for k, a := range part {
-			batches, ns = append(batches, a.Task.Batch), append(ns, a.Task.N)
+			batches = append(batches, a.Task.Batch)
+			ns = append(ns, a.Task.N)
 			if e.state(from+k) == "" {
 				most = append(most, 1)
 			} else {

@@ -25,8 +25,8 @@ func (c *client) after(n int, on ...task.ID) store.Batch {
 	}
 }
 
-// endsUnseen is another node's settlement of a first hand-out, but for its commit: it asks for those who
-// wait, and sees nobody.
+// endsUnseen is another node's settlement of a first hand-out, but for its commit: it asks for
+// those who wait, and sees nobody.
 func (o *other) endsUnseen(sp *store.Span) {
 	o.Helper()
 	o.do(`INSERT INTO rota.step (batch, n, seq, token, hash, started, finished, attempt, base, kind,

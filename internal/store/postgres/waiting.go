@@ -53,8 +53,8 @@ WHERE w.batch = i.batch AND w.n = i.n`
 WHERE w.batch = i.batch AND w.n = i.n`
 
 	// leaveParked takes tasks that wait no longer out of their spans ($1, once for each task), and
-	// deletes those that have none then. Nobody takes such a span, so one that was passed over would
-	// stay; who has it locked has no reason to keep it for long.
+	// deletes those that have none then. Nobody takes such a span, so one that was passed over
+	// would stay; who has it locked has no reason to keep it for long.
 	leaveParked = `WITH o AS MATERIALIZED (
   SELECT s.id, s.size - w.n AS stay FROM (
     SELECT id, count(*)::int AS n FROM unnest($1::bigint[]) i (id) GROUP BY id OFFSET 0) w
