@@ -15,6 +15,7 @@ type fact struct {
 	rules.Fact
 	worker    string      // of the newest hand-out
 	ran       bool        // whether a step says which that is
+	began     int64       // of one that a mark says is done: its hand-out
 	context   store.Value // when it was asked for
 	contextBy string      // the worker that wrote it; "" = it was submitted
 }
