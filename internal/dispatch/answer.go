@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -161,15 +160,14 @@ func (d *Dispatcher) answer(
 			}
 			t.Context = text
 		}
-		if hasLarge(t.After) {
-			if size > d.conf.AnswerMax || !room(limits.MaxPriors) {
-				back = append(back, h)
-				continue
-			}
-			err := d.readPriors(ctx, t.After)
-			room(sizeOf(t.After) - limits.MaxPriors)
+		if len(t.After) > 0 {
+			fits, err := d.tellPriors(ctx, t.After, size, room)
 			if err != nil {
 				d.unreadable(&h, err)
+				continue
+			}
+			if !fits {
+				back = append(back, h)
 				continue
 			}
 		}
@@ -179,7 +177,6 @@ func (d *Dispatcher) answer(
 				continue
 			}
 		}
-		t.After = soundPriors(t.After)
 		t.Meta = h.meta.Strings()
 		size += int64(len(t.Context))
 		if t.Signal != nil {

@@ -134,7 +134,8 @@ func (d *Dispatcher) above(ctx context.Context, parent task.ID) (map[task.ID]boo
 	return above, nil
 }
 
-// dependOn writes into the rows of a call's tasks, all of which have ids by now, for whom they wait.
+// dependOn writes into the rows of a call's tasks, all of which have ids by now, for whom they
+// wait.
 func dependOn(
 	batches []store.Batch, ids []task.ID, tasks []task.Submission, others [][]limits.Other,
 ) {
@@ -210,6 +211,27 @@ func sizeOf(list []task.Prior) (n int64) {
 	return n
 }
 
+// tellPriors completes what a task has waited for, in an answer that has so many bytes already,
+// where there is room for it.
+func (d *Dispatcher) tellPriors(
+	ctx context.Context, list []task.Prior, size int64, room func(int64) bool,
+) (fits bool, err error) {
+	most := sizeOf(list)
+	large := hasLarge(list)
+	if large { // how large reading them tells
+		most = limits.MaxPriors
+	}
+	if size > d.conf.AnswerMax || !room(most) {
+		return false, nil
+	}
+	if large {
+		err = d.readPriors(ctx, list)
+		room(sizeOf(list) - most)
+	}
+	soundPriors(list)
+	return true, err
+}
+
 // readPriors reads the large values of what a task has waited for, as many as fit into a hand-out
 // beside the others. From the first that does not fit on they are left out, unread: how large one
 // is only reading it tells.
@@ -249,7 +271,7 @@ func (d *Dispatcher) readPriors(ctx context.Context, list []task.Prior) error {
 
 // soundPriors leaves out values that can't stand in an answer: the store may hold some that are no
 // JSON, from before every way in was checked.
-func soundPriors(list []task.Prior) []task.Prior {
+func soundPriors(list []task.Prior) {
 	for i := range list {
 		p := &list[i]
 		for _, v := range [...]*json.RawMessage{&p.Context, &p.Result} {
@@ -258,5 +280,4 @@ func soundPriors(list []task.Prior) []task.Prior {
 			}
 		}
 	}
-	return list
 }

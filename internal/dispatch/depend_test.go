@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,7 +96,11 @@ func TestWhoWaitsForATaskThatDiesIsCancelled(t *testing.T) {
 			}
 			h.report("w", x, o, task.Recorded)
 		}
+		began := time.Now()
 		x := h.one("w")
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("it took %v, as if somebody had waited for a beat", took)
+		}
 		v := h.view(ids[0])
 		if last := v.Steps[len(v.Steps)-1]; v.State != task.Cancelled ||
 			last.Error != "after left: dead" {
@@ -264,8 +269,69 @@ func TestLargeValuesOfOthersAreLeftOutBeyondTheRoom(t *testing.T) {
 		for i, p := range x.After {
 			all := string(p.Result) == `"`+refs[i]+`"` && len(p.Context) == len(list[i+1].Context)
 			if p.LeftOut == all || p.LeftOut != (i == 1) || p.LeftOut && p.Result != nil {
-				t.Errorf("%s: %d bytes, %s, left out: %v", refs[i], len(p.Context), p.Result, p.LeftOut)
+				t.Errorf("%s: %d bytes, %s, left out: %v", refs[i], len(p.Context), p.Result,
+					p.LeftOut)
 			}
+		}
+	})
+}
+
+// In a transaction of the caller's nobody looks before it commits: a beat finds what is over then.
+func TestTasksOfATransactionWaitForOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		old := h.submit(task.Submission{Queue: "q"})[0]
+		h.report("w", h.one("w"), task.Finish(1), task.Recorded)
+		got, err := h.d.SubmitInside(h.ctx, []task.Submission{
+			work("b", "a", old.String()), work("a"), work("c", old.String()),
+		}, h.store.Submit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]int{}
+		for range 3 {
+			x := h.one("w")
+			seen[x.Stage] = len(x.After)
+			h.report("w", x, task.Finish(nil), task.Recorded)
+		}
+		if diff := cmp.Diff(map[string]int{"a": 0, "b": 2, "c": 1}, seen); diff != "" {
+			t.Error(diff)
+		}
+		h.state(got[0].ID, task.Done)
+	})
+}
+
+// What others left counts as contexts do: where an answer has no room for it the task waits.
+func TestWhatOthersLeftIsGivenOutWhereThereIsRoom(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		large := []byte(`"` + strings.Repeat("x", 100_000) + `"`)
+		a := work("a")
+		a.Context = large
+		id := h.submit(a, work("b", "a"))[1]
+		h.report("w", h.one("w"), task.Finish(nil), task.Recorded)
+		left := int64(limits.MaxPriors) - 1
+		hold := func() []task.Handout {
+			got, err := h.d.Hold(h.ctx, task.HoldRequest{
+				Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: time.Second,
+				Room: func(n int64) bool {
+					if n > left {
+						return false
+					}
+					left -= n
+					return true
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got.Tasks
+		}
+		if got := hold(); len(got) > 0 {
+			t.Errorf("without room came %+v", got[0].ID)
+		}
+		h.state(id, task.Ready)
+		left++
+		if got := hold(); len(got) != 1 || left != int64(limits.MaxPriors-len(large)) {
+			t.Errorf("%d tasks, and room for %d", len(got), left)
 		}
 	})
 }
@@ -275,11 +341,27 @@ func TestWhatWaitsForOthersIsHeldByNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		old := h.submit(task.Submission{Queue: "other"})[0]
 		got := h.waits("w", 5)
+		synctest.Wait()
+		h.d.mu.Lock()
+		s := &submitting{
+			tasks: []task.Submission{work("a"), work("b", "a")}, contexts: make([]store.Value, 2),
+			others: [][]limits.Other{nil, {{Place: 0}}},
+		}
+		sub, _ := h.d.mem.planSubmission([]*submitting{s}, time.Now(), true)
+		h.d.release()
+		if a, b := sub.Batches[0].Spans, sub.Batches[1].Spans; !a[0].Hold || b[0].Hold {
+			t.Errorf("held are %+v, and %+v", a, b)
+		}
 		for range 3 {
 			h.submit(work("", old.String()))
 		}
 		time.Sleep(time.Second)
 		h.empty()
+		h.d.mu.Lock()
+		if q := h.d.mem.queues["q"]; q.wakeAt != 0 || q.backlog {
+			t.Errorf("it looks for them at %d", q.wakeAt)
+		}
+		h.d.release()
 		if err := h.d.Act(h.ctx, task.KindCancelled, "me", old); err != nil {
 			t.Fatal(err)
 		}

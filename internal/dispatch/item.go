@@ -81,6 +81,15 @@ func (it *item) standing() progress.Standing {
 	return progress.Standing{Stage: it.stage, Seq: it.seq, Attempt: it.attempt, Base: it.base}
 }
 
+// weight is how many bytes the values are that the item keeps.
+func (it *item) weight() int {
+	n := len(it.context)
+	for i := range it.after {
+		n += len(it.after[i].Context) + len(it.after[i].Result)
+	}
+	return n
+}
+
 // startedAt is when the present hand-out began; 0 when there is none.
 func (it *item) startedAt() int64 {
 	if it.worker == nil {

@@ -77,6 +77,7 @@ func Others(tasks []task.Submission, e *task.InvalidError, location string) [][]
 			"Let a task in between wait for many, and many for it", all, MaxAllAfter)
 		return nil
 	}
+	checkOwnKeys(tasks, e, location)
 	others := make([][]Other, len(tasks))
 	for i := range tasks {
 		if others[i] = othersOf(tasks, i, refs, e, location); len(e.Fields) > maxFaults {
@@ -90,6 +91,27 @@ func Others(tasks []task.Submission, e *task.InvalidError, location string) [][]
 		}
 	}
 	return others
+}
+
+// checkOwnKeys refuses a task that waits for others and has the key of another one in its queue:
+// one of the two would not be submitted, and who waited for that one would wait for itself.
+func checkOwnKeys(tasks []task.Submission, e *task.InvalidError, location string) {
+	type key struct{ queue, key string }
+	first := map[key]int{}
+	for i := range tasks {
+		t := &tasks[i]
+		k := key{t.Queue, t.Key}
+		if t.Key == "" {
+			continue
+		}
+		at, twice := first[k]
+		if !twice {
+			first[k] = i
+		} else if len(t.After)+len(tasks[at].After) > 0 && len(e.Fields) <= maxFaults {
+			e.Add(fmt.Sprintf("%s[%d].key", location, i), "%q is that of task %d in this queue, and "+
+				"one of the two waits for others: give each its own", cut(t.Key), at)
+		}
+	}
 }
 
 // maxFaults are about so many faults of a call as an answer tells.

@@ -24,6 +24,15 @@ func named(lines ...string) (tasks []task.Submission) {
 	return tasks
 }
 
+// keyed makes tasks as named, all of which have the same key.
+func keyed(lines ...string) []task.Submission {
+	tasks := named(lines...)
+	for i := range tasks {
+		tasks[i].Key = "k"
+	}
+	return tasks
+}
+
 func TestRefsAreFoundWithinACall(t *testing.T) {
 	id, err := task.ParseID(stands)
 	if err != nil {
@@ -69,6 +78,8 @@ func TestWhatCanNeverBeginIsRefused(t *testing.T) {
 			`"r2" for "r3", "r3" for "r4", "r4" for "r5", "r5" for "r6", "r6" for "r7", ` +
 			`"r7" for "r8", "r8" for "r9", "r9" for "r10", and 2 more: so none of them would ` +
 			"ever begin"},
+		"the key of another one": {keyed("a", "b: a"), `at[1].key: "k" is that of task 0 in this ` +
+			"queue, and one of the two waits for others: give each its own"},
 	} {
 		e := &task.InvalidError{}
 		limits.Others(test.tasks, e, "at")

@@ -39,8 +39,8 @@ func appendWaited(b []byte, cuts []Cut, list []task.Prior, long int) ([]byte, []
 	return appendPriors(append(b, `,"after":`...), cuts, list, long)
 }
 
-// appendPriors appends a list of tasks that another one has waited for. Their ids do not come first:
-// salvage finds the end of a hand-out by the id of the next.
+// appendPriors appends a list of tasks that another one has waited for. Their ids do not come
+// first: salvage finds the end of a hand-out by the id of the next.
 func appendPriors(b []byte, cuts []Cut, list []task.Prior, long int) ([]byte, []Cut) {
 	b = append(b, '[')
 	for i := range list {

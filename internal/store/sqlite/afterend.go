@@ -30,15 +30,33 @@ type dependent struct {
 	dependency
 }
 
-// ends looks at tasks that others wait for, by the changes at their ends.
+// ends looks at tasks that others wait for, by the changes at their ends, and then at those that
+// were cancelled because of it.
 func (l *looking) ends(list []store.Address) error {
 	left := min(l.limit, endedAtOnce)
-	for _, a := range list {
-		var err error
-		if left, err = l.atEnd(a, left); err != nil {
-			return err
+	for range store.ChainAtOnce {
+		known := len(l.cancelled)
+		for _, a := range list {
+			var err error
+			if left, err = l.atEnd(a, left); err != nil {
+				return err
+			}
+		}
+		list = nil
+		for _, id := range l.cancelled[known:] {
+			waited, err := l.has(awaited, id.Batch, id.N)
+			if err != nil {
+				return err
+			}
+			if waited {
+				list = append(list, store.EndOf(id))
+			}
+		}
+		if list = sortedAddresses(list); len(list) == 0 {
+			return nil
 		}
 	}
+	l.more = true
 	return nil
 }
 

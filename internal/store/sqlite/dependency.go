@@ -272,6 +272,28 @@ func (c *conn) unneeded(list []rules.Fact) (left []rules.Fact, kept bool, err er
 	return left, kept, nil
 }
 
+// notAwaited are those of some tasks of a batch for which nobody has begun to wait meanwhile. Who
+// has waited and is over may only have been replayed: he is told that they are gone.
+func (t *tx) notAwaited(list []rules.Fact) (left []rules.Fact, err error) {
+	may, err := t.has(awaitedIn, list[0].ID.Batch)
+	if err != nil || !may {
+		return list, err
+	}
+	for i := range list {
+		waited, err := t.has(awaited, list[i].ID.Batch, list[i].ID.N)
+		if err == nil && waited {
+			waited, err = t.needed(list[i].ID)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !waited {
+			left = append(left, list[i])
+		}
+	}
+	return left, nil
+}
+
 // needed tells whether somebody waits for a task who is not over.
 func (c *conn) needed(id task.ID) (needed bool, err error) {
 	var who []task.ID

@@ -20,7 +20,7 @@ func (t *tx) dropOf(
 	if waited, err := t.waitedFor(first.Batch); err != nil || waited {
 		return nil, 0, err
 	}
-	if found, _, err = t.unneeded(found); err != nil || len(found) == 0 {
+	if found, err = t.notAwaited(found); err != nil || len(found) == 0 {
 		return nil, 0, err
 	}
 	err = t.facts(first.Batch, first.N, last.N, func(f *rules.Fact) bool {

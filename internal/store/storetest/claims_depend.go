@@ -201,15 +201,31 @@ func unfitClaims() []claim {
 			}
 			s.submit(a, list...)
 			s.changed(task.KindCancelled, task.ID{Batch: list[0].ID})
-			for i := 1; i < 5; i++ {
-				want := fmt.Sprint("cancelled ", []task.ID{{Batch: list[i].ID}})
-				if i < 4 {
-					want += " more"
-				}
-				s.want("looks", s.falls(9), want)
-			}
+			ids := idsOf(list)
+			s.want("looks", s.falls(2), fmt.Sprint("cancelled ", ids[1:3])+" more")
+			s.want("looks", s.falls(9), fmt.Sprint("cancelled ", ids[3:]))
 			s.want("counts", s.counts(), task.Counts{Cancelled: 5})
+			s.want("why", s.view(ids[4]).Error, fmt.Sprintf("after %s: cancelled", ids[3]))
 			s.want("looks", s.falls(9), "cancelled []")
+		}},
+		{"ALongChainFallsInPieces", func(s *scene) {
+			a := s.join("a")
+			const n = store.ChainAtOnce + 50
+			b, c := s.batch("q", 1), s.batchOf(store.DependBit, n)
+			for i := range c.Tasks {
+				if c.Tasks[i].After = []store.Dependency{on(c, int32(i-1), "")}; i == 0 {
+					c.Tasks[i].After[0].On = task.ID{Batch: b.ID}
+				}
+			}
+			s.submit(a, b, c)
+			look := s.ends(s.takeOne(a).report(s.clock, task.Fail(errNo)))
+			for i, at := range [][]store.Address{look, nil, nil} {
+				got, err := s.Look(s.ctx, store.LookRequest{Addresses: at, Limit: 1000})
+				s.ok(err)
+				want := []int{store.ChainAtOnce, 50, 0}[i]
+				s.want(fmt.Sprintf("cancelled by look %d, and more", i),
+					[]any{len(got.Cancelled), got.More}, []any{want, i == 0})
+			}
 		}},
 		{"AReplayWaitsAgainForWhatDidNotEndAsItShould", func(s *scene) {
 			a := s.join("a")

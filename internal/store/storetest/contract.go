@@ -223,7 +223,10 @@ type Waits interface {
 	// then by who waits. Each takes the state in which the task ended. If that is not what it asked
 	// for, who waits is cancelled (Error "after REF: STATE", with the id where there is no ref); if
 	// no other dependency of it is open, it is woken: due as its batch is, or its newest edit or
-	// replay says, with the rank that follows from that.
+	// replay says, with the rank that follows from that. The ends of those that are cancelled so
+	// come next, as if they were asked for, and then those of the ones behind them, at most
+	// store.ChainAtOnce times in all, with what is left of the budget. More says that some are
+	// left.
 	//
 	// A look without addresses cancels children, too: of a task that ended dead, cancelled or
 	// expired those that have not begun, as far as rows tell, but orphans; and below one with which

@@ -19,8 +19,8 @@ type depends struct {
 // fits tells whether it ended as it should.
 func (d *depends) fits() bool { return d.state == task.Done || d.state != "" && d.Ended }
 
-// depend makes the tasks of a submission wait that are to, and says which tasks somebody has to look
-// at, as they stood before.
+// depend makes the tasks of a submission wait that are to, and says which tasks somebody has to
+// look at, as they stood before.
 func (m *Model) depend(s store.Submission, answer store.Submitted) (look []store.Address) {
 	existing := map[task.ID]task.ID{}
 	for _, e := range answer.Existing {
@@ -102,9 +102,24 @@ func (m *Model) ends() (list []store.Address) {
 	return sortedAddresses(list)
 }
 
-// lookAtEnds looks at dependencies on tasks that are over, those at some addresses.
+// lookAtEnds looks at dependencies on tasks that are over, those at some addresses, and then at
+// those on what was cancelled because of it.
 func (m *Model) lookAtEnds(list []store.Address, now int64, limit int, l *store.Looked) {
 	left := min(limit, 1000)
+	for range store.ChainAtOnce {
+		known := len(l.Cancelled)
+		left = m.lookAtThese(list, left, now, l)
+		list = nil
+		for _, id := range l.Cancelled[known:] {
+			if open, _ := m.openOn(id); len(open) > 0 {
+				list = append(list, store.EndOf(id))
+			}
+		}
+	}
+	l.More = l.More || len(list) > 0
+}
+
+func (m *Model) lookAtThese(list []store.Address, left int, now int64, l *store.Looked) int {
 	for _, a := range sortedAddresses(slices.Clone(list)) {
 		state, seq, over := m.endOf(a.Task)
 		open, who := m.openOn(a.Task)
@@ -114,13 +129,14 @@ func (m *Model) lookAtEnds(list []store.Address, now int64, limit int, l *store.
 		for i, d := range open {
 			if left == 0 {
 				l.More = true
-				return
+				return 0
 			}
 			left--
 			d.state, d.seq = state, seq
 			m.endedFor(who[i], d, now, l)
 		}
 	}
+	return left
 }
 
 // endedFor cancels or wakes who waited for a task, if it is time.

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -51,6 +52,13 @@ func (w *walk) spawn(r *store.Report) {
 	often := map[task.Kind]int{task.KindNext: 3, task.KindDone: 9}[r.Step.Kind]
 	if often > 0 && w.luck.IntN(often) == 0 {
 		r.Spawn = w.brood()
+	}
+	for i := range r.Spawn { // with other children it is another report
+		for _, t := range r.Spawn[i].Tasks {
+			h := fnv.New64a()
+			fmt.Fprint(h, r.Step.Hash, r.Spawn[i].Queue, t.N, t.Key)
+			r.Step.Hash = int64(h.Sum64())
+		}
 	}
 }
 
