@@ -37,8 +37,8 @@ type section struct {
 
 func sections() []section {
 	return []section{
-		{"sqlite", "library,http,lone,latency", false},
-		{"postgres", "http,library,lone,latency", true},
+		{"sqlite", "library,http,lone,latency,stages,stages-library", false},
+		{"postgres", "http,library,lone,latency,stages,stages-library", true},
 		{"size", "ready,idle,beats", false},
 		{"schedules", "schedules", false},
 		{"peers", "", false},

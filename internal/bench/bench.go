@@ -92,7 +92,7 @@ type Config struct {
 func List() string {
 	var list strings.Builder
 	for _, b := range benchmarks() {
-		fmt.Fprintf(&list, "    %-8s %s\n", b.name, b.what)
+		fmt.Fprintf(&list, "    %-14s %s\n", b.name, b.what)
 	}
 	return list.String()
 }
@@ -122,8 +122,10 @@ func benchmarks() []benchmark {
 			[]goal{{"tasks/s", 15_000, 10_000}, {"CPU µs/task", 0, 0}}, (*rig).lone},
 		{"latency", "submit to start at 100 tasks/s, remote worker",
 			[]goal{{"p50 ms", 1, 2}, {"p99 ms", 5, 10}, {"fsync p99 ms", 0, 0}}, (*rig).latency},
-		{"stages", "one task through 400 stages one after the other: with a server and a remote worker, and in process",
+		{"stages", "one task through 400 stages, one after the other, with a server, by a worker with one lane",
 			stageGoals(), (*rig).stages},
+		{"stages-library", "one task through 400 stages, one after the other, in process",
+			stageGoals(), (*rig).ownStages},
 		{"ready", "many ready tasks: the server's memory; kill -9 and restart until a worker has its first task",
 			[]goal{{"RSS MB", 64, 100}, {"seconds", 0.5, 2}}, (*rig).manyReady},
 		{"idle", "idle long-polling workers",
@@ -154,16 +156,15 @@ func onDatabase() []benchmark {
 			(*rig).lone},
 		{"latency", "submit to one node, start at a worker of another, 100 tasks/s",
 			[]goal{{"p50 ms", 0, 0}, {"p99 ms", 15, 30}, {"fsync p99 ms", 0, 0}}, (*rig).latency},
-		{"stages", "one task through 400 stages one after the other: with a server and a remote worker, and in process",
+		{"stages", "one task through 400 stages, one after the other, with a server, by a worker with one lane",
 			stageGoals(), (*rig).stages},
+		{"stages-library", "one task through 400 stages, one after the other, in process",
+			stageGoals(), (*rig).ownStages},
 	}
 }
 
 // stageGoals are shown for comparison.
-func stageGoals() []goal {
-	return []goal{{"ms", 0, 0}, {"ms/stage", 0, 0}, {"ms in process", 0, 0},
-		{"ms/stage in process", 0, 0}}
-}
+func stageGoals() []goal { return []goal{{"ms", 0, 0}, {"ms/stage", 0, 0}} }
 
 // choose checks the flags and picks the benchmarks to run.
 func (f *Config) choose(all []benchmark) ([]benchmark, error) {
