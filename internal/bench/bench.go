@@ -122,6 +122,8 @@ func benchmarks() []benchmark {
 			[]goal{{"tasks/s", 15_000, 10_000}, {"CPU µs/task", 0, 0}}, (*rig).lone},
 		{"latency", "submit to start at 100 tasks/s, remote worker",
 			[]goal{{"p50 ms", 1, 2}, {"p99 ms", 5, 10}, {"fsync p99 ms", 0, 0}}, (*rig).latency},
+		{"stages", "one task through 400 stages one after the other: with a server and a remote worker, and in process",
+			stageGoals(), (*rig).stages},
 		{"ready", "many ready tasks: the server's memory; kill -9 and restart until a worker has its first task",
 			[]goal{{"RSS MB", 64, 100}, {"seconds", 0.5, 2}}, (*rig).manyReady},
 		{"idle", "idle long-polling workers",
@@ -152,7 +154,15 @@ func onDatabase() []benchmark {
 			(*rig).lone},
 		{"latency", "submit to one node, start at a worker of another, 100 tasks/s",
 			[]goal{{"p50 ms", 0, 0}, {"p99 ms", 15, 30}, {"fsync p99 ms", 0, 0}}, (*rig).latency},
+		{"stages", "one task through 400 stages one after the other: with a server and a remote worker, and in process",
+			stageGoals(), (*rig).stages},
 	}
+}
+
+// stageGoals are shown for comparison.
+func stageGoals() []goal {
+	return []goal{{"ms", 0, 0}, {"ms/stage", 0, 0}, {"ms in process", 0, 0},
+		{"ms/stage in process", 0, 0}}
 }
 
 // choose checks the flags and picks the benchmarks to run.

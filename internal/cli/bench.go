@@ -25,7 +25,7 @@ Every submitted task must be counted done in the end, else the command fails. Th
 figures of a shared machine vary by a factor of two from minute to minute.
 
 With --store the nodes work on a PostgreSQL database, in a schema that is made for each run
-and dropped after it: http, library, lone, and latency between two nodes.`,
+and dropped after it: http, library, lone, stages, and latency between two nodes.`,
 		Example: `  rota bench
   rota bench --store postgres://postgres@127.0.0.1/postgres --only http,latency
   rota bench --only http,latency --seconds 30s -o json`,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/pack"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -34,6 +35,11 @@ CROSS JOIN LATERAL (SELECT coalesce((SELECT seq + 1 FROM rota.step
   WHERE c.parent_batch = i.batch AND c.parent_n = i.n AND c.run = r.run AND p.has <> 0
   ORDER BY c.batch, p.lo LIMIT $3) p
 ORDER BY i.i, p.batch, p.lo LIMIT $3`
+
+	// waitedFor is what tasks wait for, or have waited for.
+	waitedFor = `SELECT w.i::int, ` + dependencyColumns + `
+FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY w (batch, n, i)
+JOIN rota.dependency d ON d.batch = w.batch AND d.n = w.n ORDER BY w.i, d.i LIMIT $3`
 )
 
 // Families reads tasks and the ids of their children. See the contract, storetest.Views.
@@ -81,6 +87,8 @@ func (s *Store) Families(ctx context.Context, q store.FamilyQuery) ([]store.Fami
 			return nil
 		}, batches, ns, room))
 	}
+	after := make([][]task.Prior, len(q.IDs))
+	queries = append(queries, askAfters(&q, after)...)
 	if err := s.read(ctx, queries...); err != nil {
 		return nil, fmt.Errorf("read %d tasks and their children: %w", len(q.IDs), err)
 	}
@@ -90,8 +98,45 @@ func (s *Store) Families(ctx context.Context, q store.FamilyQuery) ([]store.Fami
 			live = &h
 		}
 		complete(&list[i], &found[i], now, live)
+		if list[i].Task.ID != (task.ID{}) {
+			list[i].Task.After = after[i]
+		}
 	}
 	return list, nil
+}
+
+// askAfters makes the query that reads what tasks wait for, until so many were read.
+func askAfters(q *store.FamilyQuery, after [][]task.Prior) []query {
+	var ids []task.ID
+	var places []int
+	for i, id := range q.IDs {
+		if store.MayDepend(id.Batch) {
+			ids = append(ids, id)
+			places = append(places, i)
+		}
+	}
+	if len(ids) == 0 || q.After <= 0 {
+		return nil
+	}
+	batches, ns := idColumns(ids)
+	before, at := 0, 0 // how many the tasks before the one at this place have
+	return []query{ask(waitedFor, func(r row) error {
+		var i int
+		var d dependency
+		if err := d.scan(r, &i); err != nil {
+			return err
+		}
+		if i != at {
+			if at > 0 {
+				before += len(after[places[at-1]])
+			}
+			at = i
+		}
+		if to := &after[places[i-1]]; before < q.After {
+			*to = append(*to, rules.PriorView(&d.Dependency, d.state))
+		}
+		return nil
+	}, batches, ns, q.After+store.MaxAfter)}
 }
 
 // complete fills in what a fact says of a task.

@@ -81,6 +81,26 @@ func familyClaims() []claim {
 			s.want("of its new run", []any{list[0].Children, *list[0].Task.Children, list[0].Began},
 				[]any{ids, task.Children{Total: 1}, instant(at)})
 		}},
+		{"FamiliesTellWhatTasksWaitFor", func(s *scene) {
+			a := s.join("a")
+			b := s.batch("q", 2)
+			c := s.waiting(on(b, 0, "x"), on(b, 1, ""))
+			d := s.waiting(on(b, 1, "y"))
+			s.submit(a, b, c, d)
+			first, ofC, ofD := task.ID{Batch: b.ID}, task.ID{Batch: c.ID}, task.ID{Batch: d.ID}
+			for after, want := range map[int][2]int{0: {}, 1: {2}, 2: {2}, 3: {2, 1}, 99: {2, 1}} {
+				list, err := s.Families(s.ctx, store.FamilyQuery{
+					IDs: []task.ID{first, ofC, ofD}, After: after,
+				})
+				s.ok(err)
+				s.want(fmt.Sprint("with room for ", after), [3]int{
+					len(list[0].Task.After), len(list[1].Task.After), len(list[2].Task.After),
+				}, [3]int{0, want[0], want[1]})
+				if after == 99 {
+					s.want("as its own view", list[1].Task.After, s.view(ofC).After)
+				}
+			}
+		}},
 		{"FamiliesTellOfTasksThatMarksSayAreDone", func(s *scene) {
 			a := s.join("a")
 			s.submit(a, s.batch("q", 8))
