@@ -86,9 +86,6 @@ const (
 	endsTogether = 64
 )
 
-// isEnd tells whether an address is the end of a task.
-func isEnd(address string) bool { return address >= "e" && address < "f" }
-
 // chain looks at the ends of tasks: at some, or at all where changes are left, and then at those of
 // what was cancelled because of it, each link in a transaction of its own. falls tells whether
 // there are children to be cancelled by then.

@@ -374,7 +374,6 @@ func priorClaims() []claim {
 			s.clock.Advance(limits.DefaultDeadKept + time.Hour)
 			s.prune()
 			s.want("done", s.counts().Done, int64(1))
-			a = s.join("a")
 			s.looks(9)
 			s.clock.Advance(limits.DefaultDeadKept + time.Hour)
 			s.prune()
