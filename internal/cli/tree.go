@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -75,6 +76,9 @@ func (a taskCommands) below(ctx context.Context, c *client.Client, v *task.View)
 		return "", nil
 	}
 	t, err := c.Tree(ctx, v.ID, shownBelow)
+	if errors.Is(err, task.ErrNotFound) { // it was deleted meanwhile, or the server is older
+		return "", nil
+	}
 	if err != nil || len(t.Below) == 0 {
 		return "", err
 	}
