@@ -187,6 +187,7 @@ func (d *storeDoor) Settle(ctx context.Context, s store.Settlement) (store.Settl
 		}
 	}
 	fmt.Fprintf(&text, " spent %v", s.Spent)
+	s.Reports = slices.Clone(s.Reports) // whoever sends them uses their memory again: see dispatch
 	return ask(ctx, d, text.String(), true, nil, func(ctx context.Context) (store.Settled, error) {
 		holders := d.holders(ids)
 		notices := d.world.ledger.dying(s)

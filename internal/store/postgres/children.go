@@ -50,9 +50,6 @@ RETURNING address`
 FROM unnest($1::bigint[], $2::int[], $3::text[]) f (batch, n, address)
 WHERE EXISTS (SELECT FROM rota.child_batch WHERE parent_batch = f.batch AND parent_n = f.n)`
 
-	// childAddresses are where the counts of batches change, of those that are children.
-	childAddresses = `SELECT DISTINCT address FROM rota.child_batch WHERE batch = ANY($1::bigint[])`
-
 	parentsOf = `SELECT batch, parent_batch, parent_n FROM rota.child_batch
 WHERE batch = ANY($1::bigint[])`
 )
@@ -138,14 +135,6 @@ func eachAddress(changed func(address string)) func(row) error {
 		}
 		return err
 	}
-}
-
-// addressesOf makes the query that calls changed with the addresses of batches.
-func addressesOf(batches []int64, changed func(address string)) []query {
-	if len(batches) == 0 {
-		return nil
-	}
-	return []query{ask(childAddresses, eachAddress(changed), batches)}
 }
 
 // fallColumns are tasks whose children are to be cancelled.

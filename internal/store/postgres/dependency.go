@@ -48,10 +48,14 @@ WHERE (SELECT EXISTS (SELECT FROM rota.dependency
   WHERE on_batch BETWEEN $4 AND $5 AND state IS NULL))
 RETURNING address`
 
-	// awaitedEnds are the addresses of those of some tasks for which somebody waits.
-	awaitedEnds = `SELECT DISTINCT d.address
-FROM unnest($1::bigint[], $2::int[]) w (batch, n)
-JOIN rota.dependency d ON d.on_batch = w.batch AND d.on_n = w.n AND d.state IS NULL`
+	// awaitedEnds are the addresses at which somebody may wait for those of some tasks that are
+	// over: their ends, and where they count as children.
+	awaitedEnds = `WITH over AS MATERIALIZED (
+  SELECT w.batch, w.n FROM unnest($1::bigint[], $2::int[]) w (batch, n)
+  WHERE EXISTS (SELECT FROM rota.step WHERE batch = w.batch AND n = w.n AND base = -1))
+SELECT d.address FROM over w
+JOIN rota.dependency d ON d.on_batch = w.batch AND d.on_n = w.n AND d.state IS NULL
+UNION SELECT c.address FROM over w JOIN rota.child_batch c ON c.batch = w.batch`
 
 	// lockDependencies locks what tasks wait for, or have waited for.
 	lockDependencies = `SELECT FROM unnest($1::bigint[], $2::int[]) w (batch, n)
@@ -224,7 +228,7 @@ func (list ended) queries(changed func(address string)) []query {
 	return []query{ask(noteEnds, eachAddress(changed), c.batch, c.lo, c.bits, from, to)}
 }
 
-// awaited calls changed with the ends of those for which somebody waits.
+// awaited calls changed with the addresses at which somebody may wait for those that are over.
 func (list ended) awaited(changed func(address string)) []query {
 	if len(list) == 0 {
 		return nil

@@ -81,16 +81,11 @@ func (f finishing) settle(ctx context.Context, r store.Report) (one store.Settle
 			}
 			return f.finish(ctx, tx, &r)
 		})
-		if err == nil && store.MayBeChildren(r.ID.Batch) && r.Step.Base == store.Final {
-			err = f.glance(ctx, ask(childAddresses, func(r row) error {
-				var text string
-				if err := r.Scan(&text); err != nil {
-					return err
-				}
-				a, err := store.ParseAddress(text)
+		if err == nil { // as the settlement of the report says that follows
+			err = f.glance(ctx, ended{r.ID}.awaited(func(text string) {
+				a, _ := store.ParseAddress(text)
 				one.Look = append(one.Look, a)
-				return err
-			}, []int64{r.ID.Batch}))
+			})[0])
 		}
 		var no interface{ SQLState() string }
 		switch {

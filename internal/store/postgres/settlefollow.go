@@ -28,16 +28,11 @@ func (d *settlement) consequences(
 	var waits waitColumns
 	var ends endings
 	var falls fallColumns
-	var committed []int64 // by transactions of workers: batches that may be children's
-	var over, told ended  // tasks, by this settlement and by such transactions
+	var over, told ended // tasks: by this settlement, and, perhaps, by transactions of workers
 	for _, i := range d.order {
 		r := &d.reports[i]
-		if d.verdicts[i] == task.Repeated && r.Step.Hash == store.UncommittedHash &&
-			r.Step.Base == store.Final {
+		if d.verdicts[i] == task.Repeated && r.Step.Hash == store.UncommittedHash {
 			told = append(told, r.ID)
-			if store.MayBeChildren(r.ID.Batch) {
-				committed = append(committed, r.ID.Batch)
-			}
 		}
 		if d.verdicts[i] != task.Recorded {
 			continue
@@ -81,7 +76,7 @@ func (d *settlement) consequences(
 	}
 	changed := func(address string) { d.changed = append(d.changed, address) }
 	follow.last = slices.Concat(ends.queries(changed), falls.queries(),
-		addressesOf(committed, changed), over.queries(changed), told.awaited(changed))
+		over.queries(changed), told.awaited(changed))
 	out, err := t.movesOut(ctx, moves)
 	follow.list = append(follow.list, out...)
 	return follow, err
