@@ -40,12 +40,12 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Outbox holds events until they are written. Its methods may be called at the same time, but for
-// Run and Round, which one goroutine calls.
+// Outbox holds events until they are written. Its methods may be called at the same time.
 type Outbox struct {
 	conf  Config
 	start string        // a word that no other start of a node has
 	wake  chan struct{} // size 1: something waits
+	round chan struct{} // size 1: has the round under way, which alone takes from what waits
 
 	mu      sync.Mutex
 	added   int           // events so far: they number the keys
@@ -63,6 +63,7 @@ func New(conf Config) *Outbox {
 	}
 	return &Outbox{
 		conf: conf, start: strings.ToLower(rand.Text()[:10]), wake: make(chan struct{}, 1),
+		round: make(chan struct{}, 1),
 	}
 }
 
@@ -106,6 +107,12 @@ func (o *Outbox) Run(ctx context.Context) error {
 
 // Round writes what waits. After an error it waits on.
 func (o *Outbox) Round(ctx context.Context) error {
+	select {
+	case o.round <- struct{}{}:
+		defer func() { <-o.round }()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for another round: %w", ctx.Err())
+	}
 	o.mu.Lock()
 	list := o.waiting
 	o.mu.Unlock()

@@ -99,3 +99,28 @@ func TestAFullStoreIsToldOfOnceAndItsRoomToo(t *testing.T) {
 		"store.ok: node n1 takes submissions again: the store has room"
 	wantWritten(t, s, refuses, takes, refuses, takes)
 }
+
+// A node that is closed writes what waits while its Run may be doing so.
+func TestRoundsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel(time.Now)
+		o := New(Config{Node: "n1", Append: func(
+			ctx context.Context, list []store.Event,
+		) (int, error) {
+			time.Sleep(time.Second)
+			return s.Append(ctx, list)
+		}})
+		o.Add(store.Event{Kind: "first", Text: "a"})
+		o.Add(store.Event{Kind: "second", Text: "b"})
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() {
+				if err := o.Round(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		wantWritten(t, s, "first: a", "second: b")
+	})
+}
