@@ -160,8 +160,8 @@ type broodKey struct {
 }
 
 // bear sorts children into batches of equal queue, rank and due, apart from orphans, and from those
-// that wait for others. Their numbers
-// are their places among all of them; ids are those that they will have.
+// that wait for others. Their numbers are their places among all of them; ids are those that they
+// will have.
 func (m *memory) bear(b *brood, at int64) (list []store.Batch, ids []task.ID) {
 	index := map[broodKey]int{}
 	ids = make([]task.ID, len(b.tasks))

@@ -156,8 +156,8 @@ ORDER BY seq DESC LIMIT 1) e ON true`
 
 // headStarts says what the tasks' priorities are. A task that moved into a span of its own has a
 // rank of its own, too: then its batch tells, or the newest edit, which may have given it another
-// number of attempts as well. In the same trip it reads what woke tasks, and what
-// they have waited for.
+// number of attempts as well. In the same trip it reads what woke tasks, and what they have waited
+// for.
 func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
 	var moved []*store.Loaded
 	var ids []task.ID

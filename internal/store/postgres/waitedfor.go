@@ -10,9 +10,8 @@ import (
 )
 
 // What is over stays while its parent goes on, in the run that it belongs to, and while somebody
-// goes on who has waited for it: its result is read there. What changes say of
-// children of a task that is gone concerns nobody, but for those that fall: they are found without
-// it.
+// goes on who has waited for it: its result is read there. What changes say of children of a task
+// that is gone concerns nobody, but for those that fall: they are found without it.
 
 // waitedAgain is when what stays because of others is looked at again.
 const waitedAgain = 10 * time.Minute
