@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,10 +14,11 @@ import (
 
 // Refs are names within a call: what one caller calls a task means nothing in another's.
 func TestCallsWithRefsTravelAlone(t *testing.T) {
-	first := make(chan struct{})
+	first, came := make(chan struct{}), make(chan struct{}, 100)
 	var mu sync.Mutex
 	sizes := map[int]int{}
-	url, calls := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+	url, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+		came <- struct{}{}
 		<-first
 		n := len(accept(t, w, r))
 		mu.Lock()
@@ -36,17 +36,15 @@ func TestCallsWithRefsTravelAlone(t *testing.T) {
 	}
 	plain := task.Submission{Queue: "q", Context: json.RawMessage(`0`)}
 	submit(plain)
-	for calls.Load() == 0 { // others would wait behind it
-		time.Sleep(time.Millisecond)
-	}
+	<-came // others would wait behind it
 	for range 5 {
 		submit(task.Submission{Queue: "q", Ref: "a"},
 			task.Submission{Queue: "q", After: []string{"a"}})
 	}
 	submit(task.Submission{Queue: "q", Unique: &task.Unique{Key: "k"},
 		OnExisting: task.OnExistingRefuse})
-	for calls.Load() < 7 { // they wait for nobody
-		time.Sleep(time.Millisecond)
+	for range 6 { // they wait for nobody
+		<-came
 	}
 	close(first)
 	wg.Wait()
