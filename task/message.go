@@ -246,9 +246,11 @@ type Queue struct {
 	// PerKey limits the tasks of each group key by itself. Those without a key it does not limit.
 	PerKey KeyLimits
 	Fair   bool // group keys take turns, however many tasks each has; else rank decides
-	Paused bool
-	Title  string // what people call it, in any language; "" = nothing
-	Owner  string // who answers for it, a name or a mail address; "" = nobody said
+	// KeyRules: something is said of single group keys, a pause or a weight. The store sets it.
+	KeyRules bool
+	Paused   bool
+	Title    string // what people call it, in any language; "" = nothing
+	Owner    string // who answers for it, a name or a mail address; "" = nobody said
 }
 
 // KeyLimits are limits of each group key of a queue, over all nodes together.
@@ -268,7 +270,18 @@ func (l *KeyLimits) InOrder() bool { return l.MaxRunning == 1 }
 // ByKeys tells whether the queue looks at its tasks' group keys.
 func (q *Queue) ByKeys() bool {
 	p := &q.PerKey
-	return q.Fair || p.MaxRunning > 0 || p.Rate != (Rate{})
+	return q.Fair || q.KeyRules || p.MaxRunning > 0 || p.Rate != (Rate{})
+}
+
+// KeyState is a group key of a queue that has work, or of which something is said.
+type KeyState struct {
+	Key     string
+	Ready   int64 // tasks that may begin as far as their time goes, as the store knows it
+	Running int64 // tasks that run, as far as they are written down: see docs/limits.md
+	// PausedUntil is until when nothing of the key begins; zero = it is not paused. KeyPaused means
+	// until it is resumed.
+	PausedUntil time.Time
+	Weight      int // tasks of a turn, where keys take turns
 }
 
 // Counts are the tasks of a queue by state. Done, Dead, Cancelled and Expired count what retention

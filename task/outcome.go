@@ -151,6 +151,9 @@ type Outcome struct {
 	// of KindDone and KindNext: tasks that are submitted if the outcome is recorded, and not
 	// otherwise: children of this one. At most MaxSubmissions
 	Spawn []Submission
+	// of KindRetry: for so long none of the tasks with the group key of this one begins, in its
+	// whole queue; 0 = they may. A task without a group key holds nothing back
+	HoldKey time.Duration
 }
 
 // Finish says that the task ended well. result may be nil, a json.RawMessage (kept byte for byte)

@@ -23,11 +23,17 @@ func KeyLimitsOf(q *task.Queue) Limits {
 	return Limits{Running: p.MaxRunning, Rate: Rate{p.Rate, int64(p.Burst)}}
 }
 
-// Limited tells whether a queue, or each of its keys, has limits: then the store is asked before a
-// task of it begins.
+// Limited tells whether a queue, or any of its keys, has limits, or rules of their own: then the
+// store is asked before a task of it begins.
 func Limited(q *task.Queue) bool {
-	own, perKey := LimitsOf(q), KeyLimitsOf(q)
-	return !own.None() || !perKey.None()
+	own := LimitsOf(q)
+	return !own.None() || LimitsKeys(q)
+}
+
+// LimitsKeys tells whether something may hold back single keys of a queue.
+func LimitsKeys(q *task.Queue) bool {
+	perKey := KeyLimitsOf(q)
+	return q.KeyRules || !perKey.None()
 }
 
 // None tells whether everything is allowed.
@@ -41,7 +47,13 @@ type Gate struct {
 	// Running is how many hand-outs have rows that stand, counted no further than Limits.Running:
 	// without such a limit 0.
 	Running int
+	// Paused is until when nothing begins, whatever the limits allow: of a key. 0 = it is not
+	// paused, Always = until somebody resumes it.
+	Paused int64
 }
+
+// Always is a pause that does not end by itself.
+const Always = math.MaxInt64
 
 // Admit lets as many of n tasks begin as may, counts them, and answers how many those are.
 func (g *Gate) Admit(n int, now int64) int {
@@ -67,6 +79,9 @@ func (g *Gate) Left(most int, now int64) int {
 	if g.Limits.Running > 0 {
 		most = min(most, g.Limits.Running-g.Running)
 	}
+	if g.Paused > now {
+		most = 0
+	}
 	if r := &g.Limits.Rate; r.limits() {
 		most = min(most, g.Bucket.times(r, now))
 	}
@@ -75,7 +90,12 @@ func (g *Gate) Left(most int, now int64) int {
 
 // Held says why no further task may begin now; the zero Held says that one may.
 func (g *Gate) Held(now int64) Held {
-	if g.Full() {
+	switch {
+	case g.Paused == Always:
+		return Held{Why: Paused}
+	case g.Paused > now:
+		return Held{Why: Paused, Until: g.Paused}
+	case g.Full():
 		return Held{Why: Limit}
 	}
 	if at := g.Next(1, now); at > now {
@@ -87,7 +107,7 @@ func (g *Gate) Held(now int64) Held {
 // Held is what holds a queue's tasks back.
 type Held struct {
 	Why   Why
-	Until int64 // when that changes by itself; 0 = when a task ends
+	Until int64 // when that changes by itself; 0 = when a task ends, or somebody resumes the key
 }
 
 // Why is a reason, as the API names it.
@@ -97,6 +117,7 @@ type Why string
 const (
 	Limit   Why = "limit" // as many run as may
 	TooFast Why = "rate"  // the bucket is empty
+	Paused  Why = "key_paused"
 )
 
 // Rate is how fast tasks may begin, and how many at once after a rest: in any window w at most

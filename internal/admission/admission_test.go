@@ -40,6 +40,11 @@ func TestAsManyBeginAsEveryLimitAllows(t *testing.T) {
 		"a clock put back": {Gate{Limits: two, Bucket: Bucket{0, late}}, second, 0,
 			Held{TooFast, late + half}},
 
+		"paused":               {Gate{Paused: second}, 0, 0, Held{Paused, second}},
+		"a pause that is over": {Gate{Paused: second}, second, 5, Held{}},
+		"paused for good, and full": {Gate{Limits: seven, Running: 7, Paused: Always}, late, 0,
+			Held{Why: Paused}},
+
 		"both, the bucket is less": {Gate{Limits: Limits{7, two.Rate}, Running: 3}, second, 2,
 			Held{TooFast, second + half}},
 		"both, room is less": {Gate{Limits: Limits{7, one.Rate}, Running: 6}, second, 1,

@@ -64,7 +64,8 @@ func (g *gate) probe() { g.room = max(g.room, 1) }
 // setConf gives the queue a configuration.
 func (q *queue) setConf(conf task.Queue) {
 	before, after := admission.LimitsOf(&q.conf), admission.LimitsOf(&conf)
-	byKeys := q.conf.PerKey != conf.PerKey || q.conf.Fair != conf.Fair
+	byKeys := q.conf.PerKey != conf.PerKey || q.conf.Fair != conf.Fair ||
+		q.conf.KeyRules != conf.KeyRules
 	q.conf = conf
 	q.gate.limited, q.gate.own = admission.Limited(&conf), !after.None()
 	if before != after || byKeys {

@@ -48,7 +48,7 @@ func (sp *span) key() string {
 	return sp.Key
 }
 
-// limitsKeys tells whether each group key of the queue has limits.
+// limitsKeys tells whether group keys of the queue have limits, or may be paused.
 func (q *queue) limitsKeys() bool { return q.ready.lanes != nil && q.ready.lanes.limited }
 
 // asking notes that the store is being asked about so many more hand-outs like it.
@@ -209,7 +209,7 @@ func (q *queue) shutKeys(most int, now time.Time) (list []string) {
 		return nil
 	}
 	for _, l := range q.ready.lanes.shut.list {
-		if l.opens == 0 {
+		if l.opens == 0 || l.known.Paused > 0 { // a pause may end before its time
 			list = append(list, l.key)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rotahq/rota/internal/admission"
+	"github.com/rotahq/rota/task"
 )
 
 // lanes keeps what is ready of a queue that goes by group keys: a lane for each key that has
@@ -14,7 +15,9 @@ import (
 // Next is the first task of the first lane that is open. Rank decides which lane that is; where the
 // queue is fair, turns do: a lane from which a task went out goes behind all others, and so does
 // one that is new. So between two hand-outs of a key every other one that has work has one, and
-// nobody waits for more than a turn of all. A task that was held back gives its turn back.
+// nobody waits for more than a turn of all. A turn is as many tasks as the key weighs: deficit round
+// robin (Shreedhar and Varghese 1995), where each task costs one. A task that was held back gives
+// its turn back.
 //
 // A lane is shut while the limits of its key leave no room, as far as is known: see keygate.go.
 type lanes struct {
@@ -43,11 +46,14 @@ type lane struct {
 	heap
 	key string
 	// room is how many more hand-outs of the key the store may let begin: advice, as gate.room is.
-	room  int
-	turn  int64          // the least goes first; 0 = rank decides
-	known admission.Gate // how the key stood when its room was heard
-	opens int64          // when it has room by itself, by the store's clock; 0 = it does not
-	since uint32         // the round in which it was opened or shut
+	room int
+	turn int64 // the least goes first; 0 = rank decides
+	// weight is how many tasks a turn has, and went how many of the present one went out.
+	weight int
+	went   int
+	known  admission.Gate // how the key stood when its room was heard
+	opens  int64          // when it has room by itself, by the store's clock; 0 = it does not
+	since  uint32         // the round in which it was opened or shut
 	// passed: takes were told to pass over the key, as there is enough of it here. That ends when
 	// no more than least are left.
 	passed bool
@@ -70,9 +76,11 @@ func (s *laneSum) add(a laneSum, sign int) {
 	s.usable += sign * a.usable
 }
 
-func newLanes(m *memory, limits admission.Limits, fair bool) *lanes {
+func newLanes(m *memory, conf *task.Queue) *lanes {
+	limits := admission.KeyLimitsOf(conf)
 	ls := &lanes{
-		memory: m, fair: fair, limited: !limits.None(), rated: limits.Rate.Count > 0,
+		memory: m, fair: conf.Fair, limited: admission.LimitsKeys(conf),
+		rated:   limits.Rate.Count > 0,
 		inOrder: limits.Running == 1,
 		room:    unknownRoom, by: map[string]*lane{}, asked: map[string]int{},
 	}
@@ -107,7 +115,7 @@ func (ls *lanes) lane(sp *span) *lane {
 	}
 	l := ls.by[sp.Key]
 	if l == nil {
-		l = &lane{key: sp.Key, room: unknownRoom, turn: ls.turn(), since: ls.memory.turns}
+		l = &lane{key: sp.Key, room: unknownRoom, turn: ls.turn(), since: ls.memory.turns, weight: 1}
 		if ls.limits(sp.Key) {
 			l.room = ls.room
 		}
@@ -192,7 +200,10 @@ func (ls *lanes) pop() spot {
 	ls.first()
 	l := ls.open.list[0]
 	s := l.pop()
-	ls.last, l.turn = l.turn, ls.turn()
+	ls.last = l.turn
+	if l.went++; l.went >= l.weight {
+		l.turn, l.went = ls.turn(), 0
+	}
 	if ls.limits(l.key) {
 		l.room--
 	}
@@ -203,8 +214,13 @@ func (ls *lanes) pop() spot {
 
 // giveBack gives a lane a turn back that came to nothing.
 func (ls *lanes) giveBack(sp *span, turn int64) {
-	if l := ls.by[sp.Key]; ls.fair && sp.Sorted && l != nil && 0 < turn && turn < l.turn {
-		l.turn = turn
+	l := ls.by[sp.Key]
+	switch {
+	case !ls.fair || !sp.Sorted || l == nil || turn <= 0 || turn > l.turn:
+	case turn == l.turn:
+		l.went = max(l.went-1, 0)
+	default:
+		l.turn, l.went = turn, l.weight-1
 		ls.update(l)
 	}
 }
@@ -228,12 +244,20 @@ func (ls *lanes) tidy() {
 // as may begin, or as are wanted of it. Of a key in order whose next task is not here there is not.
 func (ls *lanes) skip(want int) (keys []string) {
 	part := want
+	rounds := 0 // of turns
 	if ls.fair {
-		part = (want + len(ls.by) - 1) / max(len(ls.by), 1)
+		sum := 0
+		for _, l := range ls.by {
+			sum += l.weight
+		}
+		rounds = (want + sum - 1) / max(sum, 1)
 	}
 	for key, l := range ls.by {
 		if ls.inOrder && l.room <= 0 {
 			continue
+		}
+		if ls.fair {
+			part = rounds * l.weight
 		}
 		if enough := max(min(l.room, part), 1); l.heap.count >= enough {
 			l.passed, l.least = true, enough/2

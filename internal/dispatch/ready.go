@@ -4,7 +4,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/task"
 )
 
@@ -141,8 +140,7 @@ func (r *readyTasks) arrange(m *memory, conf *task.Queue) {
 	})
 	old := r.lanes
 	if r.heap, r.lanes = (heap{}), nil; conf.ByKeys() {
-		limits := admission.KeyLimitsOf(conf)
-		r.lanes = newLanes(m, limits, conf.Fair)
+		r.lanes = newLanes(m, conf)
 		if old != nil {
 			r.lanes.asked = old.asked
 		}

@@ -403,6 +403,7 @@ type stepOf struct {
 func (r *reporting) step(st progress.Standing, l progress.Limits, s stepOf, at int64) {
 	dec := progress.Decide(r.row.ID, st, s.outcome, l)
 	r.decision = dec
+	r.row.HoldKey = s.outcome.HoldKey
 	r.row.Step = store.Step{
 		Kind: s.outcome.Kind, Ran: st.Stage, Stage: dec.Stage, Context: s.context,
 		ContextSeq: s.contextSeq, Result: s.result, Attempt: dec.Attempt,

@@ -62,6 +62,7 @@ type Texts interface {
 type Settings interface {
 	ChangeQueue(ctx context.Context, name string,
 		change store.Change[task.Queue]) (store.Changed[task.Queue], error)
+	ChangeKey(context.Context, store.KeyChange) (store.KeyRule, error)
 	Queues(context.Context) ([]task.Queue, error)
 	DeleteQueue(ctx context.Context, name string, force bool) error
 }
@@ -80,6 +81,7 @@ type Records interface {
 	Gates(ctx context.Context, queues ...string) (now int64, gates []store.Gate, err error)
 	KeyGates(ctx context.Context, queue string, keys []string) (
 		now int64, gates []store.KeyGate, err error)
+	Keys(ctx context.Context, queue string) (store.KeyUses, error)
 	Minutes(ctx context.Context, from, whole int64) ([]history.QueueMinute, error)
 	RunTimes(ctx context.Context, queue string, limit int) ([]store.RunTime, error)
 	Ahead(ctx context.Context, id task.ID, limit int) (store.Ahead, error)

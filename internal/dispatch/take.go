@@ -155,6 +155,7 @@ func (m *memory) took(t taking, got store.Taken, now time.Time) {
 			m.loadSpan(q, sp, got.Now, now)
 		}
 	}
+	q.setTurns(&got)
 	for _, id := range got.Owners {
 		if it := m.item(id); it != nil {
 			q.isNext(id, it.span.key())

@@ -62,4 +62,6 @@ type Gate struct {
 	// FullKeys is how many of its keys run as many tasks as each may, counted up to 1,000; only
 	// Gates says so.
 	FullKeys int
+	// PausedKeys is how many of them are paused, counted up to 1,000; only Gates says so.
+	PausedKeys int
 }

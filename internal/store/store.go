@@ -317,6 +317,9 @@ type Report struct {
 	// children of the task, with free spans, to queues that come to be if need be. Their tasks want
 	// no unique keys, and no N stands twice. Their ids have ChildBit.
 	Spawn []Batch
+	// HoldKey pauses the task's group key from then on in the same transaction, if the report is
+	// recorded and the task has one, as KeyChange.Hold does; 0 = nothing is paused.
+	HoldKey time.Duration
 	// Notice is submitted in the same transaction, with a free span, if the report is recorded, and
 	// not otherwise: the final notice of a task that dies of it. nil = none.
 	Notice *Batch
@@ -372,6 +375,9 @@ type Taken struct {
 	NextDue int64
 	// After is the last key that a take by keys has looked at; nil = it came to the end of them.
 	After *string
+	// Turns says of keys of the spans how many tasks a turn of theirs has (KeyRule.Turn), where that
+	// is not one.
+	Turns map[string]int
 	// Owners are those of the tasks that own their keys (KeyGate.Owner): they go before all others.
 	Owners []task.ID
 }

@@ -298,7 +298,7 @@ func (b *keyTake) byTurn(ctx context.Context) (after *string, cut bool, err erro
 	if len(open) == 0 {
 		return after, false, nil
 	}
-	per := b.choice.PerKey(len(open))
+	per := b.choice.Rounds(slices.Repeat([]int{1}, len(open)))
 	lists := make([][]store.Span, len(open))
 	if err := b.run(ctx, ask(spansOfKeys, func(r row) error {
 		var i int

@@ -3,7 +3,6 @@ package rules
 import (
 	"math"
 
-	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/store"
 )
 
@@ -61,7 +60,7 @@ type ByKey struct {
 	left int // tasks that are still wanted
 	now  int64
 	room map[string]int
-	held map[string]int64 // when rates let tasks begin of keys that have no room
+	held map[string]int64 // when keys that have no room have some by themselves
 	soon int64            // the earliest of those that were passed over; 0 = none was
 	only map[string]int64 // of keys that go in order: the span that may be taken
 
@@ -84,7 +83,7 @@ func ChooseByKey(r *store.TakeRequest, now int64) *ByKey {
 // Enough tells whether no more is wanted.
 func (b *ByKey) Enough() bool { return b.left <= 0 }
 
-// Soon is when to look again because of rates; 0 = they hold nothing back.
+// Soon is when to look again because of rates and pauses; 0 = they hold nothing back.
 func (b *ByKey) Soon() int64 { return b.soon }
 
 // Knows tells whether it is known how a key stands.
@@ -107,8 +106,8 @@ func (b *ByKey) Stands(key string, gate *KeyStand) {
 		b.only[key] = gate.Next
 	}
 	b.room[key] = gate.Left(math.MaxInt32, b.now)
-	if held := gate.Held(b.now); held.Why == admission.TooFast {
-		b.held[key] = held.Until
+	if until := gate.Held(b.now).Until; until != 0 {
+		b.held[key] = until
 	}
 }
 
@@ -137,5 +136,12 @@ func (b *ByKey) Offer(id int64, key string, width int) {
 	}
 }
 
-// PerKey is how many spans of each key are looked at, when so many keys are open.
-func (b *ByKey) PerKey(keys int) int { return (b.left + keys - 1) / max(keys, 1) }
+// Rounds is how often each of the keys that are open has a turn; turns are how many spans one of
+// each has.
+func (b *ByKey) Rounds(turns []int) int {
+	sum := 0
+	for _, n := range turns {
+		sum += n
+	}
+	return (b.left + sum - 1) / max(sum, 1)
+}

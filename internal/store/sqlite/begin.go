@@ -23,7 +23,8 @@ const (
 	limitsOf = `SELECT ` + queueColumns + `, coalesce(level, 0), coalesce(at, 0), coalesce(since, 0)
 FROM queue LEFT JOIN gate ON queue = name WHERE name = ? AND ` + hasLimits
 	limited   = `SELECT name FROM queue WHERE ` + hasLimits + ` ORDER BY name`
-	hasLimits = `(max_running > 0 OR rate_count > 0 OR key_running > 0 OR key_rate_count > 0)`
+	hasLimits = `(max_running > 0 OR rate_count > 0 OR key_running > 0 OR key_rate_count > 0
+  OR key_rules)`
 	// countRunning goes no further than it has to; of a queue with a rate only, none is counted.
 	countRunning = `SELECT count(*) FROM (SELECT 1 FROM running INDEXED BY running_queue
 WHERE queue = ? LIMIT ?)`
@@ -288,6 +289,7 @@ type gates struct {
 	store.Gate
 	perKey admission.Limits
 	onDead task.OnDead
+	rules  bool  // keys may have rules of their own
 	since  int64 // when the rate of each key was set
 }
 
@@ -297,7 +299,7 @@ func (c *conn) gates(queue string) (g gates, limited bool, err error) {
 	limited, err = c.one(limitsOf, func(st *sqlite.Stmt) {
 		q := scanQueue(st)
 		g.Limits, g.perKey = admission.LimitsOf(&q), admission.KeyLimitsOf(&q)
-		g.onDead = q.PerKey.OnDead
+		g.onDead, g.rules = q.PerKey.OnDead, q.KeyRules
 		k := st.ColumnCount()
 		g.Bucket = admission.Bucket{Level: st.ColumnInt64(k - 3), At: st.ColumnInt64(k - 2)}
 		g.since = st.ColumnInt64(k - 1)
@@ -333,6 +335,11 @@ func (s *Store) Gates(
 				_, err = c.one(fullKeys, func(st *sqlite.Stmt) {
 					g.FullKeys = st.ColumnInt(0)
 				}, name, g.perKey.Running)
+			}
+			if err == nil && g.rules {
+				_, err = c.one(pausedKeys, func(st *sqlite.Stmt) {
+					g.PausedKeys = st.ColumnInt(0)
+				}, name, now)
 			}
 			if err != nil {
 				return err

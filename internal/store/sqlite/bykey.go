@@ -85,6 +85,9 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 		if owner, owned := b.owners[id]; owned {
 			answer.Owners = append(answer.Owners, owner)
 		}
+		if err := b.noteTurn(sp.Key, &answer); err != nil {
+			return answer, err
+		}
 	}
 	_, err = t.one(nextDue, func(st *sqlite.Stmt) { answer.NextDue = st.ColumnInt64(0) }, r.Queue,
 		t.now)
@@ -186,31 +189,68 @@ func (b *keyTake) byTurn() (after *string, cut bool, err error) {
 			open = append(open, key)
 		}
 	}
-	per := b.choice.PerKey(len(open))
+	if len(open) == 0 {
+		return after, false, nil
+	}
+	turns, err := b.turnsOf(open)
+	if err != nil {
+		return nil, false, err
+	}
+	rounds := b.choice.Rounds(turns)
 	lists := make([][]store.Span, len(open))
-	longest := 0
 	for i, key := range open {
+		per := rounds * turns[i]
 		if err := b.each(spansOfKey, func(st *sqlite.Stmt) bool {
 			lists[i] = append(lists[i], scanSpan(st))
 			return true
 		}, b.Queue, key, b.now, per); err != nil {
 			return nil, false, err
 		}
-		longest = max(longest, len(lists[i]))
 	}
-	for round := range longest {
-		for _, list := range lists {
-			if round < len(list) {
-				if err := b.offer(list[round : round+1]); err != nil {
-					return nil, false, err
-				}
+	for round := range rounds {
+		for i, list := range lists {
+			from, to := min(round*turns[i], len(list)), min((round+1)*turns[i], len(list))
+			if err := b.offer(list[from:to]); err != nil {
+				return nil, false, err
 			}
 		}
 	}
 	for i, key := range open {
-		cut = cut || len(lists[i]) == per && b.choice.Open(key)
+		cut = cut || len(lists[i]) == rounds*turns[i] && b.choice.Open(key)
 	}
 	return after, cut, nil
+}
+
+// turnsOf is how many spans a turn of each of some keys has.
+func (b *keyTake) turnsOf(keys []string) (turns []int, err error) {
+	turns = make([]int, len(keys))
+	for i, key := range keys {
+		if turns[i], err = b.turnOf(key); err != nil {
+			return nil, err
+		}
+	}
+	return turns, nil
+}
+
+// noteTurn answers how many tasks a turn of a key has, if that is not one.
+func (b *keyTake) noteTurn(key string, answer *store.Taken) error {
+	turn, err := b.turnOf(key)
+	if turn > 1 {
+		if answer.Turns == nil {
+			answer.Turns = map[string]int{}
+		}
+		answer.Turns[key] = turn
+	}
+	return err
+}
+
+// turnOf is how many tasks a turn of a key has.
+func (b *keyTake) turnOf(key string) (int, error) {
+	if !b.gates.rules {
+		return 1, nil
+	}
+	rule, err := b.keyRule(b.Queue, key)
+	return rule.Turn(), err
 }
 
 // offer has the choice between spans.
@@ -247,13 +287,20 @@ func (b *keyTake) stands(key string) error {
 
 // keyStand reads how a key of a queue stands; nil = it has no limits.
 func (c *conn) keyStand(of *gates, key string) (*rules.KeyStand, error) {
-	if key == "" || of.perKey.None() {
+	if key == "" || of.perKey.None() && !of.rules {
 		return nil, nil
 	}
 	g := &rules.KeyStand{KeyGate: store.KeyGate{
 		Queue: of.Queue, Key: key,
 		Gate: admission.Gate{Limits: of.perKey, Bucket: admission.Bucket{At: of.since}},
 	}}
+	if of.rules {
+		rule, err := c.keyRule(of.Queue, key)
+		if err != nil {
+			return nil, err
+		}
+		g.Paused = rule.Paused
+	}
 	if of.perKey.Rate.Count > 0 {
 		if _, err := c.one(bucketOf, func(st *sqlite.Stmt) {
 			g.Bucket = admission.Bucket{Level: st.ColumnInt64(0), At: st.ColumnInt64(1)}

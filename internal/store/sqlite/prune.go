@@ -156,6 +156,11 @@ func (s *Store) pruneKeys(ctx context.Context, limit int) (pruned int, err error
 		}
 		if err == nil {
 			var n int
+			n, err = t.pruneKeyRules(min(limit, piece) - pruned)
+			pruned += n
+		}
+		if err == nil {
+			var n int
 			n, err = t.exec(pruneSignals, t.now, min(limit, piece)-pruned)
 			pruned += n
 		}

@@ -18,12 +18,12 @@ const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
   context_limit, retention, dead_kept, paused, final_queue, title, owner,
   max_running, rate_count, rate_per, burst,
-  key_running, key_rate_count, key_rate_per, key_burst, fair, key_stop`
+  key_running, key_rate_count, key_rate_per, key_burst, fair, key_stop, key_rules`
 	insertQueue = `INSERT INTO queue (` + queueColumns +
-		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING`
 	updateQueue = `REPLACE INTO queue (` + queueColumns +
-		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	findQueue = `SELECT ` + queueColumns + ` FROM queue WHERE name = ?`
 	allQueues = `SELECT ` + queueColumns + ` FROM queue ORDER BY name`
 )
@@ -54,7 +54,8 @@ func scanQueue(st *sqlite.Stmt) task.Queue {
 			Burst:  st.ColumnInt(24),
 			OnDead: onDead(st.ColumnBool(26)),
 		},
-		Fair: st.ColumnBool(25),
+		Fair:     st.ColumnBool(25),
+		KeyRules: st.ColumnBool(27),
 	}
 }
 
@@ -67,7 +68,7 @@ func (t *tx) putQueue(query string, q task.Queue) (changed int, err error) {
 		int64(q.DeadKept), q.Paused,
 		q.FinalQueue, q.Title, q.Owner, q.MaxRunning, q.Rate.Count, int64(q.Rate.Per), q.Burst,
 		q.PerKey.MaxRunning, q.PerKey.Rate.Count, int64(q.PerKey.Rate.Per), q.PerKey.Burst, q.Fair,
-		q.PerKey.OnDead == task.OnDeadStop)
+		q.PerKey.OnDead == task.OnDeadStop, q.KeyRules)
 }
 
 // onDead is what becomes of a key whose task is dead; the default is none said.
@@ -135,6 +136,7 @@ const (
 	deleteQueueKeys = `DELETE FROM task_key WHERE queue = ?`
 	deleteQueueUniq = `DELETE FROM unique_key WHERE queue = ?`
 	deleteKeyOwners = `DELETE FROM key_owner WHERE queue = ?`
+	deleteKeyRules  = `DELETE FROM key_rule WHERE queue = ?`
 	deleteQueueStat = `DELETE FROM stat WHERE queue = ?`
 	batchOfQueue    = `SELECT id FROM batch WHERE queue = ? AND id > ? ORDER BY id LIMIT 1`
 	deleteSpansOf   = `DELETE FROM span WHERE batch = ?`
@@ -184,7 +186,7 @@ func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error
 	}
 	for _, query := range [...]string{
 		deleteQueueKeys, deleteQueueUniq, deleteQueueStat, deleteGate, deleteBuckets,
-		deleteKeyOwners, deleteQueue,
+		deleteKeyOwners, deleteKeyRules, deleteQueue,
 	} {
 		if _, err := t.exec(query, name); err != nil {
 			return false, err

@@ -409,6 +409,11 @@ func (d *settler) follow(t *tx) error {
 				return err
 			}
 		}
+		if r.HoldKey > 0 {
+			if err := t.holdKey(b.queue, r.ID, r.HoldKey); err != nil {
+				return err
+			}
+		}
 		if err := d.followWaits(t, int(i)); err != nil {
 			return err
 		}

@@ -279,6 +279,12 @@ type Queues interface {
 	// same time none is lost: each is given what the one before it left.
 	ChangeQueue(ctx context.Context, name string,
 		change store.Change[task.Queue]) (store.Changed[task.Queue], error)
+	// ChangeKey changes the rule of a group key: how long it is paused, and the weight of its turn.
+	// While it is paused no hand-out of the key begins (Begin), and takes by keys pass it over. A
+	// rule that says nothing any more has no row; Queue.KeyRules tells whether the queue has any.
+	// store.ErrNotFound without the queue; store.ErrKeyRules for a rule more that stands than
+	// store.MaxKeyRules.
+	ChangeKey(context.Context, store.KeyChange) (store.KeyRule, error)
 	// Queues lists all, by name.
 	Queues(context.Context) ([]task.Queue, error)
 	// DeleteQueue deletes the configuration and all tasks of a queue, in pieces. With unfinished
@@ -316,6 +322,9 @@ type Views interface {
 	KeyGates(
 		ctx context.Context, queue string, keys []string,
 	) (now int64, list []store.KeyGate, err error)
+	// Keys says which group keys of a queue have tasks that are due or run, or rules, and how many.
+	// It examines at most store.KeysExamined tasks, running rows and rules each.
+	Keys(ctx context.Context, queue string) (store.KeyUses, error)
 	// Minutes says what happened in the queues, also in those that were deleted, minute by minute,
 	// from a minute on, in no order; a minute of a queue in which nothing happened may be left out.
 	// It reaches back as far as History does by the minute. Of minutes before whole it tells only

@@ -54,6 +54,7 @@ type Model struct {
 	keyBuckets map[key]admission.Bucket
 	runKeys    map[hand]string
 	keyOwners  map[key]task.ID // who began last of a key that goes in order
+	keyRules   map[key]store.KeyRule
 	waiting    waitTables
 	family     childTables
 	after      map[task.ID][]*depends // by who waits
@@ -107,7 +108,7 @@ func NewModel(now func() time.Time) *Model {
 		queues:  map[string]task.Queue{},
 		buckets: map[string]admission.Bucket{}, since: map[string]int64{},
 		keyBuckets: map[key]admission.Bucket{}, runKeys: map[hand]string{},
-		keyOwners: map[key]task.ID{},
+		keyOwners: map[key]task.ID{}, keyRules: map[key]store.KeyRule{},
 		waiting: waitTables{
 			waits: map[task.ID]*waiting{}, signals: map[signalKey]*sent{},
 		},

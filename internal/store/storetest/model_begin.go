@@ -161,6 +161,7 @@ func (m *Model) Gates(
 		if _, ok := m.limited(name); ok {
 			gates = append(gates, store.Gate{
 				Queue: name, Gate: m.gate(name), FullKeys: m.fullKeys(name),
+				PausedKeys: m.pausedKeys(name, now),
 			})
 		}
 	}

@@ -39,6 +39,12 @@ func (m *Model) takeByKey(r store.TakeRequest, now int64) (t store.Taken) {
 		sp.Holder = r.Holder
 		sp.Token++
 		t.Spans = append(t.Spans, m.load(sp))
+		if turn := m.turnOf(r.Queue, sp.Key); turn > 1 {
+			if t.Turns == nil {
+				t.Turns = map[string]int{}
+			}
+			t.Turns[sp.Key] = turn
+		}
 		if g := m.keyGate(r.Queue, sp.Key); g != nil && g.Owner != (task.ID{}) {
 			t.Owners = append(t.Owners, g.Owner)
 		}
@@ -97,8 +103,9 @@ func (b *keyTake) has(key string) int {
 				return 0
 			}
 		}
-		if b.room[key] = g.Left(math.MaxInt32, b.now); g.Held(b.now).Why == admission.TooFast {
-			b.look(g.Held(b.now).Until)
+		b.room[key] = g.Left(math.MaxInt32, b.now)
+		if held := g.Held(b.now); held.Until != 0 {
+			b.look(held.Until)
 		}
 	}
 	return b.room[key]
@@ -147,8 +154,8 @@ func (b *keyTake) turn() (after *string) {
 		}
 	}
 	all := slices.Sorted(maps.Keys(names))
-	if b.Keys.After != nil {
-		all = slices.DeleteFunc(all, func(key string) bool { return key <= *b.Keys.After })
+	if b.TakeRequest.Keys.After != nil {
+		all = slices.DeleteFunc(all, func(key string) bool { return key <= *b.TakeRequest.Keys.After })
 	}
 	var open []string
 	for i, key := range all {
@@ -166,22 +173,29 @@ func (b *keyTake) turn() (after *string) {
 	if len(open) == 0 {
 		return after
 	}
-	per := (b.left + len(open) - 1) / len(open)
+	turns := 0 // of all of them together
+	for _, key := range open {
+		turns += b.turnOf(b.Queue, key)
+	}
+	rounds := (b.left + turns - 1) / turns // in each a key has a turn
 	lists := make([][]*store.Span, len(open))
 	for i, key := range open {
+		per := rounds * b.turnOf(b.Queue, key)
 		if lists[i] = b.due(&key); len(lists[i]) > per {
 			lists[i] = lists[i][:per]
 		}
 	}
-	for round := range per {
-		for _, list := range lists {
-			if round < len(list) {
-				b.offer(list[round])
+	for round := range rounds {
+		for i, key := range open {
+			turn := b.turnOf(b.Queue, key)
+			for k := round * turn; k < (round+1)*turn && k < len(lists[i]); k++ {
+				b.offer(lists[i][k])
 			}
 		}
 	}
 	for i, key := range open {
-		b.cut = b.cut || len(lists[i]) == per && b.has(key) > 0
+		all := len(lists[i]) == rounds*b.turnOf(b.Queue, key)
+		b.cut = b.cut || all && b.has(key) > 0
 	}
 	return after
 }
@@ -221,9 +235,10 @@ func (m *Model) sortKeys(queue string, now int64) (more bool) {
 func (m *Model) keyGate(queue, name string) *store.KeyGate {
 	q, ok := m.limited(queue)
 	g := store.KeyGate{Queue: queue, Key: name}
-	if g.Limits = admission.KeyLimitsOf(&q); !ok || name == "" || g.Limits.None() {
+	if g.Limits = admission.KeyLimitsOf(&q); !ok || name == "" || !admission.LimitsKeys(&q) {
 		return nil
 	}
+	g.Paused = m.keyRules[key{queue, name}].Paused
 	g.Bucket = m.keyBuckets[key{queue, name}]
 	if since := m.since[queue]; g.Bucket.At < since {
 		g.Bucket = admission.Bucket{At: since}

@@ -255,5 +255,6 @@ func (m *Model) DeleteQueue(ctx context.Context, name string, force bool) error 
 	maps.DeleteFunc(m.uniques, func(k key, _ uniquely) bool { return k.queue == name })
 	delete(m.queues, name)
 	delete(m.buckets, name)
+	maps.DeleteFunc(m.keyRules, func(at key, _ store.KeyRule) bool { return at.queue == name })
 	return nil
 }

@@ -95,6 +95,7 @@ func (m *Model) record(r store.Report, now int64) task.Status {
 		}
 		m.await(r.ID, r.Token.Seq, *a, now)
 	}
+	m.holdKey(f, r.HoldKey, now)
 	if state := m.ended(f); state != "" && state != task.Done {
 		m.letFall(r.ID, false)
 	}

@@ -108,6 +108,7 @@ func (m *Model) Prune(ctx context.Context, limit int) (pruned int, err error) {
 			pruned++
 		}
 	}
+	pruned += m.pruneKeyRules(now, limit-pruned)
 	pruned += m.pruneSignals(now, limit-pruned)
 	pruned += m.pruneEvents(now, limit-pruned)
 	pruned += m.pruneJobs(now, limit-pruned)

@@ -1,0 +1,88 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/names"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
+)
+
+// ChangeKey pauses a group key of a queue, lets it go on, or gives its turn a weight. What runs of
+// it goes on. store.ErrNotFound without the queue; *task.InvalidError says what is wrong.
+func (d *Dispatcher) ChangeKey(
+	ctx context.Context, c store.KeyChange,
+) (store.KeyRule, error) {
+	done, err := d.change(ctx)
+	if err != nil {
+		return store.KeyRule{}, err
+	}
+	defer done()
+	c.Queue = names.Canonical(c.Queue)
+	if err := checkKeyChange(&c); err != nil {
+		return store.KeyRule{}, err
+	}
+	rule, err := d.store.ChangeKey(ctx, c)
+	if err == nil {
+		err = d.reloadQueues(ctx) // whether any key has a rule stands there
+	}
+	if err != nil {
+		d.note(err)
+		return store.KeyRule{}, err
+	}
+	d.spread(ctx)
+	d.mu.Lock()
+	d.mem.ruled(c.Queue, time.Now())
+	d.release()
+	return rule, nil
+}
+
+func checkKeyChange(c *store.KeyChange) error {
+	var e task.InvalidError
+	pause, weight := c.Pause, 0
+	if pause == store.Forever {
+		pause = 0
+	}
+	if c.Weight != nil {
+		weight = *c.Weight
+	}
+	limits.CheckKey(c.Key, pause, weight, &e)
+	return e.Err()
+}
+
+// ruled notes that something else is said of a key of a queue: it may have room here, and at other
+// nodes.
+func (m *memory) ruled(queue string, now time.Time) {
+	q := m.queues[queue]
+	if q == nil {
+		return
+	}
+	q.keysFreed(now)
+	q.match(now)
+	if !slices.Contains(m.do.places, queue) {
+		m.do.places = append(m.do.places, queue)
+	}
+}
+
+// Keys says how much work the group keys of a queue have, and what is said of them.
+func (d *Dispatcher) Keys(ctx context.Context, queue string) (store.KeyUses, error) {
+	uses, err := d.store.Keys(ctx, names.Canonical(queue))
+	d.note(err)
+	return uses, err
+}
+
+// setTurns takes in how many tasks a turn has of the keys of which a take brought something.
+func (q *queue) setTurns(got *store.Taken) {
+	ls := q.ready.lanes
+	if ls == nil {
+		return
+	}
+	for i := range got.Spans {
+		if l := ls.by[got.Spans[i].Key]; l != nil && got.Spans[i].Sorted {
+			l.weight = max(got.Turns[l.key], 1)
+		}
+	}
+}
