@@ -179,6 +179,34 @@ func ExampleClient_Cancel() {
 	// 2
 }
 
+func ExampleClient_PauseKey() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	_, err := c.PutQueue(ctx, "mail", client.QueueChange{Fair: new(true)})
+	must(err)
+	_, err = c.Submit(ctx, task.Submission{Queue: "mail", GroupKey: "customer-7"})
+	must(err)
+	rule, err := c.PauseKey(ctx, "mail", "customer-7", 0) // until it is resumed
+	must(err)
+	fmt.Println(rule.Key, rule.Paused)
+	_, err = c.WeighKey(ctx, "mail", "customer-8", 5) // its turn has five tasks
+	must(err)
+	keys, err := c.Keys(ctx, "mail")
+	must(err)
+	for _, k := range keys.Items {
+		fmt.Println(k.Key, k.Ready, k.Paused, k.Weight)
+	}
+	rule, err = c.ResumeKey(ctx, "mail", "customer-7")
+	must(err)
+	fmt.Println(rule.Key, rule.Paused)
+	// Output:
+	// customer-7 true
+	// customer-7 1 true 1
+	// customer-8 0 false 5
+	// customer-7 false
+}
+
 func ExampleClient_Queues() {
 	c, shut := open()
 	defer shut()

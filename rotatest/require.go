@@ -119,6 +119,9 @@ func say(o task.Outcome) string {
 	if o.Delay != 0 {
 		fmt.Fprintf(b, " in %v", o.Delay)
 	}
+	if o.HoldKey != 0 {
+		fmt.Fprintf(b, " holding its key for %v", o.HoldKey)
+	}
 	if a := o.Await; a != nil {
 		fmt.Fprintf(b, " on %s%s %q in %v else %s", a.Signal, a.Children, a.Key, a.Timeout, a.Else)
 	}

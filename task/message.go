@@ -273,17 +273,6 @@ func (q *Queue) ByKeys() bool {
 	return q.Fair || q.KeyRules || p.MaxRunning > 0 || p.Rate != (Rate{})
 }
 
-// KeyState is a group key of a queue that has work, or of which something is said.
-type KeyState struct {
-	Key     string
-	Ready   int64 // tasks that may begin as far as their time goes, as the store knows it
-	Running int64 // tasks that run, as far as they are written down: see docs/limits.md
-	// PausedUntil is until when nothing of the key begins; zero = it is not paused. KeyPaused means
-	// until it is resumed.
-	PausedUntil time.Time
-	Weight      int // tasks of a turn, where keys take turns
-}
-
 // Counts are the tasks of a queue by state. Done, Dead, Cancelled and Expired count what retention
 // still keeps.
 type Counts struct {

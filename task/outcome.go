@@ -198,6 +198,20 @@ func RetryAfter(d time.Duration, err error) Outcome {
 	return Outcome{Kind: KindRetry, Delay: d, Error: text(err)}
 }
 
+// HoldingKey is a retry that pauses the group key of its task: for d, from when it is recorded, none
+// of the key's tasks begins, in the whole queue and at all nodes; what runs goes on.
+//
+//	return task.RetryAfter(30*time.Second, err).HoldingKey(30 * time.Second)
+//
+// A pause that lasts longer stays. A task without a group key holds nothing back. Other outcomes
+// stay as they are.
+func (o Outcome) HoldingKey(d time.Duration) Outcome {
+	if o.Kind == KindRetry {
+		o.HoldKey = d
+	}
+	return o
+}
+
 // Snooze asks for the same stage again after d; no attempt is charged.
 func Snooze(d time.Duration) Outcome { return Outcome{Kind: KindSnooze, Delay: d} }
 

@@ -56,6 +56,13 @@ func ExampleRetryAfter() {
 	// Output: retry 30s the disk is busy
 }
 
+func ExampleOutcome_HoldingKey() {
+	err := errors.New("customer 7's server asks us to slow down")
+	o := task.RetryAfter(30*time.Second, err).HoldingKey(30 * time.Second)
+	fmt.Println(o.Kind, o.HoldKey)
+	// Output: retry 30s
+}
+
 func ExampleSnooze() {
 	o := task.Snooze(time.Hour)
 	fmt.Println(o.Kind, o.Delay)

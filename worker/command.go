@@ -88,6 +88,10 @@ func (c CommandConfig) validate() error {
 //	{"outcome": "next", "stage": "join", "await": "children", "when": "first_dead",
 //	 "spawn": [{"queue": "pages", "context": {"url": "/a"}, "key": "/a"}]}
 //
+// A retry may pause its group key for a while, so that none of the key's tasks begins:
+//
+//	{"outcome": "retry", "delay": "30s", "hold_key": "30s"}
+//
 // ROTA_CHILDREN tells the stage how they ended, as JSON: {"total": …, "done": …, "dead": …,
 // "cancelled": …, "expired": …}, and is empty elsewhere. ROTA_PARENT is the id of the task whose
 // child this one is, empty for nobody's. While it runs, rota task spawn adds children; it goes by
@@ -373,6 +377,7 @@ func parseOutput(b []byte, said task.Outcome) (task.Outcome, error) {
 		Await   json.RawMessage `json:"await"`
 		When    *string         `json:"when"`
 		Spawn   json.RawMessage `json:"spawn"`
+		HoldKey string          `json:"hold_key"`
 	}
 	if err := wire.Strict(b, &out); err != nil {
 		return said, err
@@ -390,14 +395,17 @@ func parseOutput(b []byte, said task.Outcome) (task.Outcome, error) {
 		}
 		o.Kind = kind
 	}
+	var err error
 	if out.Delay != "" {
-		d, err := view.ParseDuration(out.Delay)
-		if err != nil {
+		if o.Delay, err = view.ParseDuration(out.Delay); err != nil {
 			return said, fmt.Errorf("delay: %w", err)
 		}
-		o.Delay = d
 	}
-	var err error
+	if out.HoldKey != "" {
+		if o.HoldKey, err = view.ParseDuration(out.HoldKey); err != nil {
+			return said, fmt.Errorf("hold_key: %w", err)
+		}
+	}
 	if given(out.Await) != nil || out.When != nil {
 		if o.Await, err = wire.ParseAwait(out.Await, out.When); err != nil {
 			return said, err

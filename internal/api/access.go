@@ -90,6 +90,11 @@ var rights = map[string]right{
 	"POST /v1/queues/{queue}/pause":  toOperate,
 	"POST /v1/queues/{queue}/resume": toOperate,
 
+	"GET /v1/queues/{queue}/keys":               toRead,
+	"PUT /v1/queues/{queue}/keys/{key}":         toOperate,
+	"POST /v1/queues/{queue}/keys/{key}/pause":  toOperate,
+	"POST /v1/queues/{queue}/keys/{key}/resume": toOperate,
+
 	"GET /v1/workers":                   toRead,
 	"GET /v1/workers/{worker}":          toRead,
 	"DELETE /v1/workers/{worker}":       toOperate,

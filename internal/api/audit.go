@@ -54,6 +54,12 @@ var changes = map[string]audited{
 	"POST /v1/queues/{queue}/pause":  {"queue.pause", "paused queue", "queue"},
 	"POST /v1/queues/{queue}/resume": {"queue.resume", "resumed queue", "queue"},
 
+	"PUT /v1/queues/{queue}/keys/{key}": {"key.put", "weighed a group key of queue", "queue"},
+	"POST /v1/queues/{queue}/keys/{key}/pause": {"key.pause", "paused a group key of queue",
+		"queue"},
+	"POST /v1/queues/{queue}/keys/{key}/resume": {"key.resume", "resumed a group key of queue",
+		"queue"},
+
 	"DELETE /v1/workers/{worker}":       {"worker.delete", "removed worker", "worker"},
 	"POST /v1/workers/{worker}/beat":    {},
 	"POST /v1/workers/{worker}/drain":   {"worker.drain", "drained worker", "worker"},
@@ -116,6 +122,9 @@ func (a *API) auditCall(w *answer, r *http.Request, how audited) {
 	}
 	if how.subject == "job" {
 		w.note("group", r.PathValue("group"))
+	}
+	if strings.HasPrefix(how.kind, "key.") {
+		w.note("key", r.PathValue("key"))
 	}
 	if force := r.URL.Query().Get("force"); force != "" && force != "false" {
 		w.note("force", true)

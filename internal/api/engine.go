@@ -108,6 +108,8 @@ type Views interface {
 	// time at which they stood so. Of a queue without such limits it tells of none.
 	KeyGates(ctx context.Context, queue string, keys []string) (now int64, gates []store.KeyGate,
 		err error)
+	// Keys says how much work the group keys of a queue have, and what is said of each.
+	Keys(ctx context.Context, queue string) (store.KeyUses, error)
 	// Minutes says what happened in each queue minute by minute, from a minute since 1970 on, by
 	// the store's clock, in no order.
 	Minutes(ctx context.Context, from, whole int64) ([]history.QueueMinute, error)
@@ -121,5 +123,8 @@ type Queues interface {
 		change store.Change[task.Queue]) (store.Changed[task.Queue], error)
 	Queues(context.Context) ([]task.Queue, error)
 	PauseQueue(ctx context.Context, name string, paused bool) error
+	// ChangeKey changes what is said of a group key. Locations in an InvalidError are "path.key" and
+	// "body.…"; store.ErrKeyRules when the queue has as many rules that stay as it may.
+	ChangeKey(context.Context, store.KeyChange) (store.KeyRule, error)
 	DeleteQueue(ctx context.Context, name string, force bool) error
 }

@@ -93,9 +93,9 @@ func (a *API) explainTask(w *answer, r *http.Request) error {
 }
 
 // keyFacts adds to a ready task how its group key stands beside the limits of each key of its
-// queue.
+// queue, and whether it is paused.
 func (a *API) keyFacts(ctx context.Context, t *explain.Task, q *explain.Queue) error {
-	if t.GroupKey == "" || t.State != task.Ready || q.PerKey.None() {
+	if t.GroupKey == "" || t.State != task.Ready || q.PerKey.None() && !q.KeyRules {
 		return nil
 	}
 	now, gates, err := a.conf.Engine.KeyGates(ctx, q.Name, []string{t.GroupKey})
@@ -150,7 +150,7 @@ func (a *API) queueFacts(ctx context.Context, name string) (q explain.Queue, err
 	}
 	q = explain.Queue{
 		Name: name, Paused: conf.Paused, Silence: conf.Silence,
-		PerKey: admission.KeyLimitsOf(conf), Fair: conf.Fair,
+		PerKey: admission.KeyLimitsOf(conf), Fair: conf.Fair, KeyRules: conf.KeyRules,
 	}
 	counts, err := a.conf.Engine.Counts(ctx, name)
 	if err != nil {
@@ -164,7 +164,8 @@ func (a *API) queueFacts(ctx context.Context, name string) (q explain.Queue, err
 		return q, err
 	}
 	if g := gates[name]; g != nil {
-		q.Gate, q.At, q.FullKeys = g.Gate.Gate, now, g.FullKeys
+		q.Gate, q.At = g.Gate.Gate, now
+		q.FullKeys, q.PausedKeys = g.FullKeys, g.PausedKeys
 	}
 	q.Workers, q.Missing, err = a.conf.Cluster.Workers(ctx, false)
 	return q, err

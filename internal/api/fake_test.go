@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
 
@@ -34,6 +36,8 @@ type fake struct {
 
 	keyGates []store.KeyGate // of group keys, as they stand at moment
 	keyed    []string        // the queue and the keys that KeyGates was asked for, call by call
+
+	rules map[string]store.KeyRule // by queue/key
 
 	minute int64  // in which all happened
 	gone   string // a job that was removed
@@ -90,6 +94,12 @@ func newFake() *fake {
 		},
 	}
 	f.queues[1].Paused = true
+	f.rules = map[string]store.KeyRule{
+		"mail/acme": {Queue: "mail", Key: "acme", Weight: 5,
+			Paused: moment.Add(time.Minute).UnixMicro()},
+		"mail/zoo":  {Queue: "mail", Key: "zoo", Paused: store.Never},
+		"scan/acme": {Queue: "scan", Key: "acme"},
+	}
 	return f
 }
 
@@ -486,6 +496,47 @@ func (f *fake) KeyGates(
 		}
 	}
 	return moment.UnixMicro(), gates, f.err
+}
+
+func (f *fake) Keys(_ context.Context, queue string) (store.KeyUses, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	uses := store.KeyUses{Now: moment.UnixMicro(), Cut: queue == "scan"}
+	for _, key := range slices.Sorted(maps.Keys(f.rules)) {
+		if rule := f.rules[key]; rule.Queue == queue {
+			uses.Keys = append(uses.Keys, store.KeyUse{
+				KeyRule: rule, Ready: int64(len(key)), Running: 1,
+			})
+		}
+	}
+	return uses, f.err
+}
+
+func (f *fake) ChangeKey(_ context.Context, c store.KeyChange) (store.KeyRule, error) {
+	if err := f.queue(c.Queue); err != nil {
+		return store.KeyRule{}, err
+	}
+	pause, weight := c.Pause, 0
+	if pause == store.Forever {
+		pause = 0
+	}
+	if c.Weight != nil {
+		weight = *c.Weight
+	}
+	var e task.InvalidError
+	if limits.CheckKey(c.Key, pause, weight, &e); e.Err() != nil {
+		return store.KeyRule{}, e.Err()
+	}
+	if c.Key == "one-too-many" {
+		return store.KeyRule{}, fmt.Errorf("change key: %w", store.ErrKeyRules)
+	}
+	err := f.change("key %s/%s pause %v resume %v weight %v", c.Queue, c.Key, c.Pause, c.Resume, weight)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.rules[c.Queue+"/"+c.Key]
+	was.Queue, was.Key = c.Queue, c.Key
+	f.rules[c.Queue+"/"+c.Key] = rules.ChangeKeyRule(was, &c, moment.UnixMicro())
+	return f.rules[c.Queue+"/"+c.Key], err
 }
 
 // Minutes tells of one minute, which is among those that are asked for first.

@@ -19,6 +19,9 @@ var (
 	gateKeysDesc = prometheus.NewDesc("rota_queue_limit_full_keys",
 		"Group keys of which as many tasks run as may, counted up to 1,000, of queues that limit how many of each run.",
 		[]string{"queue"}, nil)
+	gatePausedDesc = prometheus.NewDesc("rota_queue_limit_paused_keys",
+		"Group keys that are paused, counted up to 1,000, of queues of which something is said of single keys.",
+		[]string{"queue"}, nil)
 )
 
 // collectLimits shows how a queue stands beside its limits; nothing of one that it has not.
@@ -39,5 +42,8 @@ func collectLimits(ch chan<- prometheus.Metric, g *limitGate, now int64, c *task
 	if g.perKey.Running > 0 {
 		gauge(gateKeysDesc, float64(g.FullKeys))
 		gauge(gateHeldDesc, float64(rank(held.KeysAtLimit > 0)), "per_key")
+	}
+	if g.rules {
+		gauge(gatePausedDesc, float64(g.PausedKeys))
 	}
 }

@@ -319,6 +319,8 @@ type outcome struct {
 	When  string       `json:"when,omitempty" enum:"all,first_dead" default:"all" doc:"beside an await that is the text children: until each of its children has ended, or besides until one is dead or expired"`
 	Spawn []submission `json:"spawn,omitempty" maxItems:"10000" doc:"of done and next: children, submitted with the outcome and not without it; all reports of a call have at most 10,000. Their meta is that of the task, with their own on top; unique is not for them"`
 
+	HoldKey duration `json:"hold_key,omitzero" doc:"of retry: so long, from when it is recorded, none of the tasks with the group key of this one begins, in its whole queue; 1ms to 24h; a pause that lasts longer stays, and a task without a group key holds nothing back"`
+
 	Committed bool `json:"committed,omitempty" doc:"a transaction of the worker's own recorded the outcome (done or next) with the database's function finish: answered repeated; if none did, the task is tried again, and the answer is stale"`
 }
 
@@ -429,7 +431,7 @@ const anID = "1jwrrkvpcj00713"
 // pathExamples are what examples put into paths.
 var pathExamples = map[string]any{
 	"id": anID, "queue": "mail", "worker": "w1", "node": "n1", "name": "ops", "group": "tails",
-	"job": "access.log", "calendar": "de",
+	"job": "access.log", "calendar": "de", "key": "customer-7",
 }
 
 func pathParameter(name, doc string) *huma.Param {

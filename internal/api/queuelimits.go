@@ -102,6 +102,7 @@ func (rateText) Schema(huma.Registry) *huma.Schema {
 type limitGate struct {
 	store.Gate
 	perKey admission.Limits
+	rules  bool // something is said of single keys
 }
 
 // gates are those of the queues that have limits, by queue, and the store's time at which they
@@ -116,11 +117,11 @@ func gatesOf(
 	ctx context.Context, engine Views, queues []task.Queue,
 ) (now int64, by map[string]*limitGate, err error) {
 	var names []string
-	perKey := map[string]admission.Limits{}
+	limited := map[string]*task.Queue{}
 	for i := range queues {
 		if q := &queues[i]; admission.Limited(q) {
 			names = append(names, q.Name)
-			perKey[q.Name] = admission.KeyLimitsOf(q)
+			limited[q.Name] = q
 		}
 	}
 	if len(names) == 0 {
@@ -132,15 +133,16 @@ func gatesOf(
 	}
 	by = make(map[string]*limitGate, len(gates))
 	for i := range gates {
-		name := gates[i].Queue
-		by[name] = &limitGate{gates[i], perKey[name]}
+		q := limited[gates[i].Queue]
+		by[q.Name] = &limitGate{gates[i], admission.KeyLimitsOf(q), q.KeyRules}
 	}
 	return now, by, nil
 }
 
-// limitsOf says how a queue stands beside its limits; without any it is nil.
+// limitsOf says how a queue stands beside its limits, and beside what is said of single keys of it;
+// without any it is nil.
 func limitsOf(g *limitGate, now int64, c *task.Counts) *view.QueueLimits {
-	if g == nil || g.Limits.None() && g.perKey.None() {
+	if g == nil || g.Limits.None() && g.perKey.None() && !g.rules {
 		return nil
 	}
 	return &view.QueueLimits{
@@ -152,7 +154,7 @@ func limitsOf(g *limitGate, now int64, c *task.Counts) *view.QueueLimits {
 func waitingFor(g *limitGate, now int64, c *task.Counts) (w view.WaitingFor) {
 	if c.Ready > 0 {
 		w.MaxRunning, w.Rate = g.Full(), g.Next(1, now) > now
-		w.KeysAtLimit = g.FullKeys
+		w.KeysAtLimit, w.PausedKeys = g.FullKeys, g.PausedKeys
 	}
 	return w
 }

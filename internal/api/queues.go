@@ -174,6 +174,7 @@ func (a *API) registerQueues() {
 	}, a.deleteQueue)
 	a.pausing("pause", "Stop handing out a queue's tasks; what runs goes on", true)
 	a.pausing("resume", "Hand out a queue's tasks again", false)
+	a.registerKeys()
 }
 
 func (a *API) putQueue(w *answer, r *http.Request) error {

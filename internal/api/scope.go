@@ -188,6 +188,11 @@ var reaches = map[string]reach{
 	"POST /v1/queues/{queue}/pause":  ofQueue,
 	"POST /v1/queues/{queue}/resume": ofQueue,
 
+	"GET /v1/queues/{queue}/keys":               ofQueue,
+	"PUT /v1/queues/{queue}/keys/{key}":         ofQueue,
+	"POST /v1/queues/{queue}/keys/{key}/pause":  ofQueue,
+	"POST /v1/queues/{queue}/keys/{key}/resume": ofQueue,
+
 	// they are nobody's own: most serve several queues and groups
 	"GET /v1/workers":                   ofAll,
 	"GET /v1/workers/{worker}":          ofAll,

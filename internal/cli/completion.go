@@ -48,7 +48,7 @@ var flagsThatName = map[string]string{
 func (a *App) completeNames(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		kind := cmd.Name()
-		if sub.Name() == "submit" || sub.Name() == "forecast" {
+		if sub.Name() == "submit" || sub.Name() == "forecast" || kind == "key" {
 			kind = "queue"
 		}
 		if namesOf[kind] != nil && sub.ValidArgsFunction == nil && !sub.HasSubCommands() &&

@@ -26,14 +26,16 @@ for 30, if queue set does not say otherwise. Then they are deleted, with logs an
   rota queue set mail --max-running 20 --rate 100/1s
   rota queue set mail --key-max-running 1 --fair
   rota queue explain mail                  # why its tasks do not run
-  rota queue pause mail`,
+  rota queue pause mail
+  rota queue keys mail                     # whose tasks it has
+  rota queue key pause mail customer-7`,
 		a.queueList(), a.queueShow(), a.queueSet(), a.queueExplain(),
 		a.queueEach("pause", "Hand out no more tasks of queues",
 			`Hand out no more tasks of these queues. What runs goes on; submissions are taken.`,
 			(*client.Client).PauseQueue),
 		a.queueEach("resume", "Hand out tasks of paused queues again",
 			`Hand out tasks of paused queues again.`, (*client.Client).ResumeQueue),
-		a.queueRemove())
+		a.queueKeys(), a.queueKey(), a.queueRemove())
 }
 
 func (a queueCommands) queueList() *cobra.Command {
@@ -42,9 +44,9 @@ func (a queueCommands) queueList() *cobra.Command {
 		Short: "List queues and the counts of their tasks",
 		Long: `List queues and the counts of their tasks. Done, dead and cancelled ones count as long as
 they are kept. A queue is limited while --max-running or --rate hold ready tasks back, or, while
-tasks are ready, some group keys run as many as --key-max-running allows. OLDEST is since when the
-longest waiting ready task is due. The whole configuration is shown with -o json, and by queue set
-without flags.`,
+tasks are ready, some group keys run as many as --key-max-running allows, or are paused. OLDEST is
+since when the longest waiting ready task is due. The whole configuration is shown with -o json,
+and by queue set without flags.`,
 		Example: `  rota queue ls
   rota queue ls -o json`,
 		Args: takes(),

@@ -157,5 +157,12 @@ func heldText(q *client.Queue) string {
 		}
 		all = append(all, fmt.Sprintf("key-max-running: %s, %d", text, q.PerKey.MaxRunning))
 	}
+	switch n := q.Limits.WaitingFor.PausedKeys; n {
+	case 0:
+	case 1:
+		all = append(all, "1 group key is paused")
+	default:
+		all = append(all, fmt.Sprintf("%d group keys are paused", n))
+	}
 	return strings.Join(all, "; ")
 }

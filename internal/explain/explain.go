@@ -10,6 +10,7 @@
 //	unserved     no worker takes tasks of its queue, or all that do are draining
 //	not_due      its time has not come
 //	backing_off  the same, after an attempt that failed
+//	key_paused   its group key is paused, or a dead task stops it
 //	limit        as many tasks of its queue, or of its group key, run as may
 //	rate         the tasks of its queue, or of its group key, begin as fast as they may
 //	full         all workers that take tasks of the queue have all they may have
@@ -50,8 +51,12 @@ type Queue struct {
 	PerKey   admission.Limits // of each of its group keys
 	FullKeys int              // keys of which as many tasks run as may, counted up to 1,000
 	Fair     bool             // group keys take turns
-	Workers  []task.Worker    // all that are known, whatever they take
-	Missing  []string         // nodes that did not say which workers they know
+	// KeyRules: something is said of single group keys. PausedKeys is how many are paused, counted
+	// up to 1,000.
+	KeyRules   bool
+	PausedKeys int
+	Workers    []task.Worker // all that are known, whatever they take
+	Missing    []string      // nodes that did not say which workers they know
 }
 
 // Task is what is known of a task besides its queue.
@@ -60,8 +65,9 @@ type Task struct {
 	Ahead store.Ahead
 	// Usual is how long hand-outs of its queue took lately, on average; 0 = nobody knows.
 	Usual time.Duration
-	// KeyGate is how its group key stood beside the limits of each key at the store's time KeyAt,
-	// in microseconds; the zero Gate is a task that has no key, or whose queue has no such limits.
+	// KeyGate is how its group key stood beside the limits of each key, and its pause, at the store's
+	// time KeyAt, in microseconds; the zero Gate is a task that has no key, or whose queue has no
+	// such limits and says nothing of single keys.
 	KeyGate admission.Gate
 	// KeyOwner is the task that its key waits for, where that goes in order; zero = none.
 	// KeyStopped says that it is dead, and stops the key.
@@ -113,7 +119,7 @@ func OfTask(t Task, q Queue, now time.Time) view.Explanation {
 		if first := inOrder(t, q); first.Kind != "" {
 			keyFull = first
 		}
-		e.Reasons = append(e.Reasons, list(own.limited(), own.tooFast(), keyFull,
+		e.Reasons = append(e.Reasons, list(keyPaused(t, q), own.limited(), own.tooFast(), keyFull,
 			key.tooFast(), full(s), behind(t, q))...)
 	}
 	if !t.Expires.IsZero() {
@@ -138,7 +144,7 @@ func OfQueue(q Queue) view.Explanation {
 		e.State = "limited"
 	case q.Counts.Ready > 0 && s.open == 0:
 		e.State = "full"
-	case q.Counts.Ready > 0 && q.FullKeys > 0: // workers have room
+	case q.Counts.Ready > 0 && (q.FullKeys > 0 || q.PausedKeys > 0): // workers have room
 		e.State = "limited"
 	case q.Counts.Ready > 0 || q.Counts.Running > 0:
 	case q.Counts.Waiting > 0 || q.Counts.Blocked > 0:
@@ -149,7 +155,7 @@ func OfQueue(q Queue) view.Explanation {
 	if q.Counts.Ready > 0 {
 		own := ofQueue(q)
 		e.Reasons = append(e.Reasons,
-			list(own.limited(), own.tooFast(), keysFull(q), full(s))...)
+			list(own.limited(), own.tooFast(), keysFull(q), keysPaused(q), full(s))...)
 	}
 	if n := q.Counts.Waiting; n > 0 {
 		e.Reasons = append(e.Reasons, view.Reason{Kind: view.ReasonNotDue,

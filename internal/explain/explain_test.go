@@ -83,10 +83,18 @@ func tell(t *testing.T, given string) string {
 			q.At, q.Gate = now.UnixMicro(), gate(t, f)
 		case "keys": // limits of each, and what is known of the keys
 			q.PerKey, q.Fair = gate(t, f).Limits, f["fair"] != ""
-			q.FullKeys = int(number(f["full"]))
+			q.FullKeys, q.PausedKeys = int(number(f["full"])), int(number(f["paused"]))
+			q.KeyRules = q.PausedKeys > 0
 		case "key": // of the task: how it stands beside such limits
 			of.GroupKey, of.KeyAt = f["name"], now.UnixMicro()
 			of.KeyGate = gate(t, f)
+			switch paused := f["paused"]; paused {
+			case "":
+			case "always":
+				of.KeyGate.Paused = admission.Always
+			default:
+				of.KeyGate.Paused = now.Add(duration(paused)).UnixMicro()
+			}
 		case "missing":
 			q.Missing = append(q.Missing, rest)
 		case "task":

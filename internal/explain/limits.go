@@ -2,7 +2,9 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/task"
@@ -50,6 +52,64 @@ func inOrder(t Task, q Queue) view.Reason {
 			q.Name)}
 }
 
+// keyPaused says so when the group key of a task is paused.
+func keyPaused(t Task, q Queue) view.Reason {
+	held := t.KeyGate.Held(t.KeyAt)
+	if held.Why != admission.Paused {
+		return view.Reason{}
+	}
+	r := view.Reason{Kind: view.ReasonKeyPaused,
+		Text: fmt.Sprintf("%s of queue %s is paused until somebody resumes it.",
+			keyName(t.GroupKey), q.Name),
+		Change: fmt.Sprintf("rota queue key resume %s %s", shellWord(q.Name), shellWord(t.GroupKey))}
+	if held.Until != 0 {
+		left := time.Duration(held.Until-t.KeyAt) * time.Microsecond
+		r.Text = fmt.Sprintf("%s of queue %s is paused, for %v more.", keyName(t.GroupKey), q.Name,
+			round(left))
+		r.Until = view.Time{Time: time.UnixMicro(held.Until).UTC()}
+	}
+	r.Text = strings.ToUpper(r.Text[:1]) + r.Text[1:]
+	return r
+}
+
+// keysPaused says so when group keys of a queue are paused.
+func keysPaused(q Queue) view.Reason {
+	if q.PausedKeys == 0 {
+		return view.Reason{}
+	}
+	of := " of queue " + q.Name
+	text := plural(int64(q.PausedKeys), "group key"+of+" is", "group keys"+of+" are")
+	if q.PausedKeys >= mostKeys {
+		text = "At least " + text
+	}
+	return view.Reason{Kind: view.ReasonKeyPaused,
+		Text:   text + " paused: what is ready of such a key waits.",
+		Change: fmt.Sprintf("rota queue keys %s; rota queue key resume %[1]s KEY", shellWord(q.Name))}
+}
+
+// shellWord is text as a shell takes it for one word.
+func shellWord(text string) string {
+	plain := strings.IndexFunc(text, func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("-_.,:@+/=%", c)
+	}) < 0
+	if plain && text != "" && text[0] != '-' {
+		return text
+	}
+	quoted := "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	if strings.HasPrefix(text, "-") {
+		quoted = "-- " + quoted
+	}
+	return quoted
+}
+
+// round is a time that is left, as people say it.
+func round(left time.Duration) time.Duration {
+	if left > time.Second {
+		return left.Round(time.Second)
+	}
+	return left
+}
+
 func keyName(key string) string { return fmt.Sprintf("group key %q", key) }
 
 // limited says so when as many tasks run as may.
@@ -72,10 +132,7 @@ func (g gate) tooFast() view.Reason {
 		return view.Reason{}
 	}
 	rate := &g.Limits.Rate
-	left := time.Duration(next-g.at) * time.Microsecond
-	if left > time.Second {
-		left = left.Round(time.Second)
-	}
+	left := round(time.Duration(next-g.at) * time.Microsecond)
 	begin := plural(rate.Count, "task of "+g.who+" begins", "tasks of "+g.who+" begin")
 	return view.Reason{Kind: g.fast,
 		Text:   fmt.Sprintf("At most %s in %v; the next one may in %v.", begin, rate.Per, left),
@@ -155,6 +212,13 @@ func starts(t Task, q Queue, s workers, now time.Time) view.Time {
 	at = later(at, q.Gate.Next(first, q.At), q.At)
 	if t.KeyOwner != (task.ID{}) && t.KeyOwner != t.ID {
 		return view.Time{} // nobody knows when that one is over
+	}
+	switch held := t.KeyGate.Held(t.KeyAt); {
+	case held.Why == admission.Paused && held.Until == 0:
+		return view.Time{} // nobody knows when somebody resumes it
+	case held.Why == admission.Paused:
+		at = later(at, held.Until, t.KeyAt)
+		t.KeyGate.Paused, t.KeyAt = 0, held.Until
 	}
 	if int64(t.KeyGate.Left(int(first), t.KeyAt)) < first { // it may be the key that holds it
 		if first > 1 || t.KeyGate.Full() {

@@ -96,6 +96,8 @@ var someReports = []task.Report{
 	)},
 	{ID: first, Token: token(2, 6), Outcome: task.Finish(nil).Spawning(
 		task.Submission{Queue: "page"})},
+	{ID: first, Token: token(2, 7), Outcome: task.RetryAfter(time.Second, nil).HoldingKey(
+		30 * time.Second)},
 }
 
 func whole(b []byte, cuts []wire.Cut) []byte {

@@ -23,6 +23,7 @@ const (
 	repAwait
 	repChildren
 	repSpawn
+	repHoldKey
 	repAll = 1<<iota - 1
 )
 
@@ -43,7 +44,7 @@ func CutReports(
 			bit(repError, r.Error != "") | bit(repCommitted, r.Committed) |
 			bit(repAwait, r.Await != nil && r.Await.Children == "") |
 			bit(repChildren, r.Await != nil && r.Await.Children != "") |
-			bit(repSpawn, len(r.Spawn) > 0)
+			bit(repSpawn, len(r.Spawn) > 0) | bit(repHoldKey, r.HoldKey != 0)
 		b = binary.AppendUvarint(b, f)
 		if f&repID != 0 {
 			b = appendID(b, r.ID)
@@ -75,6 +76,9 @@ func CutReports(
 		}
 		if f&repSpawn != 0 {
 			b, cuts = cutTasks(b, cuts, r.Spawn, long)
+		}
+		if f&repHoldKey != 0 {
+			b = appendSpell(b, r.HoldKey)
 		}
 		before = r
 	}
@@ -144,6 +148,9 @@ func (d *decoder) report(before, r *task.Report) {
 	}
 	if f&repSpawn != 0 {
 		r.Spawn = d.spawn()
+	}
+	if f&repHoldKey != 0 {
+		r.HoldKey = d.spell("hold_key")
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 // nothing or for good, and the weight of its turn, 0 = none.
 func CheckKey(key string, pause time.Duration, weight int, e *task.InvalidError) {
 	if key == "" || !ValidText(key, MaxKey) {
-		e.Add("key", "must be 1 to %d bytes of printable UTF-8", MaxKey)
+		e.Add("path.key", "must be 1 to %d bytes of printable UTF-8", MaxKey)
 	}
 	if pause != 0 && (pause < MinKeyPause || pause > MaxDuration) {
 		e.Add("body.for", "must be 1ms to 100 years, or left out: until the key is resumed")

@@ -181,7 +181,7 @@ func CheckOutcome(o *task.Outcome) string {
 	case len(o.Spawn) > task.MaxSubmissions:
 		return fmt.Sprintf("spawn: %d tasks are too many: at most %d", len(o.Spawn),
 			task.MaxSubmissions)
-	case o.HoldKey != 0:
+	case o.HoldKey != 0 && checkHoldKey(o) != "":
 		return checkHoldKey(o)
 	case o.Await != nil:
 		return checkAwait(o)

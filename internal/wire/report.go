@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
@@ -12,7 +13,7 @@ var (
 	reportsFields = []string{"worker", "reports"}
 	reportFields  = []string{
 		"id", "token", "outcome", "stage", "context", "result", "delay", "error", "committed",
-		"await", "when", "spawn",
+		"await", "when", "spawn", "hold_key",
 	}
 	resultsFields = []string{"results"}
 	resultFields  = []string{"id", "status", "detail", "spawned"}
@@ -57,6 +58,7 @@ func AppendReports(b []byte, worker string, reports []task.Report) []byte {
 		if len(r.Spawn) > 0 {
 			b = appendTasks(append(b, `,"spawn":`...), r.Spawn)
 		}
+		b = appendSpell(b, `,"hold_key":`, r.HoldKey)
 		b = append(b, '}')
 	}
 	return append(b, "]}"...)
@@ -107,12 +109,9 @@ func (d *decoder) report(stage string) (r Report) {
 		case "result":
 			r.Result = d.opaque()
 		case "delay":
-			var err error
-			if r.Delay, err = view.ParseDuration(
-				string(d.text(`a duration in quotes, like "1m30s"`)),
-			); err != nil {
-				r.Invalid = `delay: must be a duration like "1m30s"`
-			}
+			r.Delay = d.ownSpell("delay", &r)
+		case "hold_key":
+			r.HoldKey = d.ownSpell("hold_key", &r)
 		case "error":
 			r.Error = d.str("")
 		case "committed":
@@ -135,6 +134,15 @@ func (d *decoder) report(stage string) (r Report) {
 		r.check()
 	}
 	return r
+}
+
+// ownSpell reads a duration; one that is none makes only its own report invalid.
+func (d *decoder) ownSpell(name string, of *Report) time.Duration {
+	v, err := view.ParseDuration(string(d.text(`a duration in quotes, like "1m30s"`)))
+	if err != nil {
+		of.Invalid = name + `: must be a duration like "1m30s"`
+	}
+	return v
 }
 
 // check sets Invalid to the first thing that is wrong.

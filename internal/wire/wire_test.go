@@ -113,7 +113,7 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"reports", `{"worker":"w"}`, "body", "reports is missing"},
 		{"reports", `{"reports":[]}`, "body", "worker is missing"},
 		{"reports", `{"worker":"w","reports":[{"id":"x","extra":1}]}`, "body.reports[0].extra",
-			"unknown field; known are id, token, outcome, stage, context, result, delay, error, committed, await, when, spawn"},
+			"unknown field; known are id, token, outcome, stage, context, result, delay, error, committed, await, when, spawn, hold_key"},
 		{"beat", `{}`, "body", "incarnation is missing"},
 		{"beat", `{"incarnation":"i","labels":{"a":"1","a":"2"}}`, "body.labels.a", "comes twice"},
 		{"beat", `{"incarnation":"i","load":{"gpu":1}}`, "body.load.gpu",
@@ -375,6 +375,11 @@ func TestOneBadReportNeverSpoilsTheOthers(t *testing.T) {
 		report(`"outcome":"next"`):                                                 "stage: next needs the stage that follows",
 		report(`"outcome":"retry","delay":"soon"`):                                 `delay: must be a duration like "1m30s"`,
 		report(`"outcome":"retry","delay":"-1s"`):                                  "delay: must be 0 to 100 years",
+		report(`"outcome":"retry","hold_key":"soon"`):                              `hold_key: must be a duration like "1m30s"`,
+		report(`"outcome":"retry","hold_key":"25h"`):                               "hold_key: must be 1ms to 24h0m0s",
+		report(`"outcome":"retry","hold_key":"-1s"`):                               "hold_key: must be 1ms to 24h0m0s",
+		report(`"outcome":"snooze","delay":"1s","hold_key":"1s"`):                  "hold_key: goes with retry only",
+		report(`"outcome":"retry","hold_key":"1s","await":{"signal":"x"}`):         "await: only next waits",
 		report(`"outcome":"done","delay":"1s"`):                                    "delay: only next, retry and snooze take a delay",
 		report(`"outcome":"retry","result":1`):                                     "result: only done and fail keep a result",
 		report(`"outcome":"done","result":null`):                                   "",
@@ -498,6 +503,12 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 				`"spawn":[{"queue":"a","key":"k"},{"queue":"b","orphan":true}]},` +
 				`{"id":"1000000000000211","token":"t","outcome":"next","stage":"s",` +
 				`"await":{"children":"first_dead","timeout":"1h0m0s","else":"late"}}]}`},
+		{AppendReports(nil, "w", []task.Report{
+			{ID: id, Token: "t", Outcome: task.Retry(nil).HoldingKey(time.Minute)},
+			{ID: id, Token: "t", Outcome: task.Finish(nil).HoldingKey(time.Minute)},
+		}),
+			`{"worker":"w","reports":[{"id":"1000000000000211","token":"t","outcome":"retry","hold_key":"1m0s"},` +
+				`{"id":"1000000000000211","token":"t","outcome":"done"}]}`},
 		{AppendAnswers(nil, []Answer{{goodID, task.Repeated, "", []task.ID{id, id}}}),
 			`{"results":[{"id":"` + goodID +
 				`","status":"repeated","spawned":["1000000000000211","1000000000000211"]}]}`},

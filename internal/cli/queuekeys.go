@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/view"
+	"github.com/spf13/cobra"
+)
+
+func (a queueCommands) queueKeys() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "keys NAME",
+		Short: "List the group keys of a queue that have work, or of which something is said",
+		Long: `List the group keys (submit --group-key) of a queue that have tasks which are ready or run, and
+those that are paused or weigh more than others: those with the most work first, at most 1,000.`,
+		Example: `  rota queue keys mail
+  rota queue keys mail -o json`,
+		Args: takes("NAME"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("queue", args...); err != nil {
+			return err
+		}
+		keys, err := c.Keys(ctx, args[0])
+		if err != nil {
+			return absent(err, "queue", args[0], "the first submission creates it")
+		}
+		if keys.Items == nil {
+			keys.Items = []view.QueueKey{}
+		}
+		return a.Show(keys, func() string {
+			t := a.Table("KEY", "#READY", "#RUNNING", "#WEIGHT", "PAUSED")
+			for i := range keys.Items {
+				k := &keys.Items[i]
+				t.Add(k.Key, term.Count(k.Ready), term.Count(k.Running), term.Count(k.Weight),
+					term.Yellow(a.pausedText(&k.KeyRule)))
+			}
+			text := t.String()
+			if keys.Cut {
+				text += term.Faint("There is more work than was looked at: numbers may be too small, and keys missing.") + "\n"
+			}
+			return text
+		})
+	})
+}
+
+// pausedText says until when a key is paused; "" = it is not.
+func (a *App) pausedText(r *view.KeyRule) string {
+	switch {
+	case !r.Paused:
+		return ""
+	case r.PausedUntil.IsZero():
+		return "until it is resumed"
+	}
+	return "for " + term.Round(r.PausedUntil.Sub(a.Now())).String()
+}
+
+func (a queueCommands) queueKey() *cobra.Command {
+	return family("key", "Pause, resume and weigh single group keys of a queue",
+		`Say something of single group keys of a queue (submit --group-key): pause one, so that nothing of
+it begins while others go on, or give its turn more tasks than those of others.`,
+		`  rota queue key pause mail customer-7 --for 10m
+  rota queue key resume mail customer-7
+  rota queue key weigh mail customer-7 --weight 5
+  rota queue keys mail                     # what is said, and how much work they have`,
+		a.keyPause(), a.keyResume(), a.keyWeigh())
+}
+
+func (a queueCommands) keyPause() *cobra.Command {
+	var last time.Duration
+	cmd := &cobra.Command{
+		Use:   "pause QUEUE KEY",
+		Short: "Let nothing of a group key begin",
+		Long: `Let nothing of a group key begin, for a while (--for) or until it is resumed. What runs goes on,
+and so do other keys; submissions are taken. In a queue that neither limits its keys nor lets them
+take turns, and of which no key has a rule yet, it holds one beat later.`,
+		Example: `  rota queue key pause mail customer-7
+  rota queue key pause mail customer-7 --for 10m`,
+	}
+	cmd.Flags().DurationVar(&last, "for", 0, "so long; without it until the key is resumed")
+	return a.keyCommand(cmd, func(
+		ctx context.Context, c *client.Client, queue, key string,
+	) (view.KeyRule, error) {
+		if cmd.Flags().Changed("for") && last <= 0 {
+			return view.KeyRule{}, usage.Errorf("--for %v: want a time above 0", last)
+		}
+		return c.PauseKey(ctx, queue, key, last)
+	})
+}
+
+func (a queueCommands) keyResume() *cobra.Command {
+	return a.keyCommand(&cobra.Command{
+		Use:     "resume QUEUE KEY",
+		Short:   "Let tasks of a paused group key begin again",
+		Long:    `Let tasks of a paused group key begin again, at once.`,
+		Example: `  rota queue key resume mail customer-7`,
+	}, func(
+		ctx context.Context, c *client.Client, queue, key string,
+	) (view.KeyRule, error) {
+		return c.ResumeKey(ctx, queue, key)
+	})
+}
+
+func (a queueCommands) keyWeigh() *cobra.Command {
+	var weight int
+	cmd := &cobra.Command{
+		Use:   "weigh QUEUE KEY",
+		Short: "Say how many tasks a turn of a group key has",
+		Long: `Say how many tasks a turn of a group key has, where keys take turns (queue set --fair): of a key
+that weighs 5 as many begin as of five others. 1 takes it back.`,
+		Example: `  rota queue key weigh mail customer-7 --weight 5
+  rota queue key weigh mail customer-7 --weight 1    # as all others`,
+	}
+	cmd.Flags().IntVar(&weight, "weight", 0, "tasks of a turn, 1 to 1000")
+	return a.keyCommand(cmd, func(
+		ctx context.Context, c *client.Client, queue, key string,
+	) (view.KeyRule, error) {
+		if !cmd.Flags().Changed("weight") {
+			return view.KeyRule{}, usage.Errorf("queue key weigh needs --weight")
+		}
+		return c.WeighKey(ctx, queue, key, weight)
+	})
+}
+
+// keyCommand is a command that changes what is said of a key, and shows it.
+func (a queueCommands) keyCommand(cmd *cobra.Command, change func(
+	ctx context.Context, c *client.Client, queue, key string,
+) (view.KeyRule, error)) *cobra.Command {
+	cmd.Args = takes("QUEUE", "KEY")
+	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("queue", args[:1]...); err != nil {
+			return err
+		}
+		rule, err := change(ctx, c, args[0], args[1])
+		if err != nil {
+			return absent(err, "queue", args[0], "the first submission creates it")
+		}
+		return a.Show(rule, func() string {
+			s := term.Sheet{Indent: 8}
+			s.Line("queue", term.OneLine(args[0]))
+			s.Line("key", term.Bold(term.OneLine(rule.Key)))
+			s.Line("weight", fmt.Sprint(rule.Weight))
+			paused := "no"
+			if rule.Paused {
+				paused = term.Yellow(a.pausedText(&rule))
+			}
+			s.Line("paused", paused)
+			return s.String()
+		})
+	})
+}
