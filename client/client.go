@@ -205,7 +205,11 @@ func (c *Client) Submit(ctx context.Context, tasks ...task.Submission) ([]task.R
 	if err := refused(wire.CheckContexts(tasks)); err != nil {
 		return nil, fmt.Errorf("submit %d tasks: %w", len(tasks), err)
 	}
-	receipts, err := c.submissions.add(ctx, tasks)
+	submit := c.submissions.add
+	if callOfItsOwn(tasks) {
+		submit = c.submissions.apart
+	}
+	receipts, err := submit(ctx, tasks)
 	if err != nil {
 		return nil, fmt.Errorf("submit %d tasks: %w", len(tasks), err)
 	}

@@ -86,9 +86,24 @@ func (g *gather[Q, A]) add(ctx context.Context, items []Q) ([]A, error) {
 	return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
 }
 
+// apart is add for items that nobody else's may travel with: they fly at once.
+func (g *gather[Q, A]) apart(ctx context.Context, items []Q) ([]A, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	g.running.Add(1)
+	defer g.running.Done()
+	return g.one(ctx, items)
+}
+
 // alone is the flight of one caller, in its own goroutine. Others fly behind it.
 func (g *gather[Q, A]) alone(ctx context.Context, items []Q) ([]A, error) {
 	defer g.land()
+	return g.one(ctx, items)
+}
+
+// one is a request of one caller's items.
+func (g *gather[Q, A]) one(ctx context.Context, items []Q) ([]A, error) {
 	answers, err := g.fly(ctx, items, g.safe(items))
 	var refused *Error
 	switch {

@@ -18,7 +18,24 @@ import (
 
 // submissionSize is about what a submission weighs on the wire.
 func submissionSize(s *task.Submission) int {
-	return 96 + len(s.Context) + len(s.Queue) + len(s.Stage) + len(s.Key) + len(s.GroupKey)
+	n := 96 + len(s.Context) + len(s.Queue) + len(s.Stage) + len(s.Key) + len(s.GroupKey) +
+		len(s.Ref)
+	for _, name := range s.After {
+		n += len(name) + 3
+	}
+	return n
+}
+
+// callOfItsOwn tells whether tasks mean something else in one call with others: refs are names
+// within a call, and the server may refuse all of a call because of one task.
+func callOfItsOwn(tasks []task.Submission) bool {
+	for i := range tasks {
+		s := &tasks[i]
+		if s.Ref != "" || len(s.After) > 0 || s.OnExisting == task.OnExistingRefuse {
+			return true
+		}
+	}
+	return false
 }
 
 // allKeyed tells whether the tasks may be submitted twice.

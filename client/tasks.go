@@ -318,10 +318,19 @@ type taskView struct {
 	Awaits   *awaitsView       `json:"awaits"`
 	Parent   task.ID           `json:"parent"`
 	Children *task.Children    `json:"children"`
+	After    []priorView       `json:"after"`
 	Steps    []step            `json:"steps"`
 }
 
+type priorView struct {
+	ID    task.ID        `json:"id"`
+	Ref   string         `json:"ref"`
+	If    task.Condition `json:"if"`
+	State task.State     `json:"state"`
+}
+
 type awaitsView struct {
+	Tasks    bool             `json:"tasks"`
 	Signal   string           `json:"signal"`
 	Key      string           `json:"key"`
 	Children task.ChildrenEnd `json:"children"`
@@ -335,6 +344,7 @@ func (v *awaitsView) awaits() *task.Awaits {
 		return nil
 	}
 	return &task.Awaits{
+		Others: v.Tasks,
 		Signal: v.Signal, Key: v.Key, First: v.Children == task.FirstDead, Until: v.Until,
 		Else: v.Else,
 	}
@@ -361,6 +371,9 @@ func (v *taskView) task() task.View {
 		Started: v.Started, Stuck: v.Stuck, Progress: v.Progress, Note: v.Note, Key: v.Key,
 		GroupKey: v.GroupKey, Meta: v.Meta, Error: v.Error, Awaits: v.Awaits.awaits(),
 		Parent: v.Parent, Children: v.Children,
+	}
+	for _, p := range v.After {
+		t.After = append(t.After, task.Prior{ID: p.ID, Ref: p.Ref, If: p.If, State: p.State})
 	}
 	for _, s := range v.Steps {
 		kind, _ := task.ParseKind(s.Outcome) // a word of a newer server becomes kind 0

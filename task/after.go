@@ -25,3 +25,13 @@ type Prior struct {
 	Context, Result json.RawMessage
 	LeftOut         bool
 }
+
+// Prior is the one of After whose Ref is that; the zero Prior when there is none.
+func (h *Handout) Prior(ref string) Prior {
+	for i := range h.After {
+		if h.After[i].Ref == ref {
+			return h.After[i]
+		}
+	}
+	return Prior{}
+}

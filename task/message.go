@@ -121,6 +121,10 @@ type Handout struct {
 	// Children tell how those of the task had ended when they ended the wait before this stage; at
 	// each of its attempts. nil = it did not wait for them, or TimedOut.
 	Children *Children
+
+	// After are the tasks that had to end before this one could begin, in the order of its
+	// Submission.After, with what they left; at each hand-out. nil = it did not wait for any.
+	After []Prior
 }
 
 // Report says what became of one hand-out.

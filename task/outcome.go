@@ -11,7 +11,7 @@ import (
 type State string
 
 const (
-	Blocked State = "blocked" // waits for a signal or its children; see Await
+	Blocked State = "blocked" // waits for a signal, its children or other tasks
 	Waiting State = "waiting" // due in the future
 	Ready   State = "ready"   // due, and nobody has it
 	Running State = "running" // handed out

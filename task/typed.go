@@ -75,6 +75,11 @@ func (s Submission) with(o Submission) Submission {
 		s.Meta = o.Meta
 	}
 	s.Orphan = s.Orphan || o.Orphan
+	if o.After != nil {
+		s.After = o.After
+	}
+	s.If = cmp.Or(o.If, s.If)
+	s.Ref = cmp.Or(o.Ref, s.Ref)
 	return s
 }
 

@@ -62,6 +62,7 @@ func TestOptionsOfASubmissionAreTakenButForWhatTheTypeSays(t *testing.T) {
 		Meta:       map[string]string{"customer": "7"},
 		Unique:     &task.Unique{Key: "u", While: task.WhileWaiting, For: time.Hour},
 		OnExisting: task.OnExistingReplace, Orphan: true,
+		After: []string{"a"}, If: task.IfEnded, Ref: "r",
 	}
 	for v, i := reflect.ValueOf(option), 0; i < v.NumField(); i++ {
 		if f := v.Type().Field(i); f.Name != "Err" && v.Field(i).IsZero() {

@@ -13,7 +13,7 @@ type Overview struct {
 	OldestReady *OldestReady `json:"oldest_ready" doc:"the queue whose oldest ready task has been due for the longest; null = no task is ready"`
 	Ready       int64        `json:"ready" doc:"tasks that a worker may take"`
 	Waiting     int64        `json:"waiting" doc:"tasks that are due later"`
-	Blocked     int64        `json:"blocked" doc:"tasks that wait for a signal or their children"`
+	Blocked     int64        `json:"blocked" doc:"tasks that wait for a signal, their children or other tasks"`
 	Running     int64        `json:"running" doc:"tasks in workers' hands"`
 	Capacity    float64      `json:"capacity" doc:"of all workers that are not silent; a task costs 1"`
 	DeadHour    int64        `json:"dead_hour" doc:"tasks that died in the last 60 minutes"`
@@ -106,7 +106,7 @@ type OverviewQueue struct {
 	Queue       string    `json:"queue"`
 	Ready       int64     `json:"ready"`
 	Waiting     int64     `json:"waiting"`
-	Blocked     int64     `json:"blocked" doc:"wait for a signal or their children"`
+	Blocked     int64     `json:"blocked" doc:"wait for a signal, their children or other tasks"`
 	Running     int64     `json:"running"`
 	OldestReady *Duration `json:"oldest_ready" nullable:"true" doc:"how long its oldest ready task has been due; null = none is ready"`
 	Paused      bool      `json:"paused" doc:"nothing is handed out"`

@@ -93,6 +93,11 @@ func (c CommandConfig) validate() error {
 // child this one is, empty for nobody's. While it runs, rota task spawn adds children; it goes by
 // ROTA_WORKER, the worker's name, and by ROTA_TASK and ROTA_TOKEN.
 //
+// ROTA_AFTER tells for which other tasks this one has waited before it began, as a JSON list:
+// [{"state": …, "id": …, "ref": …, "if": …, "context": …, "result": …}], and is empty where it has
+// not. Above 16 KiB contexts and results are left out ("left_out": true), above 64 KiB it is empty;
+// the file that ROTA_AFTER_FILE names has it whole.
+//
 // ROTA_SIGNAL tells the stage what came, as JSON: {"name": …, "payload": …, "by": …, "at": …}, or
 // {"timed_out": true}. It is empty for a stage that has not waited, and where a payload is above
 // 16 KiB that is left out; the file that ROTA_SIGNAL_FILE names has it whole.
@@ -128,11 +133,16 @@ func (c CommandConfig) attempt(ctx context.Context, t task.Handout, input []byte
 	if err != nil {
 		return task.Retry(fmt.Errorf("write signal: %w", err))
 	}
+	after, afterFile, err := afterOf(&t, dir)
+	if err != nil {
+		return task.Retry(fmt.Errorf("write what others left: %w", err))
+	}
 	exit, failure := c.run(ctx, dir, input, "ROTA_TASK="+t.ID.String(), "ROTA_QUEUE="+t.Queue,
 		"ROTA_STAGE="+t.Stage,
 		"ROTA_ATTEMPT="+strconv.Itoa(t.Attempt), "ROTA_META="+metaOf(t.Meta),
 		"ROTA_SIGNAL="+signal, "ROTA_SIGNAL_FILE="+signalFile,
 		"ROTA_PARENT="+parentOf(&t), "ROTA_CHILDREN="+childrenOf(&t), "ROTA_WORKER="+workerOf(ctx),
+		"ROTA_AFTER="+after, "ROTA_AFTER_FILE="+afterFile,
 		"ROTA_TOKEN="+t.Token, "ROTA_OUTPUT="+output)
 	var said task.Outcome
 	switch {

@@ -226,7 +226,7 @@ func TestCommandHasChildrenByItsOutput(t *testing.T) {
 		`{"outcome":"done","spawn":[{"queue":"pages"},{"que":""}]}`: task.Retry(errors.New(
 			"output file: spawn[1].que: unknown field; known are queue, stage, context, " +
 				"priority, due, delay, key, key_for, group_key, max_attempts, timeout, meta, " +
-				"start_within, unique, on_existing, orphan")),
+				"start_within, unique, on_existing, orphan, ref, after, if")),
 		`{"outcome":"next","stage":"s","await":{"signal":"x","who":""}}`: task.Retry(errors.New(
 			"output file: await.who: unknown field; known are signal, key, children, timeout, " +
 				"else")),

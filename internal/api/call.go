@@ -53,6 +53,9 @@ func (a *API) submitTasks(
 	if err := a.makers.admit(&Caller{who: c.who, from: c.from}, tasks, time.Now()); err != nil {
 		return nil, err
 	}
+	if err := a.mayWaitFor(ctx, c.who, tasks, "body.tasks"); err != nil {
+		return nil, err
+	}
 	keepAlone(body, tasks)
 	err = a.gate.pass(burden(tasks), func() (err error) {
 		receipts, err = a.conf.Engine.Submit(context.WithoutCancel(ctx), tasks)
@@ -129,7 +132,7 @@ func (a *API) reportTasks(
 	if err := a.screen(ctx, c, worker, given, answers); err != nil {
 		return nil, err
 	}
-	if err := a.screenChildren(c, given, answers); err != nil {
+	if err := a.screenChildren(ctx, c, given, answers); err != nil {
 		return nil, err
 	}
 	reports := make([]task.Report, 0, len(given))

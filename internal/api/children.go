@@ -128,6 +128,9 @@ func (a *API) mayAdd(ctx context.Context, c *call, id task.ID, in *wire.Adding) 
 			return refuse(http.StatusForbidden, "tasks[%d].queue: %s", i, problem)
 		}
 	}
+	if err := a.mayWaitFor(ctx, c.who, in.Tasks, "body.tasks"); err != nil {
+		return err
+	}
 	// the hand-out is to be the caller's as it is where it reports of it
 	given := []wire.Report{{Report: task.Report{ID: id, Token: in.Token}}}
 	answers := make([]wire.Answer, 1)
@@ -156,7 +159,9 @@ func (p principal) maySpawn(queue string) string {
 
 // screenChildren answers reports whose children their sender may not submit: as invalid, each for
 // itself.
-func (a *API) screenChildren(c *call, given []wire.Report, answers []wire.Answer) error {
+func (a *API) screenChildren(
+	ctx context.Context, c *call, given []wire.Report, answers []wire.Answer,
+) error {
 	for i := range given {
 		spawn := given[i].Spawn
 		if len(spawn) == 0 || answers[i].Status != "" {
@@ -174,10 +179,16 @@ func (a *API) screenChildren(c *call, given []wire.Report, answers []wire.Answer
 			continue
 		}
 		err := a.makers.admit(&Caller{who: c.who, from: c.from}, spawn, time.Now())
-		if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusUnprocessableEntity {
+		if err == nil {
+			err = a.mayWaitFor(ctx, c.who, spawn, "spawn")
+		}
+		p, ok := errors.AsType[*problem](err)
+		switch {
+		case ok && (p.Status == http.StatusUnprocessableEntity ||
+			p.Status == http.StatusForbidden):
 			answers[i].Status = task.Invalid
 			answers[i].Detail = strings.Replace(p.Detail, "body.tasks", "spawn", 1)
-		} else if err != nil {
+		case err != nil:
 			return err
 		}
 	}

@@ -93,6 +93,8 @@ type Views interface {
 	Lines(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error)
 	// QueuesOf are the queues of tasks, in the same order; "" for one that is unknown.
 	QueuesOf(ctx context.Context, ids []task.ID) ([]string, error)
+	// States are the queues and states of tasks, in the same order; none of one that is unknown.
+	States(ctx context.Context, ids []task.ID) ([]task.View, error)
 	// Turn is where a task stands among the others of its queue.
 	Turn(context.Context, task.ID) (store.Turn, error)
 	// Counts answers for the named queues, or for all.

@@ -85,6 +85,9 @@ func (a *API) explainTask(w *answer, r *http.Request) error {
 	if err := a.keyFacts(ctx, &t, &q); err != nil {
 		return err
 	}
+	if err := a.otherFacts(ctx, &t); err != nil {
+		return err
+	}
 	a.writeValue(w, http.StatusOK, explain.OfTask(t, q, time.UnixMicro(turn.Now)))
 	return nil
 }

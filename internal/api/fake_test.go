@@ -327,6 +327,16 @@ func (f *fake) Task(_ context.Context, id task.ID, wait time.Duration) (task.Vie
 			Children: &task.Children{Total: 9, Done: 3, Dead: 2, Cancelled: 1, Expired: 1},
 		}, nil
 	}
+	if id == idOf(6) {
+		return task.View{
+			ID: id, Queue: "mail", State: task.Blocked, Stage: "ship", Attempt: 1, Created: moment,
+			Awaits: &task.Awaits{Others: true}, After: []task.Prior{
+				{ID: idOf(0), Ref: "pack", If: task.IfDone, State: task.Done},
+				{ID: idOf(1), If: task.IfDone},
+				{ID: idOf(9), Ref: "<wrap>", If: task.IfEnded},
+			},
+		}, nil
+	}
 	v, err := f.find(id)
 	if err != nil {
 		return task.View{}, err
@@ -379,6 +389,17 @@ func (f *fake) QueuesOf(_ context.Context, ids []task.ID) ([]string, error) {
 		}
 	}
 	return queues, f.err
+}
+
+func (f *fake) States(_ context.Context, ids []task.ID) ([]task.View, error) {
+	views := make([]task.View, len(ids))
+	for i, id := range ids {
+		views[i].ID = id
+		if v, err := f.find(id); err == nil {
+			views[i].Queue, views[i].State = v.Queue, v.State
+		}
+	}
+	return views, f.err
 }
 
 func (f *fake) Turn(_ context.Context, id task.ID) (store.Turn, error) {

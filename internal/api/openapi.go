@@ -239,6 +239,9 @@ type submission struct {
 	Unique      *unique           `json:"unique,omitempty" doc:"only one task of the queue has this key at a time, see on_existing; not together with key"`
 	OnExisting  string            `json:"on_existing,omitempty" enum:"keep,replace,debounce,refuse" default:"keep" doc:"when another task has the unique key: keep answers its id; replace gives it this context, stage, priority, due and meta, if it was never handed out; debounce also begins the delay anew; refuse is 409 for the whole call"`
 	Orphan      bool              `json:"orphan,omitempty" doc:"of children only: it stays when its parent is dead, cancelled or expired before it begins"`
+	Ref         string            `json:"ref,omitempty" maxLength:"256" doc:"what after of other tasks in this call names it by; not an id, and forgotten after the call, but that those which waited for it are told it"`
+	After       []string          `json:"after,omitempty" maxItems:"1000" doc:"refs of other tasks in this call, or ids of tasks: they have to end before this one may begin, and its state is blocked until then; 100,000 in one call. Not together with start_within or unique"`
+	If          string            `json:"if,omitempty" enum:"done,ended" default:"done" doc:"how those have to end: done, or the first that ends otherwise cancels this one; ended, in whatever state"`
 }
 
 type unique struct {
@@ -287,6 +290,7 @@ type handout struct {
 	Children  *childCounts      `json:"children,omitempty" doc:"how its children had ended when they ended the wait before this stage; at each of its attempts"`
 	TimedOut  bool              `json:"timed_out,omitempty" doc:"the wait before this stage was over without what it waited for"`
 	Parent    *task.ID          `json:"parent,omitempty" doc:"of a child: the task that submitted it while it ran"`
+	After     []prior           `json:"after,omitempty" doc:"the tasks that had to end before it could begin, in the order in which it named them, with what they left, 1 MiB in all; at each hand-out"`
 }
 
 type signal struct {

@@ -100,7 +100,7 @@ func (g *gate) look() pace {
 func burden(tasks []task.Submission) int64 {
 	n := 0
 	for i := range tasks {
-		n += len(tasks[i].Context)
+		n += len(tasks[i].Context) + len(tasks[i].After)<<10
 	}
 	return int64(len(tasks) + n>>10)
 }

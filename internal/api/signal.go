@@ -104,7 +104,8 @@ func (a *API) signal(w *answer, r *http.Request, s task.SignalRequest) error {
 
 // awaits is what a blocked task waits for.
 type awaits struct {
-	Signal   string           `json:"signal,omitempty" doc:"the name of a signal; left out = children"`
+	Tasks    bool             `json:"tasks,omitempty" doc:"true: the tasks in after; nothing else is said then"`
+	Signal   string           `json:"signal,omitempty" doc:"the name of a signal; left out = children, or tasks"`
 	Key      string           `json:"key,omitempty" doc:"left out = the signal is sent to the task itself"`
 	Children task.ChildrenEnd `json:"children,omitempty" enum:"all,first_dead" doc:"all: until each of its children has ended; first_dead: besides, until one is dead or expired"`
 	Until    instant          `json:"until,omitzero" doc:"when the wait is over without it; left out = never"`
@@ -114,6 +115,9 @@ type awaits struct {
 func awaitsOf(a *task.Awaits) *awaits {
 	if a == nil {
 		return nil
+	}
+	if a.Others {
+		return &awaits{Tasks: true}
 	}
 	w := &awaits{Signal: a.Signal, Key: a.Key, Until: instant(a.Until), Else: a.Else}
 	if a.Signal == "" {

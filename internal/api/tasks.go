@@ -42,9 +42,10 @@ type TaskItem struct {
 // taskWhole is a single task; it documents what cutTask writes.
 type taskWhole struct {
 	TaskItem
-	Awaits   *awaits      `json:"awaits,omitempty" doc:"of a blocked task: the signal, or the children, that it waits for"`
+	Awaits   *awaits      `json:"awaits,omitempty" doc:"of a blocked task: the signal, the children or the tasks that it waits for"`
 	Parent   *task.ID     `json:"parent,omitempty" doc:"of a child: the task that submitted it while it ran"`
 	Children *childCounts `json:"children,omitempty" doc:"how many tasks it has submitted while it ran, since it was retried last, and how many of them have ended how; left out = none"`
+	After    []priorItem  `json:"after,omitempty" doc:"the tasks that had to end before it could begin, or have to; left out = none"`
 	Context  any          `json:"context" doc:"byte for byte as it was given; null = none"`
 	Result   any          `json:"result" doc:"byte for byte as it was given; null = none"`
 	Steps    []stepItem   `json:"steps" nullable:"false" doc:"what became of each hand-out, oldest first; the newest 1,000"`
@@ -102,6 +103,9 @@ func cutTask(b []byte, v *task.View) ([]byte, []wire.Cut) {
 	}
 	if v.Children != nil {
 		b = append(append(b, `,"children":`...), encoded(childCounts(*v.Children))...)
+	}
+	if len(v.After) > 0 {
+		b = append(append(b, `,"after":`...), encoded(priorItems(v.After))...)
 	}
 	b, cuts = wire.AppendRaw(append(b, `,"context":`...), cuts, opaque(v.Context), smallAnswer)
 	b, cuts = wire.AppendRaw(append(b, `,"result":`...), cuts, opaque(v.Result), smallAnswer)

@@ -139,23 +139,11 @@ ROTA_OUTPUT names, as "spawn". Of a hand-out that is no longer the worker's no c
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Tasks []spawned `json:"tasks"`
-		}{make([]spawned, len(receipts))}
-		for i, r := range receipts {
-			doc.Tasks[i] = spawned{r.ID, r.Existing, r.Action}
-		}
-		return a.Show(doc, func() string {
-			var b strings.Builder
-			for _, r := range receipts {
-				b.WriteString(r.ID.String() + "\n")
-			}
-			return b.String()
-		})
+		return a.showReceipts(receipts)
 	})
 }
 
-// spawned is a child that was added, in JSON.
+// spawned is a task that was submitted with others, in JSON.
 type spawned struct {
 	ID       task.ID        `json:"id"`
 	Existing bool           `json:"existing"`

@@ -65,7 +65,7 @@ func where(section string) string {
 var taskVariables = []string{
 	"ROTA_TASK", "ROTA_QUEUE", "ROTA_STAGE", "ROTA_ATTEMPT", "ROTA_META", "ROTA_TOKEN",
 	"ROTA_OUTPUT", "ROTA_SIGNAL", "ROTA_SIGNAL_FILE", "ROTA_PARENT", "ROTA_CHILDREN",
-	"ROTA_WORKER",
+	"ROTA_WORKER", "ROTA_AFTER", "ROTA_AFTER_FILE",
 }
 
 func fromEnvironment(flags *pflag.FlagSet, env func(string) (string, bool)) error {

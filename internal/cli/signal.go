@@ -118,6 +118,9 @@ func awaitsText(a *task.Awaits, now time.Time) string {
 	if a == nil {
 		return ""
 	}
+	if a.Others {
+		return "other tasks, see after"
+	}
 	text := "signal " + term.OneLine(a.Signal)
 	if a.Signal == "" {
 		if text = "its children"; a.First {
@@ -139,6 +142,7 @@ func awaitsText(a *task.Awaits, now time.Time) string {
 
 // awaitsView is what a blocked task waits for in JSON.
 type awaitsView struct {
+	Tasks    bool             `json:"tasks,omitempty"`
 	Signal   string           `json:"signal,omitempty"`
 	Key      string           `json:"key,omitempty"`
 	Children task.ChildrenEnd `json:"children,omitempty"`
@@ -149,6 +153,9 @@ type awaitsView struct {
 func awaitsOf(a *task.Awaits) *awaitsView {
 	if a == nil {
 		return nil
+	}
+	if a.Others {
+		return &awaitsView{Tasks: true}
 	}
 	v := &awaitsView{Signal: a.Signal, Key: a.Key, Else: a.Else}
 	if a.Signal == "" {

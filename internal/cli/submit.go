@@ -32,6 +32,8 @@ type submission struct {
 	unique  task.Unique
 	while   string
 	exists  string
+	ended   string
+	tasks   string // a list of tasks in JSON, "-" or "@file"
 	lines   bool
 	wait    bool
 }
@@ -57,6 +59,12 @@ that one: it stays as it is (keep), takes what is submitted if no worker was han
 (replace; with debounce its delay begins anew), or the command fails (refuse). With -o json
 the answer says which.
 
+With --after the task begins when another one is done, which stands already, and is cancelled if
+that ends otherwise; with --if ended, however it ends. What the other left it is told. Tasks
+that wait for each other are submitted together, by --tasks: a JSON list as the API takes it, or
+one task for each line, "ref" naming one, "after" those it waits for. QUEUE is that of tasks
+which name none. All of them are submitted or none; the ids are printed in their order.
+
 With --wait the command ends when the task does: it tells the id on stderr at once, prints
 the result, and exits 1 when the task died or was cancelled. A server that is away for a
 while is waited for; Ctrl-C ends the waiting, not the task. With --lines and --wait all
@@ -70,7 +78,9 @@ told on stderr.`,
   rota submit mail --context '"ann"' --meta customer=7
   rota submit mail --context '"ann"' --group-key acme
   rota submit nightly --key 2026-11-21 --delay 2h
-  rota submit reindex --unique customer-7 --on-existing debounce --delay 30s`,
+  rota submit reindex --unique customer-7 --on-existing debounce --delay 30s
+  rota submit report --after 1pq3v0m7d2k5g10 --after 1pq3v0m7d2k5g11
+  rota submit build --tasks '[{"ref":"a"},{"ref":"b"},{"queue":"ship","after":["a","b"]}]'`,
 		Args: takes("QUEUE"),
 	}
 	a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
@@ -80,6 +90,9 @@ told on stderr.`,
 			s.check(cmd.Flags().Changed("context-text"), a.Now()),
 		); err != nil {
 			return err
+		}
+		if s.tasks != "" {
+			return a.submitTasks(ctx, c, cmd.Flags(), s)
 		}
 		if s.lines {
 			return a.submitLines(ctx, c, s)
@@ -112,6 +125,12 @@ told on stderr.`,
 		"how long it has the unique key at most, as 24h (default no limit)")
 	f.StringVar(&s.exists, "on-existing", "",
 		"when another task has the unique key: keep, replace, debounce or refuse (default keep)")
+	f.StringArrayVar(&s.After, "after", nil,
+		"begin when the task with this `id` is done; repeat it for more")
+	f.StringVar(&s.ended, "if", "",
+		"how those have to end: done, or ended for in whatever state (default done)")
+	f.StringVar(&s.tasks, "tasks", "",
+		"several tasks that may wait for each other: `JSON`, - for stdin, or @file")
 	f.BoolVar(&s.lines, "lines", false, "one task for each line of stdin")
 	f.BoolVar(&s.wait, "wait", false,
 		"wait until the task ended and print its result; with --lines until all have")
@@ -164,7 +183,12 @@ func (s *submission) check(isText bool, now time.Time) error {
 		}
 		s.Due = due
 	}
-	s.Meta = s.meta.strings()
+	s.Meta, s.If = s.meta.strings(), task.Condition(s.ended)
+	for i, id := range s.After {
+		if _, err := task.ParseID(id); err != nil {
+			return usage.Errorf("--after[%d]: %.60q is not a task id", i, id)
+		}
+	}
 	var invalid task.InvalidError
 	limits.CheckSubmission(&s.Submission, &invalid, "task")
 	if err := invalid.Err(); err != nil {

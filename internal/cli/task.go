@@ -262,6 +262,7 @@ type taskView struct {
 	Awaits   *awaitsView       `json:"awaits,omitempty"`
 	Parent   *task.ID          `json:"parent,omitempty"`
 	Children *task.Children    `json:"children,omitempty"`
+	After    []priorView       `json:"after,omitempty"`
 	Steps    []stepView        `json:"steps,omitempty"`
 }
 
@@ -296,7 +297,7 @@ func rowOf(v task.View) taskView {
 func viewOf(v task.View) taskView {
 	t := rowOf(v)
 	t.Context, t.Result = orNull(v.Context), orNull(v.Result)
-	t.Awaits, t.Children = awaitsOf(v.Awaits), v.Children
+	t.Awaits, t.Children, t.After = awaitsOf(v.Awaits), v.Children, priorsOf(v.After)
 	if v.Parent != (task.ID{}) {
 		t.Parent = &v.Parent
 	}
@@ -372,6 +373,9 @@ func (a taskCommands) taskText(v task.View) string {
 		s.Line("parent", v.Parent.String())
 	}
 	s.Line("children", childrenText(v.Children))
+	for i, line := range priorLines(v.After) {
+		s.Line(map[bool]string{true: "after"}[i == 0], line)
+	}
 	if !v.Expires.IsZero() {
 		s.Line("expires", term.Short(v.Expires, now)+", unless it is begun before")
 	}

@@ -56,6 +56,8 @@ For a task it finds
     ROTA_PARENT             the task whose child this one is; empty for nobody's
     ROTA_CHILDREN           how the children ended for which the stage has waited, as JSON:
                             {"total","done","dead","cancelled","expired"}
+    ROTA_AFTER              the tasks for which this one has waited, as a JSON list:
+                            [{"state","id","ref","if","context","result","left_out"}]
     ROTA_OUTPUT             a file for {"outcome","stage","context","result","delay","await",
                             "spawn"}; what it says decides over the exit code
 

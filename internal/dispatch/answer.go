@@ -51,6 +51,7 @@ func (s spot) handout() task.Handout {
 			Parent: it.span.parent,
 		}
 		tellWoken(it.woken, &t)
+		t.After = priorsOf(it.after)
 		return t
 	}
 	return task.Handout{
@@ -159,6 +160,17 @@ func (d *Dispatcher) answer(
 			}
 			t.Context = text
 		}
+		if len(t.After) > 0 {
+			fits, err := d.tellPriors(ctx, t.After, size, room)
+			if err != nil {
+				d.unreadable(&h, err)
+				continue
+			}
+			if !fits {
+				back = append(back, h)
+				continue
+			}
+		}
 		if h.doubted {
 			if problem := wire.CheckValue(t.Context); problem != "" {
 				d.spoilt(&h, problem)
@@ -170,6 +182,7 @@ func (d *Dispatcher) answer(
 		if t.Signal != nil {
 			size += int64(len(t.Signal.Payload))
 		}
+		size += sizeOf(t.After)
 		given = append(given, h)
 		complete = append(complete, t)
 	}

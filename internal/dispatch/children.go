@@ -27,6 +27,7 @@ type brood struct {
 	tasks    []task.Submission // with what they have of their parent
 	contexts []store.Value     // of the tasks; large ones are in the blob store already
 	bytes    int               // of the others
+	others   [][]limits.Other  // that tasks wait for; nil = none of them does
 }
 
 // size is the weight in a gather, as a submission's.
@@ -34,7 +35,7 @@ func (b *brood) size() int {
 	if b == nil {
 		return 0
 	}
-	return len(b.tasks)<<10 + b.bytes
+	return (len(b.tasks)+countOthers(b.others))<<10 + b.bytes
 }
 
 // checkBroods refuses a call with more children than a submission may have tasks.
@@ -63,7 +64,7 @@ func (d *Dispatcher) broodOf(
 	if err != nil {
 		return nil, "", err
 	}
-	b, err = d.brood(ctx, r.Spawn, meta, "spawn")
+	b, err = d.brood(ctx, r.ID, r.Spawn, meta, "spawn")
 	if wrong, ok := errors.AsType[*task.InvalidError](err); ok {
 		places := make([]string, 0, shownFaults)
 		for i := range wrong.Fields {
@@ -107,7 +108,8 @@ const shownFaults = 10
 // brood readies children of a task with a meta: it checks them, under a location, and keeps their
 // large contexts.
 func (d *Dispatcher) brood(
-	ctx context.Context, children []task.Submission, meta store.Meta, location string,
+	ctx context.Context, parent task.ID, children []task.Submission, meta store.Meta,
+	location string,
 ) (*brood, error) {
 	b := &brood{
 		tasks: slices.Clone(children), contexts: make([]store.Value, len(children)),
@@ -121,6 +123,9 @@ func (d *Dispatcher) brood(
 		return nil, err
 	}
 	var err error
+	if b.others, err = d.others(ctx, b.tasks, parent, location); err != nil {
+		return nil, err
+	}
 	b.bytes, err = d.keepContexts(ctx, b.tasks, b.contexts)
 	return b, err
 }
@@ -151,9 +156,11 @@ type broodKey struct {
 	queue     string
 	rank, due int64
 	orphan    bool
+	waits     bool // for other tasks
 }
 
-// bear sorts children into batches of equal queue, rank and due, apart from orphans. Their numbers
+// bear sorts children into batches of equal queue, rank and due, apart from orphans, and from those
+// that wait for others. Their numbers
 // are their places among all of them; ids are those that they will have.
 func (m *memory) bear(b *brood, at int64) (list []store.Batch, ids []task.ID) {
 	index := map[broodKey]int{}
@@ -161,12 +168,17 @@ func (m *memory) bear(b *brood, at int64) (list []store.Batch, ids []task.ID) {
 	for i := range b.tasks {
 		t, n := &b.tasks[i], int32(i)
 		due := dueOf(t, at)
-		key := broodKey{t.Queue, progress.Rank(due, t.Priority), due, t.Orphan}
+		key := broodKey{
+			t.Queue, progress.Rank(due, t.Priority), due, t.Orphan, len(t.After) > 0,
+		}
 		k, ok := index[key]
 		if !ok {
 			k = len(list)
 			index[key] = k
 			id := m.nextChildren(at)
+			if key.waits {
+				id |= store.DependBit
+			}
 			list = append(list, store.Batch{
 				ID: id, Queue: key.queue, Rank: key.rank, Due: due, Created: createdAt(id, at),
 				Origin: m.origin, Orphan: t.Orphan,
@@ -178,6 +190,7 @@ func (m *memory) bear(b *brood, at int64) (list []store.Batch, ids []task.ID) {
 		ids[i] = task.ID{Batch: list[k].ID, N: n}
 		list[k].Tasks = append(list[k].Tasks, rowOf(t, n, b.contexts[i], at))
 	}
+	dependOn(list, ids, b.tasks, b.others)
 	for k := range list {
 		rows := list[k].Tasks
 		list[k].Spans = []store.NewSpan{{Lo: rows[0].N, Hi: rows[len(rows)-1].N}}
@@ -198,6 +211,9 @@ func (m *memory) hearSpawned(r *store.Report, storeNow int64, now time.Time, tou
 		b := &r.Spawn[i]
 		q := m.queue(b.Queue)
 		q.stored = true
+		if waitsForOthers(b) { // nobody takes it before the store says so
+			continue
+		}
 		q.reserve = time.Time{}
 		q.signAt(b.Rank, b.Due, storeNow, now)
 		touch(q)
@@ -266,7 +282,7 @@ func (d *Dispatcher) AddChildren(
 	if err != nil {
 		return nil, err
 	}
-	b, err := d.brood(ctx, children, meta, "body.tasks")
+	b, err := d.brood(ctx, id, children, meta, "body.tasks")
 	if err != nil {
 		return nil, err
 	}
@@ -338,6 +354,7 @@ func (d *Dispatcher) add(
 	d.mu.Lock()
 	defer d.release()
 	d.mem.admit(sub, got, known, time.Now())
+	d.mem.lookAt(got.Look)
 	return receipts(ids, known), nil
 }
 

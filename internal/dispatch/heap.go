@@ -8,7 +8,7 @@ import "github.com/rotahq/rota/task"
 type heap struct {
 	entries []entry
 	count   int   // of the tasks; items that left count until they are skipped
-	bytes   int64 // of their contexts
+	bytes   int64 // of their contexts, and of what came before them
 }
 
 // entry is an item, or a run of a span's plain tasks.
@@ -21,7 +21,7 @@ type entry struct {
 
 	item  *item  // nil = a run
 	gen   uint32 // of the item, when it came in; an entry of an earlier one is void
-	bytes int    // of its context then
+	bytes int    // its weight then
 
 	from, to int32 // the run's cells; those that are not ready any more left
 }
@@ -61,10 +61,11 @@ func (h *heap) push(it *item, front bool) {
 	it.place = ready
 	it.gen++
 	h.count++
-	h.bytes += int64(len(it.context))
+	weight := it.weight()
+	h.bytes += int64(weight)
 	h.add(entry{
 		rank: it.rank, id: it.id, span: it.span, round: it.queue.memory.turns, item: it,
-		gen: it.gen, bytes: len(it.context), front: front,
+		gen: it.gen, bytes: weight, front: front,
 	})
 }
 

@@ -42,7 +42,8 @@ type item struct {
 	unchecked   bool
 	contextBy   string // the worker that wrote the context; "" = it was submitted
 	meta        store.Meta
-	woken       *store.Woken // what ended the wait before this stage; nil = it did not wait
+	woken       *store.Woken  // what ended the wait before this stage; nil = it did not wait
+	after       []store.Prior // what it has waited for before it began; nil = nothing
 	maxAttempts int32
 	timeout     int64 // microseconds, 0 = the queue's
 	// when it expires by the store's clock, unless it was handed out by then; 0 = never, also when
@@ -77,6 +78,15 @@ type item struct {
 
 func (it *item) standing() progress.Standing {
 	return progress.Standing{Stage: it.stage, Seq: it.seq, Attempt: it.attempt, Base: it.base}
+}
+
+// weight is how many bytes the values are that the item keeps.
+func (it *item) weight() int {
+	n := len(it.context)
+	for i := range it.after {
+		n += len(it.after[i].Context) + len(it.after[i].Result)
+	}
+	return n
 }
 
 // startedAt is when the present hand-out began; 0 when there is none.

@@ -14,6 +14,7 @@ type batchKey struct {
 	queue     string
 	rank, due int64
 	call      int32 // whose it is alone, as nothing of it may be inserted; 0 = of whoever submits
+	waits     bool  // for other tasks: see store.DependBit
 }
 
 // planSubmission sorts a gather's tasks into batches, and decides which of them this node holds
@@ -34,7 +35,7 @@ func (m *memory) planSubmission(
 				sub.NewQueues = append(sub.NewQueues, b.Queue)
 			}
 		}
-		if q.ready.lanes != nil { // a take is to sort them by key first
+		if q.ready.lanes != nil || waitsForOthers(b) { // a take is to sort the former by key first
 			b.Spans = []store.NewSpan{{Lo: 0, Hi: int32(len(b.Tasks)) - 1}}
 			continue
 		}
@@ -74,13 +75,18 @@ func (m *memory) batches(load []*submitting, at int64) (list []store.Batch, wher
 		for j := range s.tasks {
 			t := &s.tasks[j]
 			due := dueOf(t, at)
-			key := batchKey{t.Queue, progress.Rank(due, t.Priority), due, call}
+			key := batchKey{
+				t.Queue, progress.Rank(due, t.Priority), due, call, len(t.After) > 0,
+			}
 			if last < 0 || key != lastKey {
 				var ok bool
 				if last, ok = index[key]; !ok {
 					last = len(list)
 					index[key] = last
 					id := m.nextBatch(at)
+					if key.waits {
+						id |= store.DependBit
+					}
 					list = append(list, store.Batch{
 						ID: id, Queue: key.queue, Rank: key.rank, Due: due,
 						Created: createdAt(id, at), Origin: m.origin, Call: call,
@@ -100,6 +106,7 @@ func (m *memory) batches(load []*submitting, at int64) (list []store.Batch, wher
 				order++
 			}
 		}
+		dependOn(list, where[i], s.tasks, s.others)
 	}
 	return list, where
 }
@@ -158,12 +165,12 @@ func createdAt(id, at int64) int64 {
 }
 
 // nextBatch makes an id that no other batch of this node has. It says that its tasks are nobody's
-// children: see store.MayBeChildren.
-func (m *memory) nextBatch(at int64) int64 { return m.nextChildren(at) &^ store.ChildBit }
-
-// nextChildren is nextBatch for a batch of children.
-func (m *memory) nextChildren(at int64) int64 {
+// children, and wait for nobody: see store.MayBeChildren and store.MayDepend.
+func (m *memory) nextBatch(at int64) int64 {
 	at = max(at, m.lastBatch+1)
 	m.lastBatch = at
-	return store.BatchID(at, m.node) | store.ChildBit
+	return store.BatchID(at, m.node) &^ (store.ChildBit | store.DependBit)
 }
+
+// nextChildren is nextBatch for a batch of children.
+func (m *memory) nextChildren(at int64) int64 { return m.nextBatch(at) | store.ChildBit }

@@ -14,16 +14,19 @@ import (
 // submitting is one caller's part of a gather.
 type submitting struct {
 	tasks    []task.Submission
-	contexts []store.Value // of the tasks; large ones are in the blob store already
-	bytes    int           // of the others
+	contexts []store.Value    // of the tasks; large ones are in the blob store already
+	bytes    int              // of the others
+	others   [][]limits.Other // that tasks wait for; nil = none of them does
+	waits    int              // so many in all
 
 	receipts []task.Receipt
 	err      error
 	done     chan struct{}
 }
 
-// size is the weight in the gather: the tasks, and a task's worth for each KiB of their contexts.
-func (s *submitting) size() int { return len(s.tasks) + s.bytes>>10 }
+// size is the weight in the gather: the tasks, what they wait for, and a task's worth for each KiB
+// of their contexts.
+func (s *submitting) size() int { return len(s.tasks) + s.waits + s.bytes>>10 }
 
 // Submit stores tasks, all or none of them, and answers after they are durable. Errors:
 // *task.InvalidError with locations below "body", store.ErrFull, store.ErrBusy, store.ErrUnknown
@@ -103,6 +106,10 @@ func (d *Dispatcher) accept(ctx context.Context, tasks []task.Submission) (*subm
 		tasks: tasks, contexts: make([]store.Value, len(tasks)), done: make(chan struct{}),
 	}
 	var err error
+	if s.others, err = d.others(ctx, tasks, task.ID{}, "body.tasks"); err != nil {
+		return nil, err
+	}
+	s.waits = countOthers(s.others)
 	if s.bytes, err = d.keepContexts(ctx, tasks, s.contexts); err != nil {
 		return nil, err
 	}
@@ -249,6 +256,7 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 	d.mu.Lock()
 	d.mem.admit(sub, got, known, time.Now())
 	d.mem.hearReplaced(sub, got, time.Now())
+	d.mem.lookAt(got.Look)
 	for _, s := range load {
 		close(s.done)
 	}
@@ -276,6 +284,7 @@ func (m *memory) admit(
 			s := got.Spans[k]
 			k++
 			switch {
+			case s.Parked(): // nobody takes it before the store says so
 			case s.Holder == m.conf.Holder:
 				m.admitSpan(q, b, s, existing)
 			case s.Due <= got.Now && offered(&sub, b.Queue):
@@ -299,7 +308,7 @@ func offered(sub *store.Submission, queue string) bool {
 	}
 	for i := range sub.Batches {
 		for _, s := range sub.Batches[i].Spans {
-			if sub.Batches[i].Queue == queue && !s.Hold {
+			if sub.Batches[i].Queue == queue && !s.Hold && !waitsForOthers(&sub.Batches[i]) {
 				left += int(s.Hi-s.Lo) + 1
 			}
 		}

@@ -254,6 +254,7 @@ func (q *queue) newItem(sp *span, l *store.Loaded) *item {
 		stage:    l.Stage, seq: l.Seq, attempt: l.Attempt, base: l.Base, context: l.Context,
 		contextSeq: l.ContextSeq, contextBy: l.ContextBy, maxAttempts: l.MaxAttempts,
 		timeout: l.Timeout, meta: l.Meta, expires: l.Expires, unique: l.Unique, woken: l.Woken,
+		after: l.After,
 	}
 	it.unchecked = len(l.Context) > 0
 	it.rank = progress.RankNow(sp.Rank, sp.Seq0, l.Seq, l.Due, it.priority, l.Attempt)

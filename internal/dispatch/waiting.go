@@ -118,7 +118,8 @@ func (d *Dispatcher) lookOn() {
 // looked takes in what became of a look. watches: this node looks again as soon as the next wait is
 // over; the others find it with their beats, unless this one has ended it before.
 func (m *memory) looked(got store.Looked, watches bool, now time.Time) {
-	if got.More && m.waits.pieces < lookedPieces {
+	// who was cancelled may be waited for, in its turn
+	if (got.More || len(got.Cancelled) > 0) && m.waits.pieces < lookedPieces {
 		m.waits.pieces++
 		m.waits.all = true
 	}
@@ -175,6 +176,7 @@ func tellWoken(w *store.Woken, t *task.Handout) {
 		t.TimedOut = true
 	case w.Children != nil:
 		t.Children = w.Children
+	case w.Others: // Handout.After tells
 	default:
 		t.Signal = &task.Signal{Name: w.Signal, Payload: json.RawMessage(w.Payload), By: w.By}
 		if w.At > 0 {

@@ -17,6 +17,7 @@
 //	turn         the same in a queue whose group keys take turns
 //	signal       it waits for a signal
 //	children     it waits for its children
+//	dependencies it waits for other tasks
 //	expired      nobody had begun it in time; it is over
 //
 // A task that nothing holds begins as soon as a node hands it out. What is told is what was known
@@ -67,8 +68,19 @@ type Task struct {
 	KeyOwner   task.ID
 	KeyStopped bool
 	KeyAt      int64
+	// Others are the first of those that it waits for, as they stand now; OthersOpen is how many
+	// it waits for in all.
+	Others     []Other
+	OthersOpen int
 	// Away is the node that holds the task while nothing is heard of that node, or "".
 	Away string
+}
+
+// Other is a task that another one waits for.
+type Other struct {
+	task.Prior
+	Queue string // "" = it is gone
+	Now   task.State
 }
 
 // OfTask says why a task does not run. A final one, unless it expired, and one that runs at a
@@ -146,7 +158,7 @@ func OfQueue(q Queue) view.Explanation {
 	}
 	if n := q.Counts.Blocked; n > 0 {
 		e.Reasons = append(e.Reasons, view.Reason{Kind: view.ReasonSignal,
-			Text: plural(n, "task waits", "tasks wait") + " for a signal, or for children."})
+			Text: plural(n, "task waits", "tasks wait") + " for a signal, for children, or for other tasks."})
 	}
 	return e
 }

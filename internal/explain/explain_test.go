@@ -106,6 +106,14 @@ func tell(t *testing.T, given string) string {
 			of.Children = &task.Children{
 				Total: number(f["total"]), Done: number(f["done"]), Dead: number(f["dead"]),
 			}
+		case "others":
+			of.Awaits = &task.Awaits{Others: true}
+			of.After = make([]task.Prior, number(f["of"]))
+			of.OthersOpen = int(number(f["open"]))
+		case "other":
+			o := explain.Other{Queue: f["queue"], Now: task.State(f["state"])}
+			o.ID.Batch, o.Ref, o.If = 7<<32, f["ref"], task.Condition(f["if"])
+			of.Others = append(of.Others, o)
 		case "step":
 			of.Steps = append(of.Steps, task.Step{Kind: kind(t, f["outcome"]), Error: f["error"]})
 		default:

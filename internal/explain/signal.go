@@ -15,6 +15,8 @@ func awaited(t Task, now time.Time) view.Reason {
 	switch {
 	case a == nil: // it was blocked a moment ago
 		return view.Reason{}
+	case a.Others:
+		return others(t)
 	case a.Signal == "":
 		return within(children(t), t, "them", now)
 	}

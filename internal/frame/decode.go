@@ -24,6 +24,7 @@ type decoder struct {
 	n    int    // its present element
 
 	children int // submissions in reports so far
+	waits    int // names of tasks that others wait for so far
 
 	fault *wire.Error
 	text  strings.Builder // the present block of strings, see keep

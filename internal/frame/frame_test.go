@@ -42,6 +42,9 @@ var someTasks = []task.Submission{
 	{Queue: "scan", Unique: &task.Unique{Key: "k", While: task.WhileWaiting, For: time.Hour},
 		OnExisting: task.OnExistingDebounce},
 	{Queue: "scan", Unique: &task.Unique{Key: "l"}},
+	{Queue: "scan", Ref: "read"},
+	{Queue: "scan", Ref: "both", After: []string{"read", first.String()}, If: task.IfEnded},
+	{Queue: "scan", After: []string{"both"}, If: task.IfEnded},
 }
 
 var someHandouts = Handouts{
@@ -64,6 +67,12 @@ var someHandouts = Handouts{
 		{ID: task.ID{Batch: 5, N: 1<<30 + 5}, Queue: "scan", Stage: "join", Attempt: 1,
 			Token: token(9, 8), Parent: first, Children: &task.Children{
 				Total: 1000, Done: 990, Dead: 4, Cancelled: 3, Expired: 3,
+			}},
+		{ID: task.ID{Batch: 5, N: 1<<30 + 6}, Queue: "scan", Stage: "join", Attempt: 1,
+			Token: token(9, 9), After: []task.Prior{
+				{ID: first, Ref: "read", If: task.IfDone, State: task.Done,
+					Context: json.RawMessage(`{"page":1}`), Result: json.RawMessage(`[7]`)},
+				{ID: after(first), State: task.Cancelled, If: task.IfEnded, LeftOut: true},
 			}},
 	}},
 }
@@ -242,7 +251,7 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		{"context", ofSubmit, submit(task.Submission{Queue: "a", Context: []byte(`{"a":}`)}),
 			"body.tasks[1].context", false},
 		{"due", ofSubmit, submit(task.Submission{Due: time.Unix(0, 0)}), "body.tasks[1].due", true},
-		{"field", ofSubmit, []byte{1, 0x80, 0x80, 4}, "body.tasks[0]", false},
+		{"field", ofSubmit, []byte{1, 0x80, 0x80, 0x20}, "body.tasks[0]", false},
 		{"end", ofSubmit, append(submit(task.Submission{}), 0), "body", false},
 		{"meta that is cut", ofSubmit,
 			short(submit(task.Submission{Meta: map[string]string{"a": "b"}})),

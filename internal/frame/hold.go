@@ -59,6 +59,7 @@ const (
 	outTimedOut // no field: it is so
 	outParent
 	outChildren
+	outAfter
 	outAll = 1<<iota - 1
 )
 
@@ -86,7 +87,7 @@ func CutHandouts(b []byte, a Handouts, long int) ([]byte, []wire.Cut) {
 			bit(outContextBy, t.ContextBy != "") | bit(outInScope, t.InScope) |
 			bit(outMeta, len(t.Meta) > 0) | bit(outSignal, t.Signal != nil) |
 			bit(outTimedOut, t.TimedOut) | bit(outParent, t.Parent != task.ID{}) |
-			bit(outChildren, t.Children != nil)
+			bit(outChildren, t.Children != nil) | bit(outAfter, len(t.After) > 0)
 		b = binary.AppendUvarint(b, f)
 		if f&outID != 0 {
 			b = appendID(b, t.ID)
@@ -118,6 +119,9 @@ func CutHandouts(b []byte, a Handouts, long int) ([]byte, []wire.Cut) {
 		}
 		if f&outChildren != 0 {
 			b = appendCounts(b, t.Children)
+		}
+		if f&outAfter != 0 {
+			b, cuts = appendPriors(b, cuts, t.After, long)
 		}
 		b = appendToken(b, before.Token, t.Token)
 		before = t
@@ -214,6 +218,9 @@ func (d *decoder) handout(before, t *task.Handout) {
 	}
 	if f&outChildren != 0 {
 		t.Children = d.counts()
+	}
+	if f&outAfter != 0 {
+		d.priors(t)
 	}
 	t.Token = d.token(before.Token)
 }

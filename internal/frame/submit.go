@@ -30,7 +30,10 @@ const (
 	subUnique
 	subOnExisting
 	subOrphan // no field: it is so
-	subAll    = 1<<iota - 1
+	subRef
+	subAfter
+	subIf
+	subAll = 1<<iota - 1
 )
 
 // CutSubmissions appends the body of Submit without the contexts of more than long bytes: they
@@ -93,6 +96,7 @@ func cutTasks(
 		if s.OnExisting != "" {
 			b = appendText(b, string(s.OnExisting))
 		}
+		b = appendAfter(b, s)
 		before = s
 	}
 	return b, cuts
@@ -106,7 +110,8 @@ func submissionFlags(before, s *task.Submission) uint64 {
 		bit(subMaxAttempts, s.MaxAttempts != 0) | bit(subTimeout, s.Timeout != 0) |
 		bit(subMeta, len(s.Meta) > 0) | bit(subStartWithin, s.StartWithin != 0) |
 		bit(subUnique, s.Unique != nil) | bit(subOnExisting, s.OnExisting != "") |
-		bit(subOrphan, s.Orphan)
+		bit(subOrphan, s.Orphan) | bit(subRef, s.Ref != "") | bit(subAfter, len(s.After) > 0) |
+		bit(subIf, s.If != "")
 }
 
 func bit(flag uint64, set bool) uint64 {
@@ -190,6 +195,15 @@ func (d *decoder) submission(before, s *task.Submission) {
 		s.OnExisting = task.OnExisting(d.str("on_existing", string(before.OnExisting)))
 	}
 	s.Orphan = f&subOrphan != 0
+	if f&subRef != 0 {
+		s.Ref = d.str("ref", "")
+	}
+	if f&subAfter != 0 {
+		s.After = d.after()
+	}
+	if f&subIf != 0 {
+		s.If = task.Condition(d.str("if", string(before.If)))
+	}
 }
 
 // appendMeta writes the strings of a task in the order of their names; none takes no byte.

@@ -142,6 +142,7 @@ func checkSubmission(s *task.Submission, e *task.InvalidError, location string) 
 		wrong("key_for", "needs a key")
 	}
 	checkUnique(s, wrong)
+	checkOthers(s, wrong)
 	if s.Meta != nil {
 		CheckMeta(s.Meta, e, location+".meta")
 	}

@@ -44,6 +44,7 @@ func (w *world) spawn(t task.Handout, parent *wish, s *script) {
 			o.Spawn[i].GroupKey = fmt.Sprint(key, generation)
 		}
 	}
+	w.chainChildren(o.Spawn, h.Sum64())
 	s.commits, s.forgets = false, false
 	if luck.IntN(3) == 0 {
 		s.adds, o.Spawn = o.Spawn, nil
@@ -231,6 +232,10 @@ func (l *ledger) childrenOf(parent *tale) (c task.Children) {
 // grown looks at the end of a wait for children: it was time, and they are counted right.
 func (l *ledger) grown(t *tale, w *waiting, s task.Step, stage string, by *task.Children) {
 	want := l.childrenOf(t)
+	// A look wakes who waits for children first, and cancels who waits for others then.
+	if late := l.cancelledWith(t, s); late > 0 && by != nil && by.Cancelled == want.Cancelled-late {
+		want.Cancelled -= late
+	}
 	enough := want.Open() == 0 || w.first && want.Dead+want.Expired > 0
 	if by == nil || *by != want || !enough || stage != w.stage {
 		l.world.breach("W2: %v was woken into %q by children %+v, and has %+v; first %v", t.id, stage,
@@ -243,6 +248,18 @@ func (l *ledger) grown(t *tale, w *waiting, s task.Step, stage string, by *task.
 	if want.Open() > 0 {
 		l.world.sometimes("the first child that died ended a wait")
 	}
+}
+
+// cancelledWith is how many children of a task were cancelled in the moment of a step of it since
+// others did not end as they should.
+func (l *ledger) cancelledWith(parent *tale, step task.Step) (n int64) {
+	for _, t := range l.order {
+		if k := len(t.steps) - 1; t.birth.of == parent && t.final == task.Cancelled &&
+			len(t.after) > 0 && t.steps[k].Finished.Equal(step.Finished) {
+			n++
+		}
+	}
+	return n
 }
 
 // fell tells whether a cancellation that nobody asked for is that of a child whose parent ended: it
@@ -268,7 +285,7 @@ func (l *ledger) fell(t *tale, s task.Step) bool {
 		}
 	}
 	l.world.sometimes("a child fell with its parent")
-	t.fallen = true
+	t.fallen++
 	return true
 }
 

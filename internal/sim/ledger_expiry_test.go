@@ -179,7 +179,7 @@ func (l *ledger) counts() {
 		case task.Expired:
 			c.Expired++
 		default:
-			if l.waitOf(t) != nil {
+			if l.waitOf(t) != nil || l.behindNow(t) {
 				c.Blocked++
 			} else {
 				c.Ready++

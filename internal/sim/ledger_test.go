@@ -71,8 +71,9 @@ type tale struct {
 	limit limit
 	ended time.Time // since when it is final
 	birth birth
-	// it was cancelled because its parent ended
-	fallen bool
+	// how often it was cancelled because its parent ended, or others that it waits for
+	fallen int
+	after  []behind // what it waits for, or has waited for
 }
 
 func newLedger(w *world, facts *storetest.Model) *ledger {
@@ -97,6 +98,7 @@ func (l *ledger) submitting(s store.Submission) {
 			if l.tales[id] != nil {
 				continue
 			}
+			defer l.waitsBehind(id, &t)
 			text, err := l.facts.Value(l.ctx, t.Context)
 			w := l.wishes[nameIn(text)]
 			if err != nil || w == nil {
@@ -190,10 +192,11 @@ func (l *ledger) step(t *tale, s task.Step) {
 	case s.Kind == task.KindRelease:
 		l.world.sometimes("a hand-out was given back unrun")
 	case l.fell(t, s):
+	case l.unfit(t, s):
 	case !s.Kind.Reportable():
 		n := kinds(t.steps, s.Kind)
-		if t.fallen && s.Kind == task.KindCancelled {
-			n--
+		if s.Kind == task.KindCancelled {
+			n -= t.fallen
 		}
 		if n >= len(t.asked[s.Kind]) {
 			l.world.breach("I2: %v was %v once more, and was asked to be %d times", t.id, s.Kind, n)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,16 +18,17 @@ import (
 type person struct {
 	world *world
 	luck  *rand.Rand
-	// of what only worlds with limits need
-	limits *rand.Rand
-	door   *nodeDoor
-	made   int
+	// of what only worlds with limits need, and those in which tasks wait for others
+	limits, chains *rand.Rand
+	door           *nodeDoor
+	made           int
 }
 
 func (w *world) person(name string) *person {
 	return &person{
 		world: w, luck: w.luckOf(name), limits: w.luckOf("limits of " + name),
-		door: w.door(w.birth(&machine{name: name}, nil)),
+		chains: w.luckOf("chains of " + name),
+		door:   w.door(w.birth(&machine{name: name}, nil)),
 	}
 }
 
@@ -44,12 +46,22 @@ func (s *person) submit(times int) {
 				wishes = append(wishes, w)
 				subs = append(subs, w.sub)
 			}
+			s.world.chain(s.chains, subs)
+			for i := range subs {
+				wishes[i].sub = subs[i]
+			}
 		}) {
 			return
 		}
 		if s.luck.IntN(4) == 0 { // with keys, which make every repetition safe
 			for i, w := range wishes {
 				subs[i].Key = fmt.Sprint("k", s.luck.IntN(12))
+				if slices.ContainsFunc(subs[:i], func(b task.Submission) bool {
+					return b.Key == subs[i].Key && b.Queue == subs[i].Queue &&
+						len(b.After)+len(subs[i].After) > 0
+				}) {
+					subs[i].Key = fmt.Sprint("k", 12+i) // who waits has a key of its own
+				}
 				w.sub.Key = subs[i].Key
 			}
 		}

@@ -114,7 +114,7 @@ const youth = 2500 * time.Millisecond
 // excused tells whether the refusal of a report is no wonder even in calm weather.
 func (w *world) excused(t *tale, g *given) bool {
 	young := g.node.dead() && !g.node.orderly && g.node.died.Sub(g.at) < youth
-	return len(t.asked) > 0 || t.fallen || t.wish.sub.Timeout > 0 || young
+	return len(t.asked) > 0 || t.fallen > 0 || t.wish.sub.Timeout > 0 || young
 }
 
 // heal ends all trouble: what is down starts again, what is stopped goes on.

@@ -110,6 +110,9 @@ func (t *tale) before(seq int32) (s task.Step, found bool) {
 
 // wokenStep looks at the end of a wait: there was one, and it was over.
 func (l *ledger) wokenStep(t *tale, s task.Step) {
+	if l.wokenByOthers(t, s) {
+		return
+	}
 	last, _ := t.before(s.Seq)
 	w := l.book.waits[turn{t.id, last.Seq}]
 	if last.Kind != task.KindNext || w == nil {
@@ -160,6 +163,7 @@ func (l *ledger) wokenHand(node *process, t *tale, h *task.Handout, seq int32) {
 			last.Seq)
 		return
 	}
+	l.toldOthers(node, t, h, seq)
 	told, timedOut := "", h.TimedOut
 	if h.Signal != nil {
 		told = string(h.Signal.Payload)
@@ -223,7 +227,7 @@ func (d *storeDoor) Signal(ctx context.Context, s store.Signal) (store.Signalled
 func (d *storeDoor) Look(ctx context.Context, r store.LookRequest) (store.Looked, error) {
 	return ask(ctx, d, fmt.Sprintf("look at %v", r.Addresses), true, nil,
 		func(ctx context.Context) (store.Looked, error) {
-			before := d.world.ledger.blocked()
+			before := append(d.world.ledger.blocked(), d.world.ledger.behindOthers()...)
 			got, err := d.Store.Look(ctx, r)
 			d.world.ledger.look(got.Cancelled)
 			d.world.ledger.lookAtBlocked(before)

@@ -81,6 +81,14 @@ func spawnHash(list []task.Submission) uint64 {
 		} {
 			number(n)
 		}
+		if len(s.After) > 0 || s.Ref != "" {
+			number(int64(len(s.After)))
+			text(s.Ref)
+			text(string(s.If))
+			for _, name := range s.After {
+				text(name)
+			}
+		}
 		for _, name := range slices.Sorted(maps.Keys(s.Meta)) {
 			text(name)
 			text(s.Meta[name])

@@ -21,6 +21,10 @@ func MayDepend(batch int64) bool { return batch&DependBit != 0 }
 // MaxAfter is how many others a task may wait for.
 const MaxAfter = 1000
 
+// ChainAtOnce is how many links of a chain one look cancels at most: tasks each of which waits for
+// the one before.
+const ChainAtOnce = 100
+
 // Dependency is a task that another one waits for.
 type Dependency struct {
 	// On is that task: one of the same submission, in any of its batches, or one that stands. Where

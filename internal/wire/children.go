@@ -137,10 +137,15 @@ func ParseAdding(b []byte) (*Adding, error) {
 
 // ParseSpawn reads a list of children as it stands in a report.
 func ParseSpawn(b []byte) ([]task.Submission, error) {
+	return ParseTasks(b, "spawn")
+}
+
+// ParseTasks reads a list of submissions, which errors call root.
+func ParseTasks(b []byte, root string) ([]task.Submission, error) {
 	var d decoder
 	d.begin(b)
 	subs := d.spawn()
-	return subs, d.end("spawn")
+	return subs, d.end(root)
 }
 
 // ParseAwait reads what a report waits for, and what stands beside it as when; nothing, where

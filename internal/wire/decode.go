@@ -24,6 +24,7 @@ type decoder struct {
 	strings strings.Builder // the present block of strings, see keep
 
 	children int // submissions in reports so far
+	waits    int // names of tasks that others wait for so far
 
 	moment     time.Time // the last time read; hand-outs of one moment have one deadline
 	momentText []byte

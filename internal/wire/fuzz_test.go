@@ -248,7 +248,8 @@ func FuzzRoundTrip(f *testing.F) {
 			Priority: time.Duration(d), Due: at, Delay: time.Duration(d),
 			Key: key, KeyFor: time.Duration(d), GroupKey: key, MaxAttempts: int(n),
 			Timeout: time.Duration(d), StartWithin: time.Duration(d),
-			Meta: meta}, {Queue: queue, Stage: key}, {}}
+			Meta: meta}, {Queue: queue, Stage: key}, {},
+			{Queue: queue, Ref: key, After: []string{stage, key}, If: task.Condition(queue)}}
 		gotSubs, err := ParseSubmissions(AppendSubmissions(nil, subs))
 		for i := range subs {
 			s := &subs[i]
@@ -256,6 +257,10 @@ func FuzzRoundTrip(f *testing.F) {
 			s.Stage = readable(s.Stage)
 			s.Key = readable(s.Key)
 			s.GroupKey = readable(s.GroupKey)
+			s.Ref, s.If = readable(s.Ref), task.Condition(readable(string(s.If)))
+			for k := range s.After {
+				s.After[k] = readable(s.After[k])
+			}
 		}
 		subs[0].Meta = wanted
 		if diff := cmp.Diff(subs, gotSubs); err != nil || diff != "" {
@@ -269,6 +274,9 @@ func FuzzRoundTrip(f *testing.F) {
 				Name: key, Payload: raw, By: stage, At: at,
 			}, Parent: id, Children: &task.Children{
 				Total: 5, Done: int64(d), Dead: ms, Cancelled: 3, Expired: 1,
+			}, After: []task.Prior{
+				{ID: id, Ref: key, If: task.IfDone, State: task.Done, Context: raw, Result: raw},
+				{ID: id, LeftOut: true},
 			}}}}
 		gotAnswer, err := ParseHandouts(AppendHandouts(nil, answer))
 		for i := range answer.Tasks {
@@ -278,6 +286,7 @@ func FuzzRoundTrip(f *testing.F) {
 		answer.Tasks[0].Meta = wanted
 		signal := answer.Tasks[1].Signal
 		signal.Name, signal.By = readable(signal.Name), readable(signal.By)
+		answer.Tasks[1].After[0].Ref = readable(key)
 		if diff := cmp.Diff(answer, gotAnswer); err != nil || diff != "" {
 			t.Errorf("handouts: %v %s", err, diff)
 		}

@@ -16,7 +16,7 @@ var (
 	answerFields  = []string{"tasks", "poll_interval"}
 	handoutFields = []string{
 		"id", "queue", "stage", "context", "attempt", "token", "deadline", "context_by", "in_scope",
-		"meta", "signal", "children", "timed_out", "parent",
+		"meta", "signal", "children", "timed_out", "parent", "after",
 	}
 )
 
@@ -118,6 +118,7 @@ func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 		b, cuts = AppendRaw(b, cuts, t.Context, long)
 		b = appendStringMap(b, `,"meta":`, t.Meta) // before the token: salvage takes the last one
 		b, cuts = appendWoken(b, cuts, t, long)    // and this
+		b, cuts = appendWaited(b, cuts, t.After, long)
 		b = append(b, `,"attempt":`...)
 		b = strconv.AppendInt(b, int64(t.Attempt), 10)
 		b = append(b, `,"token":`...)
@@ -211,6 +212,8 @@ func (d *decoder) handout(before *task.Handout) (t task.Handout) {
 			t.Children = d.counted()
 		case "parent":
 			t.Parent = d.id()
+		case "after":
+			t.After = d.priors()
 		}
 	}
 	o.need("id")

@@ -6,7 +6,8 @@ var (
 	submitFields     = []string{"tasks"}
 	submissionFields = []string{"queue", "stage", "context", "priority", "due", "delay", "key",
 		"key_for", "group_key",
-		"max_attempts", "timeout", "meta", "start_within", "unique", "on_existing", "orphan"}
+		"max_attempts", "timeout", "meta", "start_within", "unique", "on_existing", "orphan", "ref",
+		"after", "if"}
 	uniqueFields  = []string{"key", "while", "for"}
 	receiptFields = []string{"id", "existing", "action"}
 )
@@ -44,6 +45,7 @@ func appendTasks(b []byte, subs []task.Submission) []byte {
 		if s.Orphan {
 			b = append(b, `,"orphan":true`...)
 		}
+		b = appendAfter(b, s)
 		b = append(b, '}')
 	}
 	return append(b, ']')
@@ -114,6 +116,12 @@ func (d *decoder) submission(before *task.Submission) (s task.Submission) {
 			s.OnExisting = task.OnExisting(d.str(string(before.OnExisting)))
 		case "orphan":
 			s.Orphan = d.boolean()
+		case "ref":
+			s.Ref = d.str("")
+		case "after":
+			s.After = d.after()
+		case "if":
+			s.If = task.Condition(d.str(string(before.If)))
 		}
 	}
 	return s

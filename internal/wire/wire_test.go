@@ -103,7 +103,7 @@ func TestBadInputIsRefusedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		{"submissions", `{"tasks":[{"stage":"a","queue":"a","stage":"a"}]}`, "body.tasks[0].stage",
 			"comes twice"},
 		{"submissions", `{"tasks":[{"queue":"a"},{"quue":"b"}]}`, "body.tasks[1].quue",
-			"unknown field; known are queue, stage, context, priority, due, delay, key, key_for, group_key, max_attempts, timeout, meta, start_within, unique, on_existing, orphan"},
+			"unknown field; known are queue, stage, context, priority, due, delay, key, key_for, group_key, max_attempts, timeout, meta, start_within, unique, on_existing, orphan, ref, after, if"},
 		{"submissions", `{"Tasks":[]}`, "body.Tasks", "unknown field; known are tasks"},
 		{"submissions", `{"":[]}`, `body.""`, "unknown field; known are tasks"},
 		{"hold", `{"worker":"w","queues":[],"limits":3}`, "body.limits",
@@ -471,6 +471,22 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 			`{"tasks":[{"id":"1000000000000211","queue":"q","stage":"","context":null,` +
 				`"children":{"total":15,"done":9,"dead":3,"cancelled":2,"expired":1},` +
 				`"attempt":1,"token":"t","deadline":"2026-11-21T12:40:01.234Z","parent":"1000000000000211"}],"poll_interval":"0s"}`},
+		{AppendSubmissions(nil, []task.Submission{{Queue: "q", Ref: "a"},
+			{Queue: "q", Ref: "b", After: []string{"a", goodID}, If: task.IfEnded}}),
+			`{"tasks":[{"queue":"q","ref":"a"},{"queue":"q","ref":"b","after":["a","` + goodID +
+				`"],"if":"ended"}]}`},
+		{AppendHandouts(nil, task.HoldAnswer{Tasks: []task.Handout{{
+			ID: id, Queue: "q", Attempt: 1, Token: "t", Deadline: at, After: []task.Prior{
+				{ID: id, Ref: "a", If: task.IfDone, State: task.Done,
+					Context: json.RawMessage(`[ ]`), Result: json.RawMessage(`7`)},
+				{ID: id, If: task.IfEnded, State: task.Dead, LeftOut: true},
+			},
+		}}}),
+			`{"tasks":[{"id":"1000000000000211","queue":"q","stage":"","context":null,` +
+				`"after":[{"state":"done","id":"1000000000000211","ref":"a","if":"done",` +
+				`"context":[ ],"result":7},{"state":"dead","id":"1000000000000211",` +
+				`"if":"ended","left_out":true}],"attempt":1,"token":"t",` +
+				`"deadline":"2026-11-21T12:40:01.234Z"}],"poll_interval":"0s"}`},
 		{AppendReports(nil, "w", []task.Report{
 			{ID: id, Token: "t", Outcome: task.Finish(nil).Spawning(
 				task.Submission{Queue: "a", Key: "k"}, task.Submission{Queue: "b", Orphan: true})},

@@ -13,9 +13,10 @@ import { Age, Dur, When, clock, duration, now } from "./time";
 import { Act, Bar, Copy, Fault, Facts, Mark, N, Panel, Title } from "./ui";
 
 export type Step = { seq: number; outcome: string; stage: string; worker: string; started: string | null; finished: string | null; error: string; changed?: string[] };
-type Awaits = { signal?: string; key?: string; children?: "all" | "first_dead"; until?: string; else?: string };
+type Awaits = { tasks?: boolean; signal?: string; key?: string; children?: "all" | "first_dead"; until?: string; else?: string };
 type Children = { total: number; done: number; dead: number; cancelled: number; expired: number };
-type Whole = TaskItem & { steps: Step[]; awaits?: Awaits; parent?: string; children?: Children; contextText: string; resultText: string };
+type Prior = { id: string; ref?: string; if: "done" | "ended"; state?: string };
+type Whole = TaskItem & { after?: Prior[]; steps: Step[]; awaits?: Awaits; parent?: string; children?: Children; contextText: string; resultText: string };
 export type Reasons = { state: string; reasons: { kind: string; text: string; until?: string; change?: string }[]; starts?: string };
 
 async function readTask(path: string, signal: AbortSignal): Promise<Whole> {
@@ -54,6 +55,7 @@ export function TaskScreen({ id }: { id: string }) {
             [t("runsSince"), x.state === "running" && x.started ? <Age since={x.started} /> : null],
             [t("awaits"), x.awaits && <Awaited of={x.awaits} />],
             [t("parent"), x.parent && <a href={to(["tasks", x.parent])}><T s={x.parent} /></a>],
+            [t("after"), x.after && <Others of={x.after} />],
             [t("children"), x.children && <Family of={x.children} />],
             [t("due"), <When at={x.due} />], [t("expires"), x.expires ? <When at={x.expires} /> : null], [t("created"), <When at={x.created} />],
             [t("priority"), x.priority !== "0s" ? <Dur d={x.priority} /> : null],
@@ -89,6 +91,7 @@ function Actions({ x, after, another }: { x: Whole; after: () => void; another: 
 function Awaited({ of: a }: { of: Awaits }) {
   return (
     <>
+      {a.tasks && t("awaitsTasks")}
       {a.signal && <T s={t("awaitsSignal", { s: a.signal }) + (a.key ? " " + t("awaitsKey", { k: a.key }) : "")} />}
       {a.children && t(a.children === "all" ? "awaitsChildren" : "awaitsFirst")}
       {a.until && <> · {t("until")} <When at={a.until} /></>}
@@ -102,6 +105,14 @@ function Family({ of: c }: { of: Children }) {
   const open = c.total - c.done - c.dead - c.cancelled - c.expired;
   const parts: [string, number][] = [["open", open], ["done", c.done], ["dead", c.dead], ["cancelled", c.cancelled], ["expired", c.expired]];
   return <><N n={c.total} />{parts.filter(([, n]) => n > 0).map(([s, n]) => <> · {s === "open" ? t("childrenOpen") : known("state", s)} <N n={n} /></>)}</>;
+}
+
+// Others names the tasks that had to end before this one could begin, or have to, and how they ended.
+const shownOthers = 100;
+function Others({ of }: { of: Prior[] }) {
+  return <>{of.slice(0, shownOthers).map((p) => <div key={p.id + (p.ref ?? "")}>
+    <a href={to(["tasks", p.id])}><T s={p.ref || p.id} /></a> {p.state ? <Mark state={p.state} /> : <span class="quiet">{t(p.if === "done" ? "hasToBeDone" : "hasToEnd")}</span>}
+  </div>)}{of.length > shownOthers && <div class="quiet">{t("leftOut", { n: number(of.length - shownOthers) })}</div>}</>;
 }
 
 function Ended({ x }: { x: Whole }) {

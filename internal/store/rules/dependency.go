@@ -30,6 +30,15 @@ func WaitForOthers(id task.ID, seq int32, now int64) Wait {
 // OfOthers tells whether the task waits for other tasks.
 func (w *Wait) OfOthers() bool { return w.address() == store.Address{} }
 
+// PriorView is a task that another one waits for, or has, as people see it; state "" = it is open.
+func PriorView(d *store.Dependency, state task.State) task.Prior {
+	p := task.Prior{ID: d.On, Ref: d.Ref, If: task.IfDone, State: state}
+	if d.Ended {
+		p.If = task.IfEnded
+	}
+	return p
+}
+
 // EndState is how a task ended, for those that wait for it: "" = it has not. One that is gone, or
 // was removed, is as good as cancelled.
 func EndState(f *Fact, found bool) task.State {

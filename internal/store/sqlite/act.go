@@ -98,7 +98,17 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 	if err := t.acted(&f, a, acted.Was); err != nil || step.Base == store.Final {
 		return acted, err
 	}
-	return acted, t.moveOut(a.ID, f.Seq+1, f.Queue, f.MoveOf(a, step))
+	to := f.MoveOf(a, step)
+	if a.Kind == task.KindReplayed {
+		waits, err := t.waitAgain(a.ID, f.Seq+1)
+		if err != nil {
+			return acted, err
+		}
+		if waits {
+			to = *store.Parked()
+		}
+	}
+	return acted, t.moveOut(a.ID, f.Seq+1, f.Queue, to)
 }
 
 // cameTo finds the step with which a task first came to a stage.

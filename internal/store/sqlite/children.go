@@ -161,6 +161,11 @@ func (t *tx) acted(f *rules.Fact, a *store.Action, was task.State) error {
 	if !ended && !a.Tree {
 		return nil
 	}
+	if ended {
+		if _, err := t.noteEnd(f.ID); err != nil {
+			return err
+		}
+	}
 	return t.letFall(f.ID, a.Tree)
 }
 
@@ -379,7 +384,7 @@ func (c *conn) noteParent(batch int64, tasks []store.Loaded) error {
 }
 
 // endUnended counts children that are deleted without having ended as cancelled, and lets those of
-// all such tasks fall.
+// all such tasks fall. Who still waits for any of the tasks hears that it is gone.
 func (t *tx) endUnended(batch int64, gone []ending) error {
 	p, err := t.parentage(batch)
 	if err != nil {
@@ -389,8 +394,17 @@ func (t *tx) endUnended(batch int64, gone []ending) error {
 	if err != nil {
 		return err
 	}
+	others, err := t.has(awaitedIn, batch)
+	if err != nil {
+		return err
+	}
 	var c task.Children
 	for i := range gone {
+		if others {
+			if _, err := t.noteEnd(task.ID{Batch: batch, N: gone[i].n}); err != nil {
+				return err
+			}
+		}
 		if gone[i].state != "" {
 			continue
 		}

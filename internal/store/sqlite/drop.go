@@ -20,6 +20,9 @@ func (t *tx) dropOf(
 	if waited, err := t.waitedFor(first.Batch); err != nil || waited {
 		return nil, 0, err
 	}
+	if found, err = t.notAwaited(found); err != nil || len(found) == 0 {
+		return nil, 0, err
+	}
 	err = t.facts(first.Batch, first.N, last.N, func(f *rules.Fact) bool {
 		for len(found) > 0 && found[0].ID.N < f.ID.N {
 			found = found[1:]
@@ -74,6 +77,7 @@ var leftovers = [...]string{
 	`DELETE FROM wait WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM signal WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM child_count WHERE batch = ? AND n BETWEEN ? AND ?`,
+	`DELETE FROM dependency WHERE batch = ? AND n BETWEEN ? AND ?`,
 	`DELETE FROM log_size WHERE batch = ? AND n BETWEEN ? AND ?`,
 }
 

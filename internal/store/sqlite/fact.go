@@ -174,6 +174,9 @@ func (c *conn) stood(f *rules.Fact) (store.Stood, error) {
 		s.Woken, err = c.woken(f.ID)
 	}
 	if err == nil {
+		s.After, err = c.prior(f.ID)
+	}
+	if err == nil {
 		var p parentage
 		p, err = c.parentage(f.ID.Batch)
 		s.Parent = p.id

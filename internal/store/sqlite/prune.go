@@ -60,7 +60,7 @@ const (
 	// most
 	prunePace = 100
 
-	// when what stays because its parent goes on is looked at again
+	// when what stays because its parent goes on, or who has waited for it, is looked at again
 	waitedAgain = 10 * time.Minute
 
 	// There is one writer: others wait while a piece is deleted.
@@ -301,8 +301,15 @@ func (c *conn) outlived(
 		if stepped {
 			size := min(end-w.seen+1, limit-len(found))
 			old, n, err := c.outlivedIn(keep, w, now, size)
+			kept := false
+			if err == nil {
+				old, kept, err = c.unneeded(old)
+			}
 			if err != nil {
 				return nil, nil, false, err
+			}
+			if kept {
+				w.later(now + waitedAgain.Microseconds())
 			}
 			if found = append(found, old...); n == size {
 				continue // there may be more in this batch

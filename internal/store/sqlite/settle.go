@@ -71,6 +71,7 @@ type spanRight struct {
 type batchSeen struct {
 	queue   string
 	parent  parentage
+	awaited bool // somebody waits for some of its tasks to end
 	stat    *counters.Counters
 	running map[task.ID][]store.Running // rows in the range of the reports
 	lo, hi  int32
@@ -189,6 +190,9 @@ func (d *settler) read(t *tx) error {
 			}, batch)
 			if err == nil {
 				b.parent, err = t.parentage(batch)
+			}
+			if err == nil {
+				b.awaited, err = t.has(awaitedIn, batch)
 			}
 			if err != nil {
 				return err
@@ -432,6 +436,15 @@ func (d *settler) followWaits(t *tx, i int) error {
 	}
 	if r.Step.Base != store.Final {
 		return nil
+	}
+	if d.batches[r.ID.Batch].awaited {
+		noted, err := t.noteEnd(r.ID)
+		if err != nil {
+			return err
+		}
+		if noted {
+			d.look = append(d.look, store.EndOf(r.ID))
+		}
 	}
 	state := r.Step.Kind.Leaves()
 	if b := d.batches[r.ID.Batch]; b.parent.id != (task.ID{}) {

@@ -244,6 +244,9 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 	if err == nil && sp.Linked&store.LinkWoken != 0 {
 		err = c.noteWoken(sp.Batch, tasks)
 	}
+	if err == nil {
+		err = c.notePrior(sp.Batch, tasks)
+	}
 	for i := range tasks {
 		l := &tasks[i]
 		if err != nil || l.ContextSeq < 0 {

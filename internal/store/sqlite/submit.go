@@ -62,6 +62,7 @@ func (t *tx) submit(sub *store.Submission) (store.Submitted, error) {
 	if err != nil {
 		return answer, err
 	}
+	repeats := false // all of them, or none
 	for i := range sub.Batches {
 		b := &sub.Batches[i]
 		if unique.Refuses(b) {
@@ -71,9 +72,14 @@ func (t *tx) submit(sub *store.Submission) (store.Submitted, error) {
 		if err == nil && !repeated {
 			err = t.insertBatch(b, sub.Holder, granted, unique, &answer)
 		}
+		repeats = repeats || repeated
 		if err != nil {
 			return answer, fmt.Errorf("batch %d: %w", b.ID, err)
 		}
+	}
+	d := depending{tx: t, refuses: unique.Refuses, repeats: repeats}
+	if answer.Look, err = d.write(sub.Batches, answer.Existing); err != nil {
+		return answer, err
 	}
 	if unique == nil {
 		return answer, nil
@@ -135,6 +141,9 @@ func newSpan(id int64, b *store.Batch, n store.NewSpan, h store.Holder, granted 
 	}
 	if n.Hold && granted {
 		sp.Holder, sp.Token = h, 1
+	}
+	if rules.Dependents(b) {
+		sp.Rank, sp.Due = store.Never, store.Never
 	}
 	return sp
 }

@@ -48,7 +48,10 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 				return err
 			}
 		}
-		if err = c.noteFamily(&v); err != nil {
+		if err = c.noteFamily(&v); err == nil {
+			err = c.noteAfter(&v)
+		}
+		if err != nil {
 			return err
 		}
 		v.Steps, result, err = c.steps(id, f.Seq)

@@ -67,12 +67,16 @@ func (t *tx) await(r *store.Report) (at store.Address, err error) {
 		}
 	}
 	w := rules.WaitOf(r, at.Run, t.now)
-	_, err = t.exec(insertWait, w.ID.Batch, w.ID.N, w.Seq, w.Address, w.Since, w.Until, w.Else,
-		w.First)
-	if err == nil {
+	if err = t.insertWait(w); err == nil {
 		_, err = t.exec(changeAt, w.Address)
 	}
 	return at, err
+}
+
+func (t *tx) insertWait(w rules.Wait) error {
+	_, err := t.exec(insertWait, w.ID.Batch, w.ID.N, w.Seq, w.Address, w.Since, w.Until, w.Else,
+		w.First)
+	return err
 }
 
 // Signal writes down a signal, and looks at its address. See the contract, storetest.Waits.
@@ -158,18 +162,18 @@ func (s *Store) Look(ctx context.Context, r store.LookRequest) (store.Looked, er
 func (t *tx) look(r store.LookRequest) (store.Looked, error) {
 	answer := store.Looked{Now: t.now}
 	l := looking{tx: t, limit: r.Limit, left: r.Limit}
+	var err error
 	if len(r.Addresses) > 0 {
-		for _, a := range r.Addresses {
-			if err := l.at(a); err != nil {
-				return answer, err
-			}
-		}
-	} else if err := l.everywhere(); err != nil {
+		err = l.some(r.Addresses)
+	} else {
+		err = l.everywhere()
+	}
+	if err != nil {
 		return answer, err
 	}
 	answer.Ended, answer.Ready, answer.More = r.Limit-l.left, l.ready, l.more
 	answer.Cancelled = l.cancelled
-	_, err := t.one(nextUntil, func(st *sqlite.Stmt) { answer.NextUntil = st.ColumnInt64(0) })
+	_, err = t.one(nextUntil, func(st *sqlite.Stmt) { answer.NextUntil = st.ColumnInt64(0) })
 	return answer, err
 }
 
@@ -181,10 +185,24 @@ type looking struct {
 	more  bool
 	ready []store.Ready // by name
 
-	cancelled []task.ID // children
+	cancelled []task.ID // children, and those that waited for others
 }
 
-// everywhere looks at what changed, for waits whose time is over, and for children to be cancelled.
+// some looks at some addresses.
+func (l *looking) some(list []store.Address) error {
+	var ends []store.Address
+	for _, a := range list {
+		if a.End {
+			ends = append(ends, a)
+		} else if err := l.at(a); err != nil {
+			return err
+		}
+	}
+	return l.ends(sortedAddresses(ends))
+}
+
+// everywhere looks at what changed, for waits whose time is over, at the ends of tasks, and for
+// children to be cancelled.
 func (l *looking) everywhere() error {
 	var list []string
 	if err := l.each(changes, func(st *sqlite.Stmt) bool {
@@ -196,11 +214,16 @@ func (l *looking) everywhere() error {
 	l.more = len(list) == piece
 	slices.Sort(list)
 	list = slices.Compact(list)
+	var ends []store.Address
 	for _, text := range list {
 		if rules.IsFall(text) {
 			continue
 		}
 		address, err := store.ParseAddress(text)
+		if err == nil && isEnd(text) {
+			ends = append(ends, address)
+			continue
+		}
 		if err == nil {
 			err = l.at(address)
 		}
@@ -224,7 +247,13 @@ func (l *looking) everywhere() error {
 			return err
 		}
 	}
-	return l.fall(list)
+	if err := l.ends(ends); err != nil {
+		return err
+	}
+	if err := l.fall(list); err != nil {
+		return err
+	}
+	return l.moreEnds()
 }
 
 // at ends waits at an address: as long as there are signals, or if the children are enough.

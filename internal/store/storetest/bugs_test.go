@@ -26,7 +26,7 @@ type bug struct {
 func bugs() []bug {
 	return slices.Concat(confBugs(), eventBugs(), groupBugs(), assignBugs(), seatBugs(),
 		scheduleBugs(), fireBugs(), expiryBugs(), beginBugs(), keyBugs(), orderBugs(), waitBugs(),
-		childBugs(),
+		childBugs(), dependBugs(),
 		editedMetaBugs(), uniqueBugs(), []bug{
 			{"settle accepts any token", "WrongTokensAreStaleAndSpoilNoOtherReport",
 				func(p *planted) {

@@ -133,8 +133,9 @@ type Steps interface {
 	// Stale. The same report twice in one settlement: Recorded, then Repeated.
 	//
 	// With a recorded report its children are submitted (Report.Spawn), and with no other. A task
-	// that ends dead, cancelled or expired leaves a change, so that a look cancels its children. One
-	// that others wait for leaves a change at its end (store.EndOf), which Look of the answer has.
+	// that ends dead, cancelled or expired leaves a change, so that a look cancels its children.
+	// One that others wait for leaves a change at its end (store.EndOf), which the answer's Look
+	// has.
 	//
 	// A report of KindExpired is recorded only of a task that has a limit (Loaded.Expires) and was
 	// never handed out, as far as is committed: nothing but edits has happened to it, and it has no
@@ -226,9 +227,12 @@ type Waits interface {
 	// looks at the dependencies on the task that are open, if the task is over or deleted, which is
 	// as if it had been cancelled: at most Limit of them and at most 1,000, by Address.String and
 	// then by who waits. Each takes the state in which the task ended. If that is not what it asked
-	// for, who waits is cancelled (rules.Fall has no part in it; Error "after REF: STATE", with the
-	// id where there is no ref); if no other dependency of it is open, it is woken: due as its batch
-	// is, or its newest edit or replay says, with the rank that follows from that.
+	// for, who waits is cancelled (Error "after REF: STATE", with the id where there is no ref); if
+	// no other dependency of it is open, it is woken: due as its batch is, or its newest edit or
+	// replay says, with the rank that follows from that. The ends of those that are cancelled so
+	// come next, as if they were asked for, and then those of the ones behind them, at most
+	// store.ChainAtOnce times in all, with what is left of the budget. More says that some are
+	// left.
 	//
 	// A look without addresses cancels children, too: of a task that ended dead, cancelled or
 	// expired those that have not begun, as far as rows tell, but orphans; and below one with which

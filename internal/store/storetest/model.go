@@ -56,7 +56,8 @@ type Model struct {
 	keyOwners  map[key]task.ID // who began last of a key that goes in order
 	waiting    waitTables
 	family     childTables
-	kept       int64 // when Prune last deleted history that is kept no longer
+	after      map[task.ID][]*depends // by who waits
+	kept       int64                  // when Prune last deleted history that is kept no longer
 }
 
 var _ Store = (*Model)(nil)
@@ -114,6 +115,7 @@ func NewModel(now func() time.Time) *Model {
 			parents: map[int64]parentage{}, gone: map[store.Address]task.Children{},
 			falls: map[string]fall{},
 		},
+		after: map[task.ID][]*depends{},
 		blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
 		told: map[string]store.Notifier{}, jobs: jobTables{
 			groups: map[string]*jobGroup{}, seats: map[string]*store.Seat{},
@@ -190,6 +192,7 @@ func (m *Model) Submit(ctx context.Context, s store.Submission) (store.Submitted
 	for _, call := range slices.Sorted(maps.Keys(u.refused)) {
 		answer.Refused = append(answer.Refused, u.refused[call])
 	}
+	answer.Look = m.depend(s, answer)
 	for _, a := range u.edits {
 		m.act(a, now)
 	}
@@ -221,6 +224,9 @@ func (m *Model) addBatch(
 	}
 	for _, n := range b.Spans {
 		sp := store.Span{Batch: b.ID, Lo: n.Lo, Hi: n.Hi, Queue: b.Queue, Rank: b.Rank, Due: b.Due}
+		if len(b.Tasks) > 0 && len(b.Tasks[0].After) > 0 {
+			sp.Rank, sp.Due = store.Never, store.Never
+		}
 		if n.Hold && holds {
 			sp.Holder, sp.Token = h, 1
 		}
@@ -230,7 +236,7 @@ func (m *Model) addBatch(
 
 func cloneSubmitted(s store.Submitted) store.Submitted {
 	s.Spans, s.Existing = slices.Clone(s.Spans), slices.Clone(s.Existing)
-	s.Refused = slices.Clone(s.Refused)
+	s.Refused, s.Look = slices.Clone(s.Refused), slices.Clone(s.Look)
 	return s
 }
 
@@ -291,7 +297,7 @@ func (m *Model) loaded(f *fact) store.Loaded {
 		Context: bytes.Clone(f.context(s.ContextSeq)), ContextSeq: s.ContextSeq,
 		MaxAttempts: f.override().MaxAttempts, Timeout: f.Timeout, Meta: f.meta(), Due: s.Due,
 		HeadStart: f.override().HeadStart, Expires: m.limit(f), Unique: m.hasUnique(f.id()),
-		Woken: m.woken(f), Parent: m.family.parents[f.batch.ID].of,
+		Woken: m.woken(f), Parent: m.family.parents[f.batch.ID].of, After: m.prior(f),
 	}
 	if s.ContextSeq >= 0 && f.steps[s.ContextSeq].Override == nil {
 		l.ContextBy = f.steps[s.ContextSeq].Worker

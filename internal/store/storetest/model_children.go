@@ -111,12 +111,14 @@ func (m *Model) bear(parent *fact, seq int32, batches []store.Batch) {
 
 // spawn submits the children of a report.
 func (m *Model) spawn(f *fact, r *store.Report, now int64) {
+	answer := store.Submitted{Now: now}
 	for _, b := range r.Spawn {
 		if _, ok := m.queues[b.Queue]; !ok {
 			m.queues[b.Queue] = limits.DefaultQueue(b.Queue)
 		}
-		m.addBatch(b, store.Holder{}, false, nil, &store.Submitted{Now: now})
+		m.addBatch(b, store.Holder{}, false, nil, &answer)
 	}
+	m.depend(store.Submission{Batches: r.Spawn}, answer)
 	m.bear(f, r.Token.Seq, r.Spawn)
 }
 

@@ -45,11 +45,16 @@ func (m *Model) Settle(ctx context.Context, s store.Settlement) (store.Settled, 
 			answer.Look = append(answer.Look, a.Address)
 		}
 	}
-	answer.Look = append(answer.Look, m.ripe()...)
-	slices.SortFunc(answer.Look, func(a, b store.Address) int {
-		return cmp.Compare(a.String(), b.String())
-	})
-	answer.Look = slices.Compact(answer.Look)
+	for i, v := range answer.Verdicts {
+		id := s.Reports[i].ID
+		if v != task.Recorded || m.ended(m.tasks[id]) == "" {
+			continue
+		}
+		if open, _ := m.openOn(id); len(open) > 0 {
+			answer.Look = append(answer.Look, store.EndOf(id))
+		}
+	}
+	answer.Look = sortedAddresses(append(answer.Look, m.ripe()...))
 	return answer, nil
 }
 
@@ -225,6 +230,9 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 			acted.Held = h.Node
 			return acted
 		}
+		if acted.Was == task.Blocked && a.Edit.StartWithin != nil {
+			break
+		}
 		acted.Changed = true
 		to = m.editTask(f, &step, seq, *a.Edit)
 	case task.KindReplayed:
@@ -253,6 +261,9 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 		w.seq, to = seq+1, *store.Parked()
 	} else if w != nil {
 		delete(m.waiting.waits, a.ID)
+	}
+	if a.Kind == task.KindReplayed && m.waitAgain(f, seq, now) {
+		to = *store.Parked()
 	}
 	if step.Base != store.Final {
 		if old != nil {

@@ -129,7 +129,7 @@ func (m *Model) Retention() store.Retention {
 // outlived tells whether retention no longer keeps a task.
 func (m *Model) outlived(f *fact, now int64) bool {
 	state := m.state(f, nil, now)
-	if !state.Final() || m.waitedFor(f) {
+	if !state.Final() || m.waitedFor(f) || m.neededBy(f.id()) {
 		return false
 	}
 	q, ok := m.queues[f.batch.Queue]

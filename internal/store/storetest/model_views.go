@@ -33,6 +33,10 @@ func (m *Model) Task(ctx context.Context, id task.ID) (task.View, error) {
 			Else: w.Else,
 		}
 	}
+	if w := m.awaits(f); w != nil && w.Address == (store.Address{}) {
+		v.Awaits = &task.Awaits{Others: true}
+	}
+	v.After = m.seen(f)
 	v.Parent = m.family.parents[id.Batch].of
 	if c := m.children(store.ChildrenOf(id, f.run())); c.Total > 0 {
 		v.Children = &c

@@ -111,13 +111,17 @@ func (m *Model) Look(ctx context.Context, r store.LookRequest) (store.Looked, er
 	l := store.Looked{Now: now}
 	if len(r.Addresses) > 0 {
 		for _, a := range r.Addresses {
-			m.lookAt(a, now, r.Limit, &l)
+			if !a.End {
+				m.lookAt(a, now, r.Limit, &l)
+			}
 		}
+		m.lookAtEnds(r.Addresses, now, r.Limit, &l)
 	} else {
+		ends := m.ends()
 		m.lookAround(now, r.Limit, &l)
-	}
-	if len(r.Addresses) == 0 {
+		m.lookAtEnds(ends, now, r.Limit, &l)
 		m.fall(now, r.Limit, &l)
+		l.More = l.More || len(m.ends()) > 0
 	}
 	for _, w := range m.waiting.waits {
 		if w.Until != 0 && (l.NextUntil == 0 || w.Until < l.NextUntil) {
@@ -131,7 +135,9 @@ func (m *Model) Look(ctx context.Context, r store.LookRequest) (store.Looked, er
 func (m *Model) lookAround(now int64, limit int, l *store.Looked) {
 	addresses := map[store.Address]bool{}
 	for _, w := range m.waiting.waits {
-		addresses[w.Address] = true
+		if w.Address != (store.Address{}) {
+			addresses[w.Address] = true
+		}
 	}
 	for _, a := range slices.SortedFunc(maps.Keys(addresses), func(a, b store.Address) int {
 		return cmp.Compare(a.String(), b.String())
@@ -225,17 +231,23 @@ func (m *Model) wake(id task.ID, by store.Woken, now int64, l *store.Looked) boo
 	if by.TimedOut && w.Else != "" {
 		step.Stage = w.Else
 	}
-	if s.Due > now {
-		step.Due = s.Due
+	due, linked := s.Due, store.LinkWoken
+	if by.Others { // it begins as it would have, had it not waited
+		due, linked = cmp.Or(s.Due, f.batch.Due), 0
+	}
+	if due > now {
+		step.Due = due
 	}
 	step.Result, _ = json.Marshal(by)
-	due := max(now, s.Due)
-	if sp := m.owner(f); sp != nil { // a wrong program may have lost it
+	if sp := m.owner(f); sp != nil && sp.Lo == sp.Hi { // a wrong program may have lost it
 		delete(m.spans, sp.ID)
 	}
 	m.addStep(f, w.seq, unasked, step)
+	if !by.Others {
+		due = max(now, due)
+	}
 	rank := due - f.override().HeadStart
-	m.moveOut(f, w.seq, f.batch.Queue, store.Move{Rank: rank, Due: due, Linked: store.LinkWoken})
+	m.moveOut(f, w.seq, f.batch.Queue, store.Move{Rank: rank, Due: max(now, due), Linked: linked})
 	l.Ended++
 	at := slices.IndexFunc(l.Ready, func(r store.Ready) bool { return r.Queue == f.batch.Queue })
 	if at < 0 {
@@ -273,6 +285,7 @@ func (m *Model) woken(f *fact) *store.Woken {
 // forgetWaiting deletes what a deleted task waited for, and what was sent to it.
 func (m *Model) forgetWaiting(id task.ID) {
 	delete(m.waiting.waits, id)
+	delete(m.after, id)
 	maps.DeleteFunc(m.waiting.signals, func(at signalKey, _ *sent) bool { return at.to.Task == id })
 }
 

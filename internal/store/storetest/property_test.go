@@ -166,6 +166,7 @@ func TestWalksGoEverywhere(t *testing.T) {
 		"line ", "free by a -> 2",
 		"-> [0 1", "limit until 0, 0 left", "rate until ",
 		" child of ", "add to ", "report 1 ", "children {Total:2 ", "cancelled [1",
+		"look at end of ", " after ", "if ended: done", "if done: dead", " done left ",
 	} {
 		if !strings.Contains(all, sight) {
 			t.Errorf("no walk comes by %q", sight)

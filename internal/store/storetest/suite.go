@@ -63,7 +63,7 @@ func claims() []claim {
 		holderClaims(), actClaims(), editClaims(), leaseClaims(), nameClaims(), confClaims(),
 		queueClaims(), viewClaims(), metaClaims(), historyClaims(), textClaims(), eventClaims(),
 		notifierClaims(), expiryClaims(), beginClaims(), keyClaims(), orderClaims(), waitClaims(),
-		childClaims(),
+		childClaims(), dependClaims(),
 		uniqueClaims(),
 		editedLimitClaims(),
 		editedMetaClaims(), groupClaims(), changeClaims(),
@@ -77,7 +77,7 @@ func statementClaims() []claim {
 	return slices.Concat(takeClaims(), settleClaims(), togetherClaims(), holderClaims(),
 		actClaims(), editClaims(), leaseClaims(), queueClaims(), metaClaims(), historyClaims(),
 		changeClaims(), expiryClaims(), beginClaims(), keyClaims(), orderClaims(), waitClaims(),
-		childClaims(),
+		childClaims(), dependClaims(),
 		uniqueClaims(),
 		editedLimitClaims(), editedMetaClaims(), assignClaims(), seatClaims(), fireClaims(),
 		watchClaims(), joinClaims(), upkeepClaims())

@@ -450,6 +450,7 @@ func (w *walk) loaded(l store.Loaded) string {
 	if l.Unique {
 		running += " unique"
 	}
+	running += w.priors(l.After)
 	if l.Parent != (task.ID{}) {
 		running += " child of " + w.id(l.Parent)
 	}

@@ -27,6 +27,7 @@ func (w *walk) submit(n *walkNode) {
 		s.Batches = append(s.Batches, w.batch())
 	}
 	w.orderUnique(&s)
+	w.depend(&s)
 	got, err := w.Submit(w.ctx, s)
 	w.note("submit by %s %s -> %s %s", n.name, w.submission(s), w.submitted(got), w.told(err))
 	if err != nil {
@@ -153,6 +154,7 @@ func (w *walk) submission(s store.Submission) string {
 				text += fmt.Sprintf("!%s %s waiting %v call %d", u.Key, u.OnExisting, u.Waiting,
 					b.Call)
 			}
+			text += w.waitsFor(&t)
 		}
 		parts = append(parts, text)
 	}
@@ -173,7 +175,7 @@ func (w *walk) submitted(s store.Submitted) string {
 	for _, r := range s.Refused {
 		parts = append(parts, fmt.Sprintf("refused %d %s=%s", r.Call, w.id(r.ID), w.id(r.First)))
 	}
-	return strings.Join(parts, " ")
+	return strings.Join(parts, " ") + w.looksAt(s.Look)
 }
 
 // acknowledge remembers what was submitted, and takes what is held into the node's memory.

@@ -227,8 +227,8 @@ func (w *walk) show(id task.ID, listed task.View) {
 	if v.State.Final() {
 		result = fmt.Sprintf(" result %s", v.Result)
 	}
-	w.note("task %s %s -> %s %q attempt %d%s%s%s %v", w.id(id), v.Queue, v.State, v.Stage,
-		v.Attempt, due, expires, result, steps)
+	w.note("task %s %s -> %s %q attempt %d%s%s%s %v%s", w.id(id), v.Queue, v.State, v.Stage,
+		v.Attempt, due, expires, result, steps, w.seesPriors(v.After))
 }
 
 // minute tells what happened in the minute that it is.

@@ -23,6 +23,9 @@ func (w *walk) addressed(a store.Address) string {
 	if a.Task == (task.ID{}) {
 		return a.String()
 	}
+	if a.End {
+		return "end of " + w.id(a.Task)
+	}
 	if a.Children() {
 		return fmt.Sprintf("children of %s run %d", w.id(a.Task), a.Run)
 	}
@@ -60,7 +63,7 @@ func (w *walk) wait() {
 			By: []string{"", "ann"}[w.luck.IntN(2)],
 		}
 		if w.luck.IntN(4) > 0 {
-			if to := w.awaitedAt(s.To); !to.Children() {
+			if to := w.awaitedAt(s.To); !to.Children() && !to.End {
 				s.To = to
 			}
 		}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
+)
+
+// submitTasks submits the tasks of a list in one call, and waits for them when s says so.
+func (a taskCommands) submitTasks(
+	ctx context.Context, c *client.Client, flags *pflag.FlagSet, s submission,
+) error {
+	for _, name := range []string{
+		"context", "context-text", "stage", "priority", "delay", "due", "key", "key-for",
+		"group-key", "meta", "max-attempts", "timeout", "start-within", "unique", "unique-while",
+		"unique-for", "on-existing", "after", "if", "lines",
+	} {
+		if flags.Changed(name) {
+			return usage.Errorf("--tasks says of each task what it is: leave --%s out", name)
+		}
+	}
+	text, err := readValue(a.App, "--tasks", s.tasks)
+	if err != nil {
+		return err
+	}
+	tasks, err := parseTasks(text)
+	if err != nil {
+		return usage.Errorf("--tasks: %v", err)
+	}
+	for i := range tasks {
+		if tasks[i].Queue == "" {
+			tasks[i].Queue = s.Queue
+		}
+	}
+	got, err := c.Submit(ctx, tasks...)
+	if err != nil {
+		return err
+	}
+	if s.wait {
+		r := a.newReceipts(s)
+		if err := r.print(got, 0); err != nil {
+			return err
+		}
+		r.told()
+		return errors.Join(r.await(ctx, c), r.finish())
+	}
+	return a.showReceipts(got)
+}
+
+// parseTasks reads tasks: a list in JSON, the body of POST /v1/tasks, or one task after the other.
+func parseTasks(text []byte) ([]task.Submission, error) {
+	text = bytes.TrimSpace(text)
+	var body struct {
+		Tasks json.RawMessage `json:"tasks"`
+	}
+	switch {
+	case bytes.HasPrefix(text, []byte("[")):
+	case json.Unmarshal(text, &body) == nil && body.Tasks != nil:
+		text = body.Tasks
+	default:
+		var list [][]byte
+		d := json.NewDecoder(bytes.NewReader(text))
+		for {
+			var one json.RawMessage
+			if err := d.Decode(&one); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, fmt.Errorf("task %d: %w", len(list), err)
+			}
+			list = append(list, one)
+		}
+		text = append(append([]byte("["), bytes.Join(list, []byte(","))...), ']')
+	}
+	tasks, err := wire.ParseTasks(text, "tasks")
+	if err == nil && len(tasks) == 0 {
+		err = errors.New("there is no task")
+	}
+	return tasks, err
+}
+
+// showReceipts prints the ids of tasks, one a line, or in JSON what became of each.
+func (a taskCommands) showReceipts(receipts []task.Receipt) error {
+	doc := struct {
+		Tasks []spawned `json:"tasks"`
+	}{make([]spawned, len(receipts))}
+	for i, r := range receipts {
+		doc.Tasks[i] = spawned{r.ID, r.Existing, r.Action}
+	}
+	return a.Show(doc, func() string {
+		var b strings.Builder
+		for _, r := range receipts {
+			b.WriteString(r.ID.String() + "\n")
+		}
+		return b.String()
+	})
+}
+
+// priorView is a task that another one had to wait for, or has to, in JSON.
+type priorView struct {
+	ID    task.ID        `json:"id"`
+	Ref   string         `json:"ref,omitempty"`
+	If    task.Condition `json:"if"`
+	State task.State     `json:"state,omitempty"`
+}
+
+func priorsOf(list []task.Prior) (views []priorView) {
+	for _, p := range list {
+		views = append(views, priorView{p.ID, p.Ref, p.If, p.State})
+	}
+	return views
+}
+
+// priorLines say of each task that another one had to wait for, or has to, how it ended.
+func priorLines(list []task.Prior) (lines []string) {
+	for _, p := range list {
+		line := p.ID.String()
+		if p.Ref != "" {
+			line += " " + term.OneLine(p.Ref)
+		}
+		switch {
+		case p.State != "":
+			line += " " + term.Painted(p.State)
+		case p.If == task.IfEnded:
+			line += " has to end"
+		default:
+			line += " has to be done"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
