@@ -84,7 +84,9 @@ func TestNothingGoesToAndFroWhileItRuns(t *testing.T) {
 			a.keyed("a", 30)
 			return a.hold("w", 5), nil
 		},
-		"a limit of all, and nobody waits": func(_ *testing.T, a, _ *house) ([]task.Handout, *house) {
+		"a limit of all, and nobody waits": func(
+			_ *testing.T, a, _ *house,
+		) ([]task.Handout, *house) {
 			a.limit(3, task.Rate{}, 0)
 			a.many(30)
 			return a.hold("w", 5), nil
