@@ -71,9 +71,20 @@ func Example_children() {
 		log.Fatal(err)
 	}
 	fmt.Println(string(v.Result))
+	tree, err := node.Tree(ctx, receipts[0].ID, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, child := range tree.Below {
+		fmt.Println(child.Task.Queue, child.Task.State, child.Began.IsZero())
+	}
+	fmt.Println(tree.LeftOut, "more")
 	stop()
 	fmt.Println(<-ended)
 	// Output:
 	// "11 letters on 3 pages, 0 open"
+	// page done false
+	// page done false
+	// 1 more
 	// <nil>
 }

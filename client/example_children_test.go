@@ -31,6 +31,10 @@ func ExampleClient_AddChildren() {
 	must(err)
 	fmt.Println(len(children), next == "")
 
+	tree, err := c.Tree(ctx, book.ID, 2)
+	must(err)
+	fmt.Println(tree.Task.State, tree.Below[0].Task.State, tree.LeftOut)
+
 	must(c.CancelTree(ctx, book.ID))
 	must(c.RetryTree(ctx, book.ID))
 	must(c.DeleteTree(ctx, book.ID))
@@ -39,5 +43,6 @@ func ExampleClient_AddChildren() {
 	// Output:
 	// 2 created
 	// 2 true
+	// running ready 1
 	// true
 }

@@ -82,8 +82,8 @@ func TestStories(t *testing.T) {
 // of all scripts, and what tasks carry; and of what the store decides: what queues are allowed, and
 // who has unique keys.
 func TestStoriesOnPostgreSQL(t *testing.T) {
-	for _, story := range []string{"names", "meta", "editmeta", "limits", "limits_keys", "signal", "children",
-		"limits_keys_work", "limits_work", "submit_unique"} {
+	for _, story := range []string{"names", "meta", "editmeta", "limits", "limits_keys", "signal",
+		"children", "after", "limits_keys_work", "limits_work", "submit_unique"} {
 		tell(t, testscript.Params{Files: []string{"testdata/" + story + ".txtar"}},
 			pgtest.Shared(t).Database(t))
 	}

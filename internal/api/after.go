@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/rotahq/rota/internal/explain"
 	"github.com/rotahq/rota/task"
@@ -46,27 +47,28 @@ func (a *API) mayWaitFor(
 		return nil
 	}
 	var ids []task.ID
-	var at []string // where they stand
+	at := map[task.ID]string{} // where they stand first
 	for i := range tasks {
 		for k, name := range tasks[i].After {
-			// what reads as an id is no ref
-			if id, err := task.ParseID(name); err == nil {
-				ids = append(ids, id)
-				at = append(at, fmt.Sprintf("%s[%d].after[%d]", location, i, k))
+			id, err := task.ParseID(name) // what reads as one is no ref
+			if err != nil || at[id] != "" {
+				continue
 			}
+			at[id] = fmt.Sprintf("%s[%d].after[%d]", location, i, k)
+			ids = append(ids, id)
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	queues, err := a.conf.Engine.QueuesOf(ctx, ids)
-	if err != nil {
-		return err
-	}
-	for i, queue := range queues {
-		if queue != "" && !who.scope.queue(queue) { // whether there is one the engine says
-			return refuse(http.StatusForbidden,
-				"%s: task %s is of a queue that is not in the scope of this token", at[i], ids[i])
+	for part := range slices.Chunk(ids, 1000) {
+		queues, err := a.conf.Engine.QueuesOf(ctx, part)
+		if err != nil {
+			return err
+		}
+		for i, queue := range queues { // whether there is the task the engine says
+			if queue != "" && !who.scope.queue(queue) {
+				return refuse(http.StatusForbidden,
+					"%s: task %s is of a queue that is not in the scope of this token",
+					at[part[i]], part[i])
+			}
 		}
 	}
 	return nil

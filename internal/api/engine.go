@@ -77,6 +77,8 @@ type Parents interface {
 	// cursor on, "" = the first; a page may be short while next is not "".
 	Children(ctx context.Context, parent task.ID, state task.State, cursor string, limit int) (
 		page []task.View, next string, err error)
+	// Tree shows a task and what hangs below it, at most limit tasks.
+	Tree(ctx context.Context, id task.ID, limit int) (task.Tree, error)
 }
 
 // Views reads.

@@ -731,3 +731,27 @@ func (f *fake) Children(
 	}
 	return page, next, nil
 }
+
+// Tree answers a task with two children, and one below the first of them.
+func (f *fake) Tree(_ context.Context, id task.ID, limit int) (task.Tree, error) {
+	if f.err != nil {
+		return task.Tree{}, f.err
+	}
+	v, err := f.find(id)
+	if err != nil {
+		return task.Tree{}, err
+	}
+	t := task.Tree{
+		Task: *v, Began: moment, Since: moment.Add(time.Second), LeftOut: 3,
+		Below: []task.Tree{
+			{Task: f.tasks[1], Since: moment, Below: []task.Tree{{Task: f.tasks[3]}}},
+			{Task: f.tasks[2], Began: moment, Since: moment},
+		},
+	}
+	t.Task.Children = &task.Children{Total: 5, Done: 2}
+	t.Below[0].Task.After = []task.Prior{{ID: f.tasks[2].ID, Ref: "b", State: task.Dead}}
+	if limit < 3 {
+		t.Below = t.Below[:limit]
+	}
+	return t, nil
+}

@@ -37,6 +37,7 @@ var everyCall = []struct{ pattern, target, body string }{
 	{"POST /v1/tasks/{id}/children", "/v1/tasks/" + idOf(3).String() + "/children",
 		`{"worker":"w1","token":"` + token(0) + `","tasks":[{"queue":"mail"}]}`},
 	{"GET /v1/tasks/{id}/children", "/v1/tasks/" + idOf(1).String() + "/children", ""},
+	{"GET /v1/tasks/{id}/tree", "/v1/tasks/" + idOf(1).String() + "/tree", ""},
 	{"POST /v1/tasks/{id}/signal", "/v1/tasks/" + idOf(1).String() + "/signal", `{"name":"paid"}`},
 	{"POST /v1/signals/{name}", "/v1/signals/paid", `{"key":"7"}`},
 	{"POST /v1/tasks/{id}/logs", "/v1/tasks/" + idOf(3).String() + "/logs", `{"text":"x"}`},

@@ -172,6 +172,7 @@ var reaches = map[string]reach{
 	"POST /v1/tasks/{id}/signal":   ofTask,
 	"POST /v1/tasks/{id}/children": ofTask, // and its handler looks at the queues in its body
 	"GET /v1/tasks/{id}/children":  ofTask, // and shows what is in the scope only
+	"GET /v1/tasks/{id}/tree":      ofTask, // likewise
 	"POST /v1/signals/{name}":      ofAll,  // whoever waits for it may be of any queue
 	"POST /v1/tasks/{id}/logs":     ofTask,
 	"GET /v1/tasks/{id}/logs":      ofTask,

@@ -192,6 +192,7 @@ func (a *API) registerTasks() {
 	a.described(signalDoc, a.signalTask)
 	a.described(addDoc, a.addChildren)
 	a.described(childrenDoc, a.children)
+	a.registerTree()
 	a.described(keyedSignalDoc, a.signalKey)
 	a.described(bulkEditDoc(), a.bulkEdit)
 }

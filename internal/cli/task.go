@@ -30,6 +30,7 @@ steps and its log until it is replayed or its queue's --retention-dead has passe
   rota task explain 1pq3v0m7d2k5g10        # why it does not run
   rota task ls --stuck                     # what runs for suspiciously long
   rota task children 1pq3v0m7d2k5g10       # the tasks that it has submitted
+  rota task tree 1pq3v0m7d2k5g10           # they and theirs, drawn
   rota task signal 1pq3v0m7d2k5g10 paid    # what it waits for has come
   rota task retry --queue mail             # all dead ones of a queue begin again
   rota task retry 1pq3v0m7d2k5g10          # one that is over, however it ended`,
@@ -42,6 +43,7 @@ the task hears of it with its next beat, and its late report is refused.`,
 			all: (*client.Client).CancelAll,
 		}),
 		a.taskChildren(),
+		a.taskTree(),
 		a.taskSpawn(),
 		a.taskSignal(),
 		a.taskRetry(),
@@ -320,9 +322,10 @@ func orNull(raw json.RawMessage) json.RawMessage {
 
 func (a taskCommands) taskShow() *cobra.Command {
 	return a.remote(&cobra.Command{
-		Use:     "show ID",
-		Short:   "Show one task and every step of it",
-		Long:    `Show one task: where it stands, its context and result, and what became of each hand-out.`,
+		Use:   "show ID",
+		Short: "Show one task and every step of it",
+		Long: `Show one task: where it stands, its context and result, and what became of each hand-out.
+Below it stands what it has submitted while it ran, drawn as rota task tree does: 100 tasks.`,
 		Example: `  rota task show 1pq3v0m7d2k5g10`,
 		Args:    takes("ID"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
@@ -334,7 +337,11 @@ func (a taskCommands) taskShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.Show(viewOf(v), func() string { return a.taskText(v) })
+		below, err := a.below(ctx, c, &v)
+		if err != nil {
+			return err
+		}
+		return a.Show(viewOf(v), func() string { return a.taskText(v) + below })
 	})
 }
 

@@ -38,7 +38,6 @@ func (sp *span) isPlain(l *store.Loaded) bool {
 	return l.Seq == 0 && l.Attempt == 0 && l.Base == 0 && l.Due == 0 && l.Running == nil &&
 		l.ContextSeq < 0 && l.ContextBy == "" && l.MaxAttempts == 0 && l.Timeout == 0 &&
 		l.Meta == "" && l.Expires == 0 && l.Woken == nil && !l.Unique &&
-		len(l.After) == 0 &&
 		l.HeadStart == sp.priority.Microseconds() &&
 		!sp.guarded() &&
 		sp.memory.edits[task.ID{Batch: sp.Batch, N: l.N}] == nil

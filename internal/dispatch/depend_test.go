@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -275,6 +276,30 @@ func TestLargeValuesOfOthersAreLeftOutBeyondTheRoom(t *testing.T) {
 	})
 }
 
+// In a transaction of the caller's nobody looks before it commits: a beat finds what is over then.
+func TestTasksOfATransactionWaitForOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		old := h.submit(task.Submission{Queue: "q"})[0]
+		h.report("w", h.one("w"), task.Finish(1), task.Recorded)
+		got, err := h.d.SubmitInside(h.ctx, []task.Submission{
+			work("b", "a", old.String()), work("a"), work("c", old.String()),
+		}, h.store.Submit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]int{}
+		for range 3 {
+			x := h.one("w")
+			seen[x.Stage] = len(x.After)
+			h.report("w", x, task.Finish(nil), task.Recorded)
+		}
+		if diff := cmp.Diff(map[string]int{"a": 0, "b": 2, "c": 1}, seen); diff != "" {
+			t.Error(diff)
+		}
+		h.state(got[0].ID, task.Done)
+	})
+}
+
 // What others left counts as contexts do: where an answer has no room for it the task waits.
 func TestWhatOthersLeftIsGivenOutWhereThereIsRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
@@ -316,11 +341,27 @@ func TestWhatWaitsForOthersIsHeldByNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		old := h.submit(task.Submission{Queue: "other"})[0]
 		got := h.waits("w", 5)
+		synctest.Wait()
+		h.d.mu.Lock()
+		s := &submitting{
+			tasks: []task.Submission{work("a"), work("b", "a")}, contexts: make([]store.Value, 2),
+			others: [][]limits.Other{nil, {{Place: 0}}},
+		}
+		sub, _ := h.d.mem.planSubmission([]*submitting{s}, time.Now(), true)
+		h.d.release()
+		if a, b := sub.Batches[0].Spans, sub.Batches[1].Spans; !a[0].Hold || b[0].Hold {
+			t.Errorf("held are %+v, and %+v", a, b)
+		}
 		for range 3 {
 			h.submit(work("", old.String()))
 		}
 		time.Sleep(time.Second)
 		h.empty()
+		h.d.mu.Lock()
+		if q := h.d.mem.queues["q"]; q.wakeAt != 0 || q.backlog {
+			t.Errorf("it looks for them at %d", q.wakeAt)
+		}
+		h.d.release()
 		if err := h.d.Act(h.ctx, task.KindCancelled, "me", old); err != nil {
 			t.Fatal(err)
 		}

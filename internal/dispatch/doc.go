@@ -51,6 +51,12 @@
 // waits, for them or for a signal, is in no node's memory: the store says where its waits may end,
 // and the node looks there, and each beat at what is left (waiting.go).
 //
+// # Tasks that wait for tasks
+//
+// A submission may say that tasks begin when others have ended, of its own call or such as stand
+// (depend.go). They come in batches of their own, which no node holds before the store has woken
+// them. Their hand-outs tell what the others left.
+//
 // # What holds
 //
 //   - Memory is a cache of facts: everything here can be lost at any moment and is read again from

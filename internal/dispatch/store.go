@@ -76,6 +76,7 @@ type Records interface {
 	Children(
 		ctx context.Context, q store.ChildrenQuery,
 	) (page []task.View, next task.ID, err error)
+	Families(ctx context.Context, q store.FamilyQuery) ([]store.Family, error)
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
 	Gates(ctx context.Context, queues ...string) (now int64, gates []store.Gate, err error)
 	KeyGates(ctx context.Context, queue string, keys []string) (

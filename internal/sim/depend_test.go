@@ -25,7 +25,8 @@ func (w *world) chain(luck *rand.Rand, subs []task.Submission) {
 			continue
 		}
 		for range 1 + luck.IntN(2) {
-			if name := w.other(luck, subs[:i]); name != "" && !slices.Contains(subs[i].After, name) {
+			name := w.other(luck, subs[:i])
+			if name != "" && !slices.Contains(subs[i].After, name) {
 				subs[i].After = append(subs[i].After, name)
 			}
 		}

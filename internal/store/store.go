@@ -176,8 +176,9 @@ type Task struct {
 	Meta        Meta
 	Unique      *Unique // nil = it wants no unique key
 	// After are other tasks, at most MaxAfter, none twice, that have to end before this one may
-	// begin: they stand, or are of the same submission, and then of the same Batch.Call. All tasks of its batch have some, and their spans have no Hold; nor have they a
-	// StartWithin, or a Unique. nil = none.
+	// begin: they stand, or are of the same submission, and then of the same Batch.Call. All tasks
+	// of its batch have some, and their spans have no Hold; nor have they a StartWithin, or a
+	// Unique. nil = none.
 	After []Dependency
 }
 

@@ -8,6 +8,7 @@ import { go, to } from "./route";
 import { Submit } from "./submit";
 import { Table } from "./table";
 import { Carries, type TaskItem } from "./tasks";
+import { Tree } from "./tree";
 import { T } from "./text";
 import { Age, Dur, When, clock, duration, now } from "./time";
 import { Act, Bar, Copy, Fault, Facts, Mark, N, Panel, Title } from "./ui";
@@ -65,6 +66,7 @@ export function TaskScreen({ id }: { id: string }) {
         </Panel>
         {!final(x.state) ? <Explain path={"v1/tasks/" + part(id) + "/explain"} /> : <Ended x={x} />}
       </div>
+      {x.children && <Tree id={x.id} over={final(x.state) && x.children.total === x.children.done + x.children.dead + x.children.cancelled + x.children.expired} />}
       <Timeline x={x} />
       <Carried x={x} />
       <Log path={"v1/tasks/" + part(id) + "/logs"} />

@@ -154,6 +154,8 @@ func (t *tx) actOnce(
 	first := []query{tell(sharePackRows, batches, ns),
 		ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock())}
 	first = append(first, t.lockingWaits(ids)...)
+	first = append(first, t.lockingDependencies(actions)...)
+	queries = append(queries, t.readDependencies(actions)...)
 	ending := held{}
 	first = append(first, ending.sharing(actions, round)...)
 	if editing, h := editsOf(actions, round); len(editing) > 0 {
@@ -328,13 +330,15 @@ func (t *tx) follow(
 	ctx context.Context, actions []store.Action, done []acting, acted []store.Acted,
 ) error {
 	counts := newStats()
-	var over, replayed keyColumns
+	var hands, replayed keyColumns
 	var lone, wide []int64
 	var moves []moved
 	var edits editColumns
 	var waits leaving
 	var ends endings
 	var falls fallColumns
+	var over []task.ID
+	var reopened again
 	for _, a := range done {
 		f := a.f
 		was := acted[a.i].Was
@@ -342,6 +346,9 @@ func (t *tx) follow(
 		ended := !was.Final() && a.step.Base == store.Final
 		if tree := actions[a.i].Tree; tree || ended {
 			falls.add(rules.Fall{Parent: f.ID, Tree: tree})
+		}
+		if ended {
+			over = append(over, f.ID)
 		}
 		switch a.step.Kind {
 		case task.KindCancelled:
@@ -357,11 +364,11 @@ func (t *tx) follow(
 		}
 		waits.add(t, f, a.step.Kind == task.KindEdited)
 		if f.Running != nil || ended { // one may have come since, and children under it
-			over.add(f.ID, f.Seq+1)
+			hands.add(f.ID, f.Seq+1)
 		}
 		switch sp := &f.Owner; {
 		case sp.ID == 0:
-		case f.Alone() && sp.Parked():
+		case sp.Parked():
 			waits.parked = append(waits.parked, sp.ID)
 		case f.Alone():
 			lone = append(lone, sp.ID)
@@ -369,13 +376,17 @@ func (t *tx) follow(
 			wide = append(wide, sp.ID)
 		}
 		if a.step.Base != store.Final {
-			moves = append(moves,
-				moved{f.ID, f.Seq + 1, f.Queue, f.MoveOf(&actions[a.i], &a.step)})
+			to := f.MoveOf(&actions[a.i], &a.step)
+			if a.step.Kind == task.KindReplayed &&
+				reopened.add(f.ID, f.Seq+1, t.depend[f.ID]) {
+				to = *store.Parked()
+			}
+			moves = append(moves, moved{f.ID, f.Seq + 1, f.Queue, to})
 		}
 	}
 	list := slices.Concat(counts.queries(), waits.queries(), edits.queries())
-	if len(over.batch) > 0 {
-		list = append(list, tell(deleteRunning, over.batch, over.n, over.seq))
+	if len(hands.batch) > 0 {
+		list = append(list, tell(deleteRunning, hands.batch, hands.n, hands.seq))
 	}
 	if len(lone) > 0 {
 		list = append(list, tell(deleteLone, lone))
@@ -392,7 +403,8 @@ func (t *tx) follow(
 		return err
 	}
 	// whoever added children to a hand-out is over, as its running row is deleted
-	list = slices.Concat(list, out, ends.queries(nil), falls.queries())
+	list = slices.Concat(list, out, ends.queries(nil), falls.queries(), reopened.queries(t.clock()),
+		ended(over).queries(func(address string) { t.noted = append(t.noted, address) }))
 	if len(list) == 0 {
 		return nil
 	}

@@ -20,6 +20,7 @@
 //
 //	wait (batch, n: what a task waits for)    signal (address, key: what was sent)    change (address: look there)
 //	child_batch (batch: whose children its tasks are)    child_count (batch, n, run: how the children of a task stand)
+//	dependency (batch, n, i: a task that another one waits for)    unseen (id: an end that may have come unseen)
 //
 //	history (minutes, at, worker, queue, stage: what was done)    history_change (what is not in it yet)
 //
@@ -109,7 +110,7 @@
 // who want the same come one after the other, and whoever comes second finds what the first has
 // made of the task. Settlements insert waits and lock none.
 //
-// Locks are taken in the order packs, child counts, waits, signals, spans, steps (by inserting
+// Locks are taken in the order packs, child counts, waits, signals, dependencies, spans, steps (by inserting
 // them), running rows, keys, and within each in the order of keys. An action whose task begins to wait between the two
 // statements begins anew, as it would lock a wait behind a span. A queue's tasks are deleted waits
 // first.
@@ -136,6 +137,15 @@
 //
 // A task that ended badly leaves a change at which looks cancel its children, piece by piece, each
 // in a transaction of its own (fall.go). What is over stays while its parent goes on (waitedfor.go).
+//
+// # Dependencies
+//
+// A task that waits for others has a row of dependency for each; it is parked with its batch, and
+// leaves the span when it is woken, or acted upon. Who ends tasks asks by one statement, behind the
+// one that says so, for which of them others wait, and leaves changes at their ends. A look notes
+// how they ended, behind the locks of who waits, and reads in a later statement who waits for
+// nobody any more. An end by a transaction that could not see who waits is found by looks that come
+// back until no such transaction is in progress (afterend.go says why that is enough).
 //
 // # Jobs
 //

@@ -15,6 +15,7 @@ type fact struct {
 	rules.Fact
 	worker    string      // of the newest hand-out
 	ran       bool        // whether a step says which that is
+	began     int64       // of one that a mark says is done: its hand-out
 	context   store.Value // when it was asked for
 	contextBy string      // the worker that wrote it; "" = it was submitted
 }
@@ -242,17 +243,26 @@ func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 		return nil, fmt.Errorf("read where %d tasks stand: %w", len(ids), err)
 	}
 	var w waking
+	var after priors
 	for i := range found {
 		if f := &found[i]; f.ID != (task.ID{}) {
 			list[i] = f.Stood(f.context, f.contextBy)
 			list[i].Unique, list[i].Parent = unique[f.ID], parents[f.ID.Batch]
 			w.add(f.ID.Batch, f.Owner.Linked, &list[i].Loaded)
+			after.add(f.ID.Batch, &list[i].Loaded)
 		}
 		list[i].ID = ids[i]
 	}
-	if queries := w.queries(); len(queries) > 0 {
-		if err := s.read(ctx, queries...); err != nil {
-			return nil, fmt.Errorf("read what woke %d tasks: %w", len(w.tasks), err)
+	if queries := append(w.queries(), after.queries()...); len(queries) > 0 {
+		err := s.readOnce(ctx, func(ctx context.Context, r runner) error {
+			err := r.run(ctx, queries...)
+			if err == nil {
+				err = after.finish(ctx, r)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read what %d tasks have waited for: %w", len(ids), err)
 		}
 	}
 	return list, nil

@@ -56,7 +56,7 @@ func (s *Store) fell(ctx context.Context, limit int, answer *store.Looked) error
 	if err != nil {
 		return fmt.Errorf("cancel children of what ended: %w", err)
 	}
-	answer.Cancelled = f.cancelled
+	answer.Cancelled = append(answer.Cancelled, f.cancelled...)
 	answer.More = answer.More || f.more
 	s.tellAbout(&f.after)
 	return nil
@@ -99,7 +99,7 @@ func (f *falls) run(ctx context.Context) error {
 	if len(f.next) > 0 {
 		last = append(last, tell(insertFalls, f.next))
 	}
-	return f.finish(ctx, append(last, ask(`SELECT `+fallsLeft, func(r row) error {
+	return f.finish(ctx, append(last, ask(`SELECT `+fallsLeft+` OR `+endsLeft, func(r row) error {
 		return r.Scan(&f.more)
 	}))...)
 }

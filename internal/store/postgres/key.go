@@ -227,6 +227,8 @@ func (c *care) insert(
 			load.made[len(load.made)-1].existing = existing
 		}
 	}
+	load.depend(c.sub.Batches, answer.Existing, c.unique.refuses)
+	answer.Look = load.after.lookAt()
 	if c.unique != nil {
 		answer.Refused = c.unique.Refusals()
 	}

@@ -156,11 +156,13 @@ ORDER BY seq DESC LIMIT 1) e ON true`
 
 // headStarts says what the tasks' priorities are. A task that moved into a span of its own has a
 // rank of its own, too: then its batch tells, or the newest edit, which may have given it another
-// number of attempts as well. In the same trip it reads what woke tasks.
+// number of attempts as well. In the same trip it reads what woke tasks, and what
+// they have waited for.
 func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
 	var moved []*store.Loaded
 	var ids []task.ID
 	var w waking
+	var after priors
 	for i := range held {
 		h := &held[i]
 		for j := range h.Tasks {
@@ -170,13 +172,15 @@ func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
 				ids = append(ids, task.ID{Batch: h.Batch, N: l.N})
 			}
 			w.add(h.Batch, h.Linked, l)
+			after.add(h.Batch, l)
 		}
 	}
-	if len(moved) == 0 {
+	if len(moved) == 0 && len(after.ids) == 0 {
 		return nil
 	}
 	batches, ns := idColumns(ids)
-	return r.run(ctx, append(w.queries(), ask(headStartOf, func(r row) error {
+	queries := append(w.queries(), after.queries()...)
+	err := r.run(ctx, append(queries, ask(headStartOf, func(r row) error {
 		var i int
 		var start, expires int64
 		var attempts *int32
@@ -197,6 +201,10 @@ func headStarts(ctx context.Context, r runner, held []store.HeldSpan) error {
 		}
 		return nil
 	}, batches, ns))...)
+	if err == nil {
+		err = after.finish(ctx, r)
+	}
+	return err
 }
 
 func scanRunning(r row, u *store.Running, first ...any) error {

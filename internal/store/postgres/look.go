@@ -15,12 +15,14 @@ import (
 // each by a later statement than the one before. So what was committed when a change was deleted is
 // seen, and what is committed later has left a change of its own. What changes say of children is
 // added to their counts before waits are locked; what a wait ends with is those counts, and what
-// stands of changes by then. Changes that have children cancelled are another look's (fall.go).
+// stands of changes by then. Changes that have children cancelled are another look's (fall.go),
+// and so are ends of tasks for which others wait (afterend.go).
 
 const (
 	// firstChange and leastUntil are all that there is to a look as a rule.
-	firstChange = `SELECT rota.micros($1), EXISTS (SELECT FROM rota.change WHERE address < 'f')
-OR EXISTS (SELECT FROM rota.change WHERE address >= 'g'), ` + fallsLeft
+	firstChange = `SELECT rota.micros($1), EXISTS (SELECT FROM rota.change WHERE address < 'e')
+OR EXISTS (SELECT FROM rota.change WHERE address >= 'g'), ` + endsLeft + `
+OR EXISTS (SELECT FROM rota.unseen), ` + fallsLeft
 	leastUntil = `SELECT until FROM rota.wait WHERE until > 0 ORDER BY until LIMIT 1`
 
 	// takeChangesAt and takeAnyChanges pass over changes that others have just now: who has them
@@ -30,7 +32,7 @@ OR EXISTS (SELECT FROM rota.change WHERE address >= 'g'), ` + fallsLeft
   FOR UPDATE SKIP LOCKED)
 DELETE FROM rota.change c USING o WHERE c.id = o.id RETURNING ` + changeColumns
 	takeAnyChanges = `WITH o AS MATERIALIZED (
-  SELECT id FROM rota.change WHERE address NOT LIKE 'f%' ORDER BY id LIMIT $1
+  SELECT id FROM rota.change WHERE address < 'e' OR address >= 'g' ORDER BY id LIMIT $1
   FOR UPDATE SKIP LOCKED)
 DELETE FROM rota.change c USING o WHERE c.id = o.id RETURNING ` + changeColumns
 	changeColumns = `c.address, c.total, c.done, c.dead, c.cancelled, c.expired`
@@ -111,11 +113,17 @@ func (s *Store) looks(
 	ctx context.Context, r store.LookRequest, then ...query,
 ) (answer store.Looked, err error) {
 	least := ask(leastUntil, func(r row) error { return r.Scan(&answer.NextUntil) })
-	some := len(r.Addresses) > 0
-	falls := false
-	if !some {
+	around := len(r.Addresses) == 0
+	asked := slices.DeleteFunc(slices.Clone(r.Addresses), func(a store.Address) bool {
+		return !a.End
+	})
+	r.Addresses = slices.DeleteFunc(slices.Clone(r.Addresses), func(a store.Address) bool {
+		return a.End
+	})
+	some, ends, falls := len(r.Addresses) > 0, len(asked) > 0, false
+	if around {
 		err = s.read(ctx, ask(firstChange, func(r row) error {
-			return r.Scan(&answer.Now, &some, &falls)
+			return r.Scan(&answer.Now, &some, &ends, &falls)
 		}, s.clock()), least)
 		some = some || answer.NextUntil != 0 && answer.NextUntil <= answer.Now
 	}
@@ -129,8 +137,13 @@ func (s *Store) looks(
 			return t.finish(ctx, append(append(l.last(), least), then...)...)
 		})
 	}
-	if len(r.Addresses) == 0 && answer.NextUntil != 0 && answer.NextUntil <= answer.Now {
+	if around && answer.NextUntil != 0 && answer.NextUntil <= answer.Now {
 		answer.More = true
+	}
+	if err == nil && ends && r.Limit > 0 {
+		var more bool
+		more, err = s.chain(ctx, asked, r.Limit, &answer)
+		falls = falls || around && more
 	}
 	if err == nil && falls && r.Limit > 0 {
 		err = s.fell(ctx, r.Limit, &answer)
@@ -170,7 +183,7 @@ func (l *look) run(ctx context.Context) error {
 	if err := l.read(ctx); err != nil {
 		return err
 	}
-	return l.wake(ctx)
+	return l.wake(ctx, l.choose())
 }
 
 // lock deletes changes, adds them to the counts of children, and locks the waits that may end.
@@ -337,10 +350,9 @@ func (l *look) choose() map[int]store.Woken {
 
 // wake ends the waits that end. Their rows are locked, so nobody else wakes the tasks, and nothing
 // else happens to them.
-func (l *look) wake(ctx context.Context) error {
+func (l *look) wake(ctx context.Context, ending map[int]store.Woken) error {
 	var list []acting
 	var moves []moved
-	ending := l.choose()
 	for i := range l.waits {
 		by, ends := ending[i]
 		if !ends {
@@ -381,7 +393,7 @@ func (l *look) last() (list []query) {
 		list = append(list, tell(useSignals, l.used.at, l.used.key, l.Now))
 	}
 	if len(l.parked) > 0 {
-		list = append(list, tell(deleteParked, l.parked))
+		list = append(list, tell(leaveParked, l.parked))
 	}
 	list = append(list, l.moves...)
 	if len(l.again) > 0 {

@@ -215,5 +215,5 @@ func (f *fact) marked(d *pack.Done) {
 	}
 	f.Seq, f.Kind, f.Attempt, f.Base, f.ContextSeq = 0, task.KindDone, 1, store.Final, -1
 	f.StepDue, f.Finished, f.Error, f.Expires = 0, d.Finished, "", 0
-	f.Owner, f.Running = store.Span{}, nil
+	f.Owner, f.Running, f.began = store.Span{}, nil, d.Started
 }

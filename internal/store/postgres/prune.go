@@ -531,12 +531,14 @@ func (t *tx) drop(
 	ids := make([]task.ID, len(list))
 	var ends endings
 	var falls fallColumns
+	var over ended // though it had not ended
 	for i := range list {
 		f := &list[i]
 		ids[i] = f.ID
 		if f.Base != store.Final { // as if it was cancelled
 			rules.CountEnd(ends.of(f.ID.Batch), task.Cancelled, 1)
 			falls.add(rules.Fall{Parent: f.ID})
+			over = append(over, f.ID)
 		}
 		if f.Removed() { // its removal was counted when it was asked for
 			continue
@@ -564,5 +566,5 @@ func (t *tx) drop(
 	packs := packsOf(ids)
 	queries = append(queries, tell(dropMarks, packs.batch, packs.lo))
 	return t.finish(ctx, slices.Concat(queries, counts.queries(), ends.queries(nil),
-		falls.queries(), last)...)
+		falls.queries(), over.queries(nil), last)...)
 }

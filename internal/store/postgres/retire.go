@@ -185,7 +185,8 @@ func (s *Store) isOver(
 // It reads all of it, so the planner is let loose.
 var (
 	waitedIn = `WITH waited AS MATERIALIZED (` + waitedBatches +
-		` AND c.batch >= $7 AND c.batch < $8) `
+		` AND c.batch >= $7 AND c.batch < $8),
+needed AS MATERIALIZED (` + needed + ` AND d.on_batch >= $7 AND d.on_batch < $8) `
 	standingOf = `FROM (SELECT p.batch, i.n FROM rota.pack%[1]s p
   CROSS JOIN LATERAL generate_series(p.lo, p.lo | 63) i (n) WHERE p.has >> (i.n & 63) & 1 = 1) t
 JOIN rota.batch%[1]s b ON b.id = t.batch
@@ -196,7 +197,8 @@ AND (m.bits >> (t.n & 63)) & 1 = 1
 LEFT JOIN unnest($1::text[], $2::bigint[], $3::bigint[]) k (queue, done, dead) ON k.queue = b.queue
 WHERE coalesce(coalesce(p.base, CASE WHEN m.lo IS NOT NULL THEN -1 END) = -1
 AND coalesce(p.finished, m.last) + CASE WHEN coalesce(p.kind, 1) IN (1, 9, 12) THEN coalesce(k.done, $4)
-ELSE coalesce(k.dead, $5) END <= $6 AND (t.batch IN (SELECT batch FROM waited)) IS NOT TRUE, false)`
+ELSE coalesce(k.dead, $5) END <= $6 AND (t.batch IN (SELECT batch FROM waited)) IS NOT TRUE
+AND ((t.batch, t.n) IN (SELECT on_batch, on_n FROM needed)) IS NOT TRUE, false)`
 	countGone = waitedIn + `SELECT b.queue, coalesce(p.kind, 1)::int, count(*) ` + standingOf +
 		` GROUP BY 1, 2`
 	listKept = waitedIn + `SELECT t.batch, t.n ` + standingOf + ` IS FALSE ORDER BY 1, 2 LIMIT $9`
@@ -256,6 +258,8 @@ const beside = `SELECT batch, n FROM (
   UNION (SELECT batch, n FROM rota.wait WHERE (batch, n) > ($1, $2) AND batch < $3
     ORDER BY batch, n LIMIT $4)
   UNION (SELECT DISTINCT batch, n FROM rota.child_count
+    WHERE (batch, n) > ($1, $2) AND batch < $3 ORDER BY batch, n LIMIT $4)
+  UNION (SELECT DISTINCT batch, n FROM rota.dependency
     WHERE (batch, n) > ($1, $2) AND batch < $3 ORDER BY batch, n LIMIT $4)
   UNION (SELECT DISTINCT batch, n FROM rota.signal WHERE (batch, n) > ($1, $2) AND batch < $3
     ORDER BY batch, n LIMIT $4)

@@ -22,18 +22,22 @@ func (d *settlement) consequences(
 	ctx context.Context, t *tx, spent []store.Taking, running bool,
 ) (follow consequences, err error) {
 	counts := newStats()
-	var over keyColumns
+	var hands keyColumns
 	var blobs blobColumns
 	var moves []moved
 	var waits waitColumns
 	var ends endings
 	var falls fallColumns
 	var committed []int64 // by transactions of workers: batches that may be children's
+	var over, told ended  // tasks, by this settlement and by such transactions
 	for _, i := range d.order {
 		r := &d.reports[i]
 		if d.verdicts[i] == task.Repeated && r.Step.Hash == store.UncommittedHash &&
-			r.Step.Base == store.Final && store.MayBeChildren(r.ID.Batch) {
-			committed = append(committed, r.ID.Batch)
+			r.Step.Base == store.Final {
+			told = append(told, r.ID)
+			if store.MayBeChildren(r.ID.Batch) {
+				committed = append(committed, r.ID.Batch)
+			}
 		}
 		if d.verdicts[i] != task.Recorded {
 			continue
@@ -42,7 +46,7 @@ func (d *settlement) consequences(
 		counts.history.Settled(r.Queue, r.Ready, &r.Step)
 		blobs.add(r.ID, r.Step.Context, r.Step.Result)
 		if running {
-			over.add(r.ID, r.Token.Seq)
+			hands.add(r.ID, r.Token.Seq)
 		}
 		follow.spawn.add(r, i, d.runs[i])
 		if r.Move != nil {
@@ -54,21 +58,22 @@ func (d *settlement) consequences(
 			d.changed = append(d.changed, w.Address)
 		}
 		if r.Step.Base == store.Final {
+			over = append(over, r.ID)
 			state := r.Step.Kind.Leaves()
 			if store.MayBeChildren(r.ID.Batch) {
 				rules.CountEnd(ends.of(r.ID.Batch), state, 1)
 			}
 			if rules.Falls(state) {
 				if !running { // one may have come since, and children under it
-					over.add(r.ID, r.Token.Seq)
+					hands.add(r.ID, r.Token.Seq)
 				}
 				falls.add(rules.Fall{Parent: r.ID})
 			}
 		}
 	}
 	follow.list = slices.Concat(counts.queries(), blobs.queries(), waits.queries(d.clock()))
-	if len(over.batch) > 0 {
-		follow.list = append(follow.list, tell(deleteRunning, over.batch, over.n, over.seq))
+	if len(hands.batch) > 0 {
+		follow.list = append(follow.list, tell(deleteRunning, hands.batch, hands.n, hands.seq))
 	}
 	if len(spent) > 0 {
 		ids, tokens := takingColumns(spent)
@@ -76,7 +81,7 @@ func (d *settlement) consequences(
 	}
 	changed := func(address string) { d.changed = append(d.changed, address) }
 	follow.last = slices.Concat(ends.queries(changed), falls.queries(),
-		addressesOf(committed, changed))
+		addressesOf(committed, changed), over.queries(changed), told.awaited(changed))
 	out, err := t.movesOut(ctx, moves)
 	follow.list = append(follow.list, out...)
 	return follow, err

@@ -35,9 +35,11 @@ type Store struct {
 
 	commits atomic.Int64
 	full    atomic.Int64 // when the disk was last full, by stopwatch; 0 = never
-	self    atomic.Pointer[store.Holder]
-	closed  atomic.Bool
-	crowd   chan struct{} // has room for one of those that the server refused a connection
+	// behind which row of unseen its next look begins
+	unseenAt atomic.Int64
+	self     atomic.Pointer[store.Holder]
+	closed   atomic.Bool
+	crowd    chan struct{} // has room for one of those that the server refused a connection
 
 	covered struct{ from, to atomic.Int64 } // batch ids that have partitions, as far as is known
 

@@ -155,6 +155,7 @@ func (s *Store) submitAtOnce(
 				newSpan(m.span+int64(k), m.batch, n, sub.Holder, granted))
 		}
 	}
+	answer.Look = load.after.lookAt()
 	return answer, err
 }
 
@@ -165,6 +166,9 @@ func newSpan(id int64, b *store.Batch, n store.NewSpan, h store.Holder, granted 
 	}
 	if n.Hold && granted {
 		sp.Holder, sp.Token = h, 1
+	}
+	if rules.Dependents(b) {
+		sp.Rank, sp.Due = store.Never, store.Never
 	}
 	return sp
 }
@@ -178,6 +182,7 @@ type loading struct {
 	looks lookColumns
 	kin   map[int64]kinship // of the batches that are children's
 	child childColumns
+	after depending
 	count map[string]int64 // tasks, by queue
 	since history.Changes  // what they add to the history
 	held  bool             // some spans are wanted by the submitter
@@ -220,6 +225,7 @@ func newLoading(batches []store.Batch, kin map[int64]kinship) *loading {
 	for i := range batches {
 		l.add(&batches[i], batches[i].Tasks)
 	}
+	l.depend(batches, nil, func(*store.Batch) bool { return false })
 	return l
 }
 
@@ -237,6 +243,10 @@ func (l *loading) add(b *store.Batch, tasks []store.Task) {
 		l.blobs.add(task.ID{Batch: b.ID, N: tasks[i].N}, tasks[i].Context)
 	}
 	p := &l.spans
+	rank, due := b.Rank, b.Due
+	if rules.Dependents(b) {
+		rank, due = store.Never, store.Never
+	}
 	next := 0
 	for _, n := range b.Spans {
 		first := next
@@ -252,8 +262,8 @@ func (l *loading) add(b *store.Batch, tasks []store.Task) {
 			hold, l.held = 1, true
 		}
 		p.batch = append(p.batch, b.ID)
-		p.rank = append(p.rank, b.Rank)
-		p.due = append(p.due, b.Due)
+		p.rank = append(p.rank, rank)
+		p.due = append(p.due, due)
 		p.queue = append(p.queue, b.Queue)
 		p.lo = append(p.lo, n.Lo)
 		p.hi = append(p.hi, n.Hi)
@@ -350,7 +360,7 @@ func (l *loading) queries(s *Store, sub *store.Submission, into func(row) error)
 			p.id, p.batch, p.lo, p.hi, p.queue, p.rank, p.due, p.size, p.gaps, p.hold, names,
 			counts, l.since.Encode(), existing)...))
 	return slices.Concat(list, l.packs.rest(), l.blobs.queries(), l.looks.queries(),
-		l.child.queries())
+		l.child.queries(), l.after.queries(s.clock()))
 }
 
 const insertBlobs = `INSERT INTO rota.blob (batch, n, name) SELECT *

@@ -86,6 +86,11 @@ type tx struct {
 	inside runner
 	// waits are the tasks whose waits it has locked; nil = it has not asked for any.
 	waits map[task.ID]bool
+	// depend is what those tasks have waited for that it replays, as it has read that behind its
+	// lock; nil = it has not asked for the lock.
+	depend map[task.ID][]dependency
+	// noted are the ends of tasks at which its actions have left changes
+	noted []string
 	// falling are children that actions cancel only if their fall hits them
 	falling    map[task.ID]fallingChild
 	conn       *pgxpool.Conn

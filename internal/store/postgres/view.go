@@ -37,7 +37,9 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	clock := ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock())
 	var w rules.Wait
 	kin := family{parents: map[int64]task.ID{}}
-	first := slices.Concat(factsOf([]task.ID{id}, true, found), kin.queries(id))
+	var after []task.Prior
+	first := slices.Concat(factsOf([]task.ID{id}, true, found), kin.queries(id),
+		askAfter(id, &after))
 	err := s.read(ctx, append(first, clock,
 		ask(waitOf, func(r row) (err error) {
 			w, err = scanWait(r)
@@ -76,6 +78,7 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	if v.State == task.Blocked && w.Ends(&f.Fact) {
 		v.Awaits = w.View()
 	}
+	v.After = after
 	v.Parent, v.Children = kin.parents[id.Batch], kin.children
 	if err == nil {
 		v.Context, err = s.Value(ctx, f.context)

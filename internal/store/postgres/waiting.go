@@ -52,12 +52,15 @@ WHERE w.batch = i.batch AND w.n = i.n`
 	deleteWaits = `DELETE FROM rota.wait w USING unnest($1::bigint[], $2::int[]) i (batch, n)
 WHERE w.batch = i.batch AND w.n = i.n`
 
-	// deleteParked deletes the spans of tasks that wait no longer. Nobody takes such a span, so one
-	// that was passed over would stay; who has it locked has no reason to keep it for long.
-	deleteParked = `WITH o AS MATERIALIZED (
-  SELECT id FROM rota.span WHERE id = ANY($1::bigint[]) AND holder IS NULL AND lo = hi
-  ORDER BY id FOR UPDATE)
-DELETE FROM rota.span s USING o WHERE s.id = o.id`
+	// leaveParked takes tasks that wait no longer out of their spans ($1, once for each task), and
+	// deletes those that have none then. Nobody takes such a span, so one that was passed over
+	// would stay; who has it locked has no reason to keep it for long.
+	leaveParked = `WITH o AS MATERIALIZED (
+  SELECT s.id, s.size - w.n AS stay FROM (
+    SELECT id, count(*)::int AS n FROM unnest($1::bigint[]) i (id) GROUP BY id OFFSET 0) w
+  JOIN rota.span s ON s.id = w.id AND s.holder IS NULL ORDER BY s.id FOR UPDATE OF s),
+fewer AS (UPDATE rota.span s SET size = o.stay FROM o WHERE s.id = o.id AND o.stay > 0)
+DELETE FROM rota.span s USING o WHERE s.id = o.id AND o.stay <= 0`
 
 	// deleteWaitsIn deletes what tasks of a batch wait for, before their spans and steps go: who is
 	// about to end one of these waits comes first.
@@ -113,15 +116,20 @@ func (c *waitColumns) queries(clock any) []query {
 }
 
 // dropped makes the queries that delete what belongs to waits of tasks that are deleted: what they
-// wait for, what was sent to them, and how their children stand.
+// wait for, or have waited for, what was sent to them, and how their children stand.
 func dropped(ids []task.ID) []query {
 	batches, ns := idColumns(ids)
 	from, to := batches[0], batches[0]
 	for _, b := range batches {
 		from, to = min(from, b), max(to, b)
 	}
-	return []query{tell(dropCounts, batches, ns, from, to), tell(dropWaits, batches, ns, from, to),
-		tell(dropSignals, batches, ns, from, to)}
+	list := []query{tell(dropCounts, batches, ns, from, to),
+		tell(dropWaits, batches, ns, from, to), tell(dropSignals, batches, ns, from, to)}
+	if after := dependents(ids); len(after) > 0 {
+		batches, ns := idColumns(after)
+		list = append(list, tell(dropDependencies, batches, ns))
+	}
+	return list
 }
 
 // errWentOn: a task went on between the lock of its wait and the reading of the task, or it began
@@ -147,7 +155,7 @@ func (t *tx) lockingWaits(ids []task.ID) []query {
 // leaving are the consequences for waits of steps that were not woken ones.
 type leaving struct {
 	over, on keyColumns
-	parked   []int64 // the spans that go
+	parked   []int64 // the spans that they leave, once for each
 }
 
 // add notes an action's step. An edit lets the task wait on.
@@ -170,7 +178,7 @@ func (l *leaving) queries() (list []query) {
 		list = append(list, tell(waitOn, l.on.batch, l.on.n, l.on.seq))
 	}
 	if len(l.parked) > 0 {
-		list = append(list, tell(deleteParked, l.parked))
+		list = append(list, tell(leaveParked, l.parked))
 	}
 	return list
 }

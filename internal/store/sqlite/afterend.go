@@ -30,8 +30,8 @@ type dependent struct {
 	dependency
 }
 
-// ends looks at tasks that others wait for, by the changes at their ends, and then at those that were
-// cancelled because of it.
+// ends looks at tasks that others wait for, by the changes at their ends, and then at those that
+// were cancelled because of it.
 func (l *looking) ends(list []store.Address) error {
 	left := min(l.limit, endedAtOnce)
 	for range store.ChainAtOnce {

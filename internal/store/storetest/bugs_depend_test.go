@@ -172,7 +172,8 @@ func dependBugs() []bug {
 					if f == nil {
 						continue
 					}
-					if _, s := f.newest(); s.Kind == task.KindWoken && s.Finished == p.now().UnixMicro() {
+					_, s := f.newest()
+					if s.Kind == task.KindWoken && s.Finished == p.now().UnixMicro() {
 						if sp := p.owner(f); sp != nil && sp.Token == 0 {
 							sp.Rank = max(sp.Rank, sp.Due)
 						}

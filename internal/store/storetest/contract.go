@@ -309,6 +309,9 @@ type Views interface {
 	Children(
 		ctx context.Context, q store.ChildrenQuery,
 	) (page []task.View, next task.ID, err error)
+	// Families reads tasks, in the order of IDs, and which children they have in their present
+	// runs.
+	Families(ctx context.Context, q store.FamilyQuery) ([]store.Family, error)
 	// Counts are exact by what is committed; Live tasks are not known here and count as ready.
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
 	// Gates says how queues stand beside their limits, by name, and what time it is: of those named

@@ -19,8 +19,8 @@ type depends struct {
 // fits tells whether it ended as it should.
 func (d *depends) fits() bool { return d.state == task.Done || d.state != "" && d.Ended }
 
-// depend makes the tasks of a submission wait that are to, and says which tasks somebody has to look
-// at, as they stood before.
+// depend makes the tasks of a submission wait that are to, and says which tasks somebody has to
+// look at, as they stood before.
 func (m *Model) depend(s store.Submission, answer store.Submitted) (look []store.Address) {
 	existing := map[task.ID]task.ID{}
 	for _, e := range answer.Existing {
@@ -102,8 +102,8 @@ func (m *Model) ends() (list []store.Address) {
 	return sortedAddresses(list)
 }
 
-// lookAtEnds looks at dependencies on tasks that are over, those at some addresses, and then at those
-// on what was cancelled because of it.
+// lookAtEnds looks at dependencies on tasks that are over, those at some addresses, and then at
+// those on what was cancelled because of it.
 func (m *Model) lookAtEnds(list []store.Address, now int64, limit int, l *store.Looked) {
 	left := min(limit, 1000)
 	for range store.ChainAtOnce {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -51,6 +52,13 @@ func (w *walk) spawn(r *store.Report) {
 	often := map[task.Kind]int{task.KindNext: 3, task.KindDone: 9}[r.Step.Kind]
 	if often > 0 && w.luck.IntN(often) == 0 {
 		r.Spawn = w.brood()
+	}
+	for i := range r.Spawn { // with other children it is another report
+		for _, t := range r.Spawn[i].Tasks {
+			h := fnv.New64a()
+			fmt.Fprint(h, r.Step.Hash, r.Spawn[i].Queue, t.N, t.Key)
+			r.Step.Hash = int64(h.Sum64())
+		}
 	}
 }
 
@@ -182,5 +190,27 @@ func (w *walk) family() {
 		}
 		w.note("children of %s%s -> %s %s; %v %v %s", w.id(id), parent, counts, w.told(err), told,
 			next != (task.ID{}), w.told(err2))
+		w.relatives(id)
 	}
+}
+
+// relatives tells what a picture of a task and its children shows. Deleted ones may be among them.
+func (w *walk) relatives(id task.ID) {
+	list, err := w.Families(w.ctx, store.FamilyQuery{IDs: []task.ID{id}, Children: 100})
+	var children []store.Family
+	if err == nil {
+		children, err = w.Families(w.ctx, store.FamilyQuery{IDs: list[0].Children, Children: 100})
+	}
+	if err != nil {
+		w.note("family of %s -> %s", w.id(id), w.told(err))
+		return
+	}
+	var told []string
+	for _, f := range append(list, children...) {
+		if f.Task.ID != (task.ID{}) {
+			told = append(told, fmt.Sprintf("%s %s %d %d", w.id(f.Task.ID), f.Task.State,
+				f.Began.UnixMicro(), f.Finished.UnixMicro()))
+		}
+	}
+	w.note("family of %s -> %v", w.id(id), told)
 }

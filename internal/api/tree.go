@@ -1,0 +1,87 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rotahq/rota/task"
+)
+
+// TreeItem is a task in a tree, and what hangs below it. It is exported as TaskItem is.
+type TreeItem struct {
+	TaskItem
+	Children *childCounts `json:"children,omitempty" doc:"how many tasks it has submitted while it ran, since it was retried last, and how many of them have ended how; left out = none"`
+	After    []priorItem  `json:"after,omitempty" doc:"the tasks that had to end before it could begin, or have to; left out = none"`
+	Began    instant      `json:"began" nullable:"true" doc:"when it was handed out first, since it was retried last; null = it was not"`
+	Since    instant      `json:"since" nullable:"true" doc:"when it came into the state in which it is: of one that is over, its end"`
+	Below    []TreeItem   `json:"below" nullable:"false" doc:"the tasks that it has submitted, oldest first"`
+	LeftOut  int64        `json:"left_out,omitempty" doc:"how many of these are not shown; what hangs below them is not counted"`
+}
+
+// treeIn names a task whose tree is shown.
+type treeIn struct {
+	TaskPath
+	Caller
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"at most so many tasks"`
+}
+
+func (a *API) registerTree() {
+	operation(a, huma.Operation{
+		OperationID: "show-tree", Method: http.MethodGet, Path: "/v1/tasks/{id}/tree",
+		Tags:    []string{"Tasks"},
+		Summary: "Show a task and what hangs below it: its children and theirs",
+		Description: "Those of its present run, without contexts, results and steps: first all children, then all of theirs. " +
+			"Where limit leaves some out, the task below which they are missing says how many. Those of queues outside of the token's scope are left out, too.",
+	}, a.tree)
+}
+
+func (a *API) tree(ctx context.Context, in *treeIn) (*struct{ Body TreeItem }, error) {
+	id, err := in.task()
+	if err != nil {
+		return nil, err
+	}
+	if !a.loads.await(ctx, 1, 0, patience) {
+		return nil, busy("too many tasks are being read")
+	}
+	t, err := a.conf.Engine.Tree(ctx, id, in.Limit)
+	a.loads.give(1)
+	if err != nil {
+		return nil, missing(err, id)
+	}
+	if long := errorsIn(&t); long > smallAnswer &&
+		!a.keep(ctx, &in.w.call, long, a.large.limit/4, patience) {
+		return nil, busy("too many large answers are under way")
+	}
+	return &struct{ Body TreeItem }{treeOf(&t, in.who.scope)}, nil
+}
+
+// errorsIn is how long the errors are that tasks of a tree have.
+func errorsIn(t *task.Tree) int64 {
+	n := int64(len(t.Task.Error))
+	for i := range t.Below {
+		n += errorsIn(&t.Below[i])
+	}
+	return n
+}
+
+// treeOf is a tree as it is shown to whom a scope lets see some queues.
+func treeOf(t *task.Tree, scope *scope) TreeItem {
+	item := TreeItem{
+		TaskItem: itemOf(&t.Task), Children: (*childCounts)(t.Task.Children),
+		Began: instant(t.Began), Since: instant(t.Since),
+		Below: make([]TreeItem, 0, len(t.Below)), LeftOut: t.LeftOut,
+	}
+	if len(t.Task.After) > 0 {
+		item.After = priorItems(t.Task.After)
+	}
+	for i := range t.Below {
+		if !scope.queue(t.Below[i].Task.Queue) {
+			item.LeftOut++
+			continue
+		}
+		item.Below = append(item.Below, treeOf(&t.Below[i], scope))
+	}
+	return item
+}

@@ -1,0 +1,113 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
+	"github.com/rotahq/rota/task"
+)
+
+const (
+	// presentRuns are tasks, each with the run that it is in.
+	presentRuns = ` FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY i (batch, n, i)
+CROSS JOIN LATERAL (SELECT coalesce((SELECT seq + 1 FROM rota.step
+  WHERE batch = i.batch AND n = i.n AND kind = 11 ORDER BY seq DESC LIMIT 1), 0) AS run) r
+`
+
+	// firstHandouts is when tasks began in their present runs, and how their children stand, whose
+	// addresses are $3 and the run.
+	firstHandouts = `SELECT i.i::int, coalesce((SELECT started FROM rota.step
+  WHERE batch = i.batch AND n = i.n AND seq >= r.run AND started > 0 ORDER BY seq LIMIT 1), 0),
+  s.total, s.done, s.dead, s.cancelled, s.expired` + presentRuns + `CROSS JOIN LATERAL (` +
+		summed + ` FROM (
+  SELECT total, done, dead, cancelled, expired FROM rota.child_count
+  WHERE batch = i.batch AND n = i.n AND run = r.run
+  UNION ALL SELECT total, done, dead, cancelled, expired FROM rota.change
+  WHERE address = ($3::text[])[i.i] || r.run) s) s`
+
+	// childPacks has at least one child in each row, and so at most $3 rows of a task, and in all.
+	childPacks = `SELECT i.i::int, p.batch, p.lo, p.has` + presentRuns + `CROSS JOIN LATERAL (
+  SELECT p.batch, p.lo, p.has FROM rota.child_batch c JOIN rota.pack p ON p.batch = c.batch
+  WHERE c.parent_batch = i.batch AND c.parent_n = i.n AND c.run = r.run AND p.has <> 0
+  ORDER BY c.batch, p.lo LIMIT $3) p
+ORDER BY i.i, p.batch, p.lo LIMIT $3`
+)
+
+// Families reads tasks and the ids of their children. See the contract, storetest.Views.
+func (s *Store) Families(ctx context.Context, q store.FamilyQuery) ([]store.Family, error) {
+	found := make([]fact, len(q.IDs))
+	list := make([]store.Family, len(q.IDs))
+	batches, ns := idColumns(q.IDs)
+	addresses := make([]string, len(q.IDs))
+	for i, id := range q.IDs {
+		addresses[i] = strings.TrimSuffix(store.ChildrenOf(id, 0).String(), "0")
+	}
+	var now int64
+	queries := append(factsOf(q.IDs, false, found),
+		ask(countClock, func(r row) error { return r.Scan(&now) }, s.clock()),
+		ask(firstHandouts, func(r row) error {
+			var i int
+			var began int64
+			var c task.Children
+			err := r.Scan(&i, &began, &c.Total, &c.Done, &c.Dead, &c.Cancelled, &c.Expired)
+			if err != nil {
+				return err
+			}
+			list[i-1].Began = instant(began)
+			if c.Total > 0 {
+				list[i-1].Task.Children = &c
+			}
+			return nil
+		}, batches, ns, addresses))
+	room := q.Children
+	if room > 0 {
+		queries = append(queries, ask(childPacks, func(r row) error {
+			var i int
+			var id task.ID
+			var has int64
+			if err := r.Scan(&i, &id.Batch, &id.N, &has); err != nil {
+				return err
+			}
+			for id.N = range pack.Bits(has).Numbers(pack.Lo(id.N)) {
+				if room == 0 {
+					break
+				}
+				room--
+				list[i-1].Children = append(list[i-1].Children, id)
+			}
+			return nil
+		}, batches, ns, room))
+	}
+	if err := s.read(ctx, queries...); err != nil {
+		return nil, fmt.Errorf("read %d tasks and their children: %w", len(q.IDs), err)
+	}
+	for i := range list {
+		var live *store.Live
+		if h, ok := q.Live[q.IDs[i]]; ok {
+			live = &h
+		}
+		complete(&list[i], &found[i], now, live)
+	}
+	return list, nil
+}
+
+// complete fills in what a fact says of a task.
+func complete(to *store.Family, f *fact, now int64, live *store.Live) {
+	if f.ID == (task.ID{}) || f.Removed() {
+		*to = store.Family{}
+		return
+	}
+	counts := to.Task.Children
+	to.Task = f.view(now, live)
+	to.Task.Children, to.Finished = counts, instant(f.Finished)
+	switch {
+	case !to.Began.IsZero():
+	case f.began > 0:
+		to.Began = instant(f.began)
+	default:
+		to.Began = to.Task.Started
+	}
+}
