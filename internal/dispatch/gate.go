@@ -425,9 +425,6 @@ func (d *Dispatcher) takeRunning(ctx context.Context) error {
 		if sp := &got.Spans[i]; !d.mem.closed && d.mem.recovered[sp.ID].token < sp.Token {
 			q := d.mem.queue(sp.Queue)
 			d.mem.loadSpan(q, sp, got.Now, now)
-			if held := d.mem.spans[sp.ID]; held != nil {
-				held.watched = true
-			}
 			q.match(now)
 		}
 	}

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
@@ -316,7 +317,6 @@ func (it *item) resume(r *store.Running, storeNow int64, now time.Time) {
 	m := it.queue.memory
 	w := m.worker(r.Worker, now)
 	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
-	it.named = false
 	it.expires = 0
 	token := task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}
 	it.token = m.seals.Seal(token, it.id, r.Worker)
@@ -371,6 +371,10 @@ func (sp *span) forget() {
 		m.index.remove(sp)
 		if !sp.deleted {
 			m.spent = append(m.spent, sp.Taking())
+			if sp.key() != "" && sp.queue.conf.PerKey.InOrder() &&
+				!slices.Contains(m.blocking, sp.queue) {
+				m.blocking = append(m.blocking, sp.queue)
+			}
 		}
 	}
 }
