@@ -43,7 +43,7 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 	d.reload(unresolved)
 	d.askAgain(now)
 	errs = append(errs, d.lookAtGates(ctx, now), d.lookAtKeys(ctx, now))
-	errs = append(errs, d.reportAlive(ctx), d.sync(ctx, now), d.deleteSpent(ctx, now),
+	errs = append(errs, d.reportAlive(ctx), d.deleteSpent(ctx), d.sync(ctx, now),
 		d.recover(ctx, now),
 		d.giveBack(ctx, now))
 	d.mu.Lock()
@@ -221,30 +221,19 @@ func (m *memory) heed(working bool, now time.Time) {
 	}
 }
 
-// deleteSpent deletes spent spans that no settlement carried along since the last round. Where the
-// next task of a key waited for that, it is said to have ended now.
-func (d *Dispatcher) deleteSpent(ctx context.Context, now time.Time) error {
+// deleteSpent deletes spent spans that no settlement carried along since the last round.
+func (d *Dispatcher) deleteSpent(ctx context.Context) error {
 	d.mu.Lock()
-	spent, blocking := d.mem.takeSpent(nil), d.mem.blocking
-	d.mem.blocking = nil
+	spent := d.mem.takeSpent(nil)
 	d.release()
-	var err error
-	if len(spent) > 0 {
-		_, err = d.store.Settle(ctx, store.Settlement{Spent: spent})
+	if len(spent) == 0 {
+		return nil
 	}
-	d.mu.Lock()
-	defer d.release()
-	if err != nil {
+	if _, err := d.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {
+		d.mu.Lock()
 		d.mem.spent = append(d.mem.spent, spent...)
-		d.mem.blocking = append(d.mem.blocking, blocking...)
+		d.release()
 		return fmt.Errorf("delete spent spans: %w", err)
-	}
-	for _, q := range blocking {
-		q.keysFreed(now)
-		q.match(now)
-		if name := q.conf.Name; !slices.Contains(d.mem.do.places, name) {
-			d.mem.do.places = append(d.mem.do.places, name)
-		}
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ type faults struct {
 	deny   int // the store has done it, and says that it does not know
 }
 
-// latest is how late a message arrives at most: the longest hang of a store, and what is slow
-// besides.
+// latest is how late a message arrives at most after all trouble has ended: what waits for a machine
+// that was stopped comes when that would have gone on.
 const latest = 20 * time.Second
 
 var (
