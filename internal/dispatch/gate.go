@@ -386,9 +386,7 @@ func (m *memory) placeFree(name string, sp *span, over bool, now time.Time) *que
 	if over || !q.conf.PerKey.InOrder() {
 		q.keyFree(sp, now)
 	}
-	if !slices.Contains(m.do.places, name) {
-		m.do.places = append(m.do.places, name)
-	}
+	m.do.ends(name)
 	return q
 }
 

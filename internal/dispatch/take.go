@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
@@ -363,18 +362,18 @@ func (it *item) forget() {
 }
 
 // forget drops a span of which nothing is left; the next settlement deletes it in the store, if
-// none did yet.
+// none did yet. Where the next task of its key waits for that, it is deleted at once.
 func (sp *span) forget() {
 	m := sp.memory
 	if m.spans[sp.ID] == sp {
 		delete(m.spans, sp.ID)
 		m.index.remove(sp)
-		if !sp.deleted {
+		switch {
+		case sp.deleted:
+		case sp.key() != "" && sp.queue.conf.PerKey.InOrder() && !m.closed:
+			m.blocked(sp)
+		default:
 			m.spent = append(m.spent, sp.Taking())
-			if sp.key() != "" && sp.queue.conf.PerKey.InOrder() &&
-				!slices.Contains(m.blocking, sp.queue) {
-				m.blocking = append(m.blocking, sp.queue)
-			}
 		}
 	}
 }
