@@ -45,15 +45,19 @@ func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span
 		q := m.queue(sp.Queue)
 		wanted := !q.conf.Paused && !m.draining && now.Sub(q.wanted) <= m.conf.GiveAfter
 		apart := !sp.Sorted && q.ready.lanes != nil
-		if sp.idle == 0 || wanted && !stale[sp] && !sp.behind && !apart || sp.anySettling() {
+		if sp.idle == 0 || wanted && !stale[sp] && !sp.behind && !apart || sp.giving ||
+			sp.anySettling() {
 			continue
 		}
 		if q.gate.limited && sp.left > sp.idle && !(apart && wanted) {
 			if r, found := sp.rest(); found {
 				sp.park()
 				rests = append(rests, r)
+				continue
 			}
-			continue
+			if !sp.beginsElsewhere(now) {
+				continue
+			}
 		}
 		sp.collectGive(&req)
 		sp.park()

@@ -39,6 +39,27 @@ func (sp *span) rest() (r rest, found bool) {
 	return r, found
 }
 
+// beginsElsewhere tells whether an idle task of a span of which something runs may begin where
+// workers wait, as far as is known. With nothing behind what runs only the whole span can bring it
+// there: it came back, and its place is free.
+func (sp *span) beginsElsewhere(now time.Time) bool {
+	q := sp.queue
+	if q.conf.Paused || q.gate.shut() || q.workersRoom() > 0 || !q.roomElsewhere(now) {
+		return false
+	}
+	if ls := q.ready.lanes; ls != nil && ls.limits(sp.key()) {
+		if l := ls.by[sp.Key]; l == nil || l.room < 1 {
+			return false
+		}
+	}
+	for s := range sp.live() {
+		if s.place() == ready {
+			return true
+		}
+	}
+	return false
+}
+
 // giveRests gives the rests of spans back.
 func (d *Dispatcher) giveRests(ctx context.Context, list []rest, now time.Time) error {
 	req := store.RestRequest{Holder: d.conf.Holder}

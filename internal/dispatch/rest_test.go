@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -146,6 +147,37 @@ func TestNothingGoesToAndFroWhileItRuns(t *testing.T) {
 				if gives, takes := db.gives.Load(), db.takes.Load(); gives+takes > 2 {
 					t.Errorf("%d spans were given back and %d taken in %v in which nothing changed",
 						gives, takes, 90*time.Second)
+				}
+			})
+		})
+	}
+}
+
+// What came back goes to the node at which workers wait, also where others of its span still run.
+func TestWhatCameBackGoesWhereWorkersWait(t *testing.T) {
+	for name, limit := range map[string]func(h *house){
+		"a limit of all":  func(h *house) { h.limit(3, task.Rate{}, 0) },
+		"limits of a key": func(h *house) { h.perKey(3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := neighbours(t, storetest.NewModel(time.Now), true)
+				defer time.Sleep(10 * time.Millisecond) // hints that are on their way
+				defer a.close()
+				defer b.close()
+				limit(a)
+				time.Sleep(25 * time.Second)
+				a.keyed("a", 3)
+				a.beat("w", "1", 3)
+				runs := a.hold("w", 3)
+				got := b.waits("v", 5)
+				time.Sleep(3 * time.Second)
+				a.beat("w", "1", 3, runs...)
+				at := time.Now()
+				a.outcome("w", runs[0], task.RetryAfter(time.Millisecond, errors.New("no")))
+				if next := <-got; len(next) != 1 || next[0].ID != runs[0].ID ||
+					time.Since(at) > time.Second {
+					t.Errorf("%v after %v", next, time.Since(at))
 				}
 			})
 		})
