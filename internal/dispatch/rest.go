@@ -14,7 +14,8 @@ import (
 // nobody holds one the node that judges takes it in the next beat (see takeRunning), and who gave
 // it back would give it back for ever. What the others may have of it is its rest, what stands
 // behind the last task that runs: that becomes a span of its own, and free. What stays here is as
-// much as runs, and what came back of it meanwhile.
+// much as runs, and what came back of it meanwhile: for that the whole span goes to where it may
+// begin.
 
 // rest is the rest of a span that is to be given back.
 type rest struct {
