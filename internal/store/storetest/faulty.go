@@ -201,6 +201,12 @@ func (f *Faulty) ChangeQueue(
 	})
 }
 
+func (f *Faulty) ChangeKey(ctx context.Context, c store.KeyChange) (store.KeyRule, error) {
+	return write(f, "change key", func() (store.KeyRule, error) {
+		return f.Store.ChangeKey(ctx, c)
+	})
+}
+
 func (f *Faulty) DeleteQueue(ctx context.Context, name string, force bool) error {
 	return tell(f, "delete queue", func() error { return f.Store.DeleteQueue(ctx, name, force) })
 }

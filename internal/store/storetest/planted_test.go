@@ -33,17 +33,20 @@ type planted struct {
 	end        func(context.Context, string, int64, bool) error
 	acquireAll func(context.Context, string, []store.Lease, time.Duration, int64) (store.Granted,
 		error)
-	endAll  func(context.Context, []store.Lease, bool) error
-	beat    func(context.Context, []store.Lease, time.Duration, ...string) (store.Beat, error)
-	counts  func(context.Context, ...string) ([]store.QueueCounts, error)
-	ahead   func(context.Context, task.ID, int) (store.Ahead, error)
-	history func(context.Context, history.Question) ([]history.Period, error)
-	tasks   func(context.Context, store.Filter, task.ID, int) ([]task.View, task.ID, error)
-	keep    func(context.Context, []byte) (store.Value, error)
-	prune   func(context.Context, int) (int, error)
-	report  func(context.Context, []store.Event) (int, error)
-	events  func(context.Context, store.EventQuery) (store.EventPage, error)
-	changeQ func(context.Context, string, store.Change[task.Queue]) (store.Changed[task.Queue],
+	endAll    func(context.Context, []store.Lease, bool) error
+	beat      func(context.Context, []store.Lease, time.Duration, ...string) (store.Beat, error)
+	counts    func(context.Context, ...string) ([]store.QueueCounts, error)
+	ahead     func(context.Context, task.ID, int) (store.Ahead, error)
+	history   func(context.Context, history.Question) ([]history.Period, error)
+	tasks     func(context.Context, store.Filter, task.ID, int) ([]task.View, task.ID, error)
+	keep      func(context.Context, []byte) (store.Value, error)
+	prune     func(context.Context, int) (int, error)
+	report    func(context.Context, []store.Event) (int, error)
+	events    func(context.Context, store.EventQuery) (store.EventPage, error)
+	changeKey func(context.Context, store.KeyChange) (store.KeyRule, error)
+	keysOf    func(context.Context, string) (store.KeyUses, error)
+	deleteQ   func(ctx context.Context, name string, force bool) error
+	changeQ   func(context.Context, string, store.Change[task.Queue]) (store.Changed[task.Queue],
 		error)
 	changeTold func(context.Context, string,
 		store.Change[store.Notifier]) (store.Changed[store.Notifier], error)
@@ -61,7 +64,8 @@ func plant(m *Model) *planted {
 		endAll: m.EndAll, beat: m.Beat,
 		counts: m.Counts, ahead: m.Ahead, history: m.History, tasks: m.Tasks,
 		keep: m.Keep, prune: m.Prune, report: m.Append,
-		events: m.Events, changeQ: m.ChangeQueue, changeTold: m.ChangeNotifier, advance: m.Advance,
+		events: m.Events, changeQ: m.ChangeQueue, deleteQ: m.DeleteQueue, changeKey: m.ChangeKey, keysOf: m.Keys,
+		changeTold: m.ChangeNotifier, advance: m.Advance,
 		plantedJobs: plantJobs(m), plantedSchedules: plantSchedules(m),
 	}
 }
@@ -236,6 +240,24 @@ func (p *planted) ChangeQueue(
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.changeQ(ctx, name, change)
+}
+
+func (p *planted) DeleteQueue(ctx context.Context, name string, force bool) error {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.deleteQ(ctx, name, force)
+}
+
+func (p *planted) ChangeKey(ctx context.Context, c store.KeyChange) (store.KeyRule, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.changeKey(ctx, c)
+}
+
+func (p *planted) Keys(ctx context.Context, queue string) (store.KeyUses, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.keysOf(ctx, queue)
 }
 
 func (p *planted) ChangeNotifier(
