@@ -2,7 +2,7 @@
 -- What people and handlers have said of single group keys: see docs/limits.md. A row goes when it says nothing any more. Whoever writes some, or
 -- deletes those of pauses that are over, has the queue's row for himself.
 CREATE TABLE rota.key_rule (
-  queue  text   NOT NULL,
+  queue  text   COLLATE "C" NOT NULL,
   key    text   COLLATE "C" NOT NULL,
   paused bigint NOT NULL, -- until when nothing of the key begins; 0 = it is not paused, 2^63-1 = until it is resumed
   weight int    NOT NULL, -- tasks of a turn; 0 = nothing is said
