@@ -19,16 +19,16 @@ type person struct {
 	world *world
 	luck  *rand.Rand
 	// of what only worlds with limits need, and those in which tasks wait for others
-	limits, chains *rand.Rand
-	door           *nodeDoor
-	made           int
+	limits, chains, keys *rand.Rand
+	door                 *nodeDoor
+	made                 int
 }
 
 func (w *world) person(name string) *person {
 	return &person{
 		world: w, luck: w.luckOf(name), limits: w.luckOf("limits of " + name),
-		chains: w.luckOf("chains of " + name),
-		door:   w.door(w.birth(&machine{name: name}, nil)),
+		chains: w.luckOf("chains of " + name), keys: w.luckOf("keys of " + name),
+		door: w.door(w.birth(&machine{name: name}, nil)),
 	}
 }
 
@@ -134,6 +134,9 @@ func (s *person) edit() (e task.Edit) {
 // meddle cancels, moves, edits and replays tasks, or pauses a queue, as often as it is told.
 func (s *person) meddle(times int) {
 	for range times {
+		if s.world.gates() {
+			s.ruleKey()
+		}
 		var t *tale
 		var edit task.Edit
 		kind := task.KindCancelled

@@ -79,6 +79,8 @@ var sometimes = []string{
 	"a task with a limit was begun in time",
 	"a limit was edited",
 	"a limit held a hand-out back",
+	"a hand-out was held back while a key was paused",
+	"a report held the key of its task",
 	"a hand-out that was to begin was none",
 	"a task of a queue with limits was handed out",
 	"what a dead node had handed out was taken for its limit",

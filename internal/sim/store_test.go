@@ -196,6 +196,7 @@ func (d *storeDoor) Settle(ctx context.Context, s store.Settlement) (store.Settl
 		d.world.ledger.look(notices)
 		d.world.ledger.look(ids)
 		d.world.ledger.settled(d.from, s, got)
+		d.world.ledger.holding(s, got)
 		d.world.ledger.spawned(s, got)
 		d.world.ledger.awaited(s, got)
 		d.hintTouched(ids, holders)
