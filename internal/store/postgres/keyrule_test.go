@@ -78,7 +78,7 @@ func TestTripsOfKeyRules(t *testing.T) {
 	c.settle(c.submitKeys("q", true, "x")) // span ids are reserved
 	take := func() error {
 		_, err := c.Take(ctx, store.TakeRequest{
-			Holder: c.holder, Queue: "q", Limit: 2, Keys: &store.ByKey{Fair: true},
+			Holder: c.holder, Queue: "q", Limit: 9, Keys: &store.ByKey{Fair: true},
 		})
 		return err
 	}
@@ -96,11 +96,10 @@ func TestTripsOfKeyRules(t *testing.T) {
 	if err := take(); err != nil { // ids of spans for what it sorts are reserved
 		t.Fatal(err)
 	}
-	// how it stands; what is to be sorted, its keys, sorted; keys, their gates, spans; those taken,
-	// and their tasks
+	// as many as without what is said of keys
 	for _, rules := range []string{"no rules", "rules"} {
 		c.submitKeys("q", false, keys...)
-		budget("take, "+rules, 9, take)
+		budget("take, "+rules, 10, take)
 		budget("begin, "+rules, 2, begin())
 		budget("settle, "+rules, 1, settle(0))
 		budget("change a key, "+rules, 2, func() error {
