@@ -24,7 +24,8 @@ const (
 	gatesOf = `SELECT ` + queueColumns + `, coalesce(g.level, 0), coalesce(g.at, 0), (SELECT count(*)
   FROM (SELECT FROM rota.running u WHERE u.queue = q.name LIMIT q.max_running) u)
 FROM rota.queue q LEFT JOIN rota.gate g ON g.queue = q.name
-WHERE (q.max_running > 0 OR q.rate_count > 0 OR q.key_running > 0 OR q.key_rate_count > 0)
+WHERE (q.max_running > 0 OR q.rate_count > 0 OR q.key_running > 0 OR q.key_rate_count > 0
+  OR q.key_rules)
 AND ($1::text[] IS NULL OR q.name = ANY($1::text[]))
 ORDER BY q.name`
 	fullKeys = `SELECT q.name, (SELECT count(*) FROM (SELECT FROM rota.running u
@@ -272,19 +273,24 @@ func (s *Store) Gates(
 	}
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {
 		gates = nil
-		return r.run(ctx, ask(clockNow, func(r row) error { return r.Scan(&now) }, s.clock()),
-			ask(gatesOf, scanGates(&gates), asked),
-			ask(fullKeys, func(r row) error {
+		count := func(of func(*store.Gate) *int) func(row) error {
+			return func(r row) error {
 				var name string
 				var n int
 				err := r.Scan(&name, &n)
 				for i := range gates {
 					if gates[i].Queue == name {
-						gates[i].FullKeys = n
+						*of(&gates[i]) = n
 					}
 				}
 				return err
-			}, asked))
+			}
+		}
+		return r.run(ctx, ask(clockNow, func(r row) error { return r.Scan(&now) }, s.clock()),
+			ask(gatesOf, scanGates(&gates), asked),
+			ask(fullKeys, count(func(g *store.Gate) *int { return &g.FullKeys }), asked),
+			ask(pausedKeys, count(func(g *store.Gate) *int { return &g.PausedKeys }), asked,
+				s.clock()))
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("read limits of queues: %w", err)
