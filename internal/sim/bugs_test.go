@@ -18,7 +18,7 @@ import (
 // bugs lists them.
 func bugs() []bug {
 	return slices.Concat(storeBugs(), otherBugs(), fenceBugs(), finishBugs(), expiryBugs(),
-		gateBugs(), waitBugs(), childBugs(), dependBugs(), []bug{
+		gateBugs(), keyRuleBugs(), waitBugs(), childBugs(), dependBugs(), []bug{
 			{name: "nodes seal tokens with secrets of their own", mode: calm,
 				secret: func(node string) seal.Secret {
 					return seal.Secret{Key: sha256.Sum256([]byte(node))}

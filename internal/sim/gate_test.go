@@ -141,14 +141,13 @@ func (l *ledger) begun(lives bool, before map[task.ID]bool, got *store.Begun) {
 	if slices.Contains(got.Rows, store.Void) {
 		w.sometimes("a hand-out that was to begin was none")
 	}
-	if w.ledger.gate.PerKey.MaxRunning > 0 {
-		l.keysBegun(got)
-	}
+	l.keysBegun(got)
 	now := w.storeNow()
 	for id := range after {
 		if !before[id] {
 			l.began = append(l.began, now)
 			l.beganInOrder(id)
+			l.beganUnpaused(id, now)
 		}
 	}
 	if l.gate.Rate == (task.Rate{}) || w.jumped != 0 {
@@ -180,12 +179,16 @@ func (l *ledger) keysBegun(got *store.Begun) {
 		if v.GroupKey == "" {
 			continue
 		}
-		if run[v.GroupKey]++; run[v.GroupKey] > l.gate.PerKey.MaxRunning {
+		run[v.GroupKey]++
+		if most := l.gate.PerKey.MaxRunning; most > 0 && run[v.GroupKey] > most {
 			l.world.breach("gate: %d tasks of key %q of %s run, at most %d may",
 				run[v.GroupKey], v.GroupKey, gated, l.gate.PerKey.MaxRunning)
 		}
 	}
 	for _, g := range got.Keys {
+		if g.Paused > got.Now && slices.Contains(got.Rows, store.HeldBack) {
+			l.world.sometimes("a hand-out was held back while a key was paused")
+		}
 		if g.Full() && slices.Contains(got.Rows, store.HeldBack) {
 			l.world.sometimes("a hand-out was held back while a key was full")
 		}

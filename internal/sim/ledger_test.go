@@ -35,7 +35,8 @@ type ledger struct {
 	gate task.Queue // that has limits
 	// who began last of each of its keys
 	owners map[string]task.ID
-	began  []int64 // when each of its hand-outs was first written down
+	paused map[string]int64 // until when its keys and others are, by QUEUE/KEY
+	began  []int64          // when each of its hand-outs was first written down
 	book   waitBook
 }
 
@@ -78,8 +79,8 @@ type tale struct {
 
 func newLedger(w *world, facts *storetest.Model) *ledger {
 	return &ledger{
-		owners: map[string]task.ID{},
-		world:  w, facts: facts, ctx: context.Background(), wishes: map[string]*wish{},
+		owners: map[string]task.ID{}, paused: map[string]int64{},
+		world: w, facts: facts, ctx: context.Background(), wishes: map[string]*wish{},
 		tales: map[task.ID]*tale{},
 		keys:  map[[2]string]task.ID{}, tokens: map[string]int64{}, stray: map[[2]int64]int{},
 		drained: map[string]time.Time{}, book: newWaitBook(),

@@ -19,16 +19,17 @@ type person struct {
 	world *world
 	luck  *rand.Rand
 	// of what only worlds with limits need, and those in which tasks wait for others
-	limits, chains *rand.Rand
-	door           *nodeDoor
-	made           int
+	limits, chains, keys *rand.Rand
+	door                 *nodeDoor
+	made                 int
+	again                []func() // undo once more what was done for a while
 }
 
 func (w *world) person(name string) *person {
 	return &person{
 		world: w, luck: w.luckOf(name), limits: w.luckOf("limits of " + name),
-		chains: w.luckOf("chains of " + name),
-		door:   w.door(w.birth(&machine{name: name}, nil)),
+		chains: w.luckOf("chains of " + name), keys: w.luckOf("keys of " + name),
+		door: w.door(w.birth(&machine{name: name}, nil)),
 	}
 }
 
@@ -134,6 +135,9 @@ func (s *person) edit() (e task.Edit) {
 // meddle cancels, moves, edits and replays tasks, or pauses a queue, as often as it is told.
 func (s *person) meddle(times int) {
 	for range times {
+		if s.world.gates() {
+			s.ruleKey()
+		}
 		var t *tale
 		var edit task.Edit
 		kind := task.KindCancelled
@@ -161,6 +165,7 @@ func (s *person) meddle(times int) {
 			})
 		}
 	}
+	s.undoAgain()
 }
 
 // halt pauses a queue for a while.
@@ -195,6 +200,7 @@ func (s *person) disturb(times int) {
 				return n.DrainWorker(ctx, worker, yes)
 			})
 	}
+	s.undoAgain()
 }
 
 // forAWhile lets a node do something, and undoes it after a while, through any node. What it is
@@ -223,23 +229,37 @@ func (s *person) forAWhile(
 	); refused {
 		return
 	}
-	if !s.world.bus.sleep(s.door.from, "late", latest) || !s.rest(10*time.Second, func() {
+	undo := func() {
+		for try := 0; !s.door.from.dead(); try++ {
+			calm := false
+			if err := ask(try, false); err == nil || !s.rest(2*time.Second, func() {
+				calm = s.world.calmFor(latest)
+			}) {
+				return
+			} else if calm && errors.Is(err, store.ErrNotFound) {
+				// then it never stood: every node would know of it by now
+				return
+			}
+		}
+	}
+	if s.world.bus.sleep(s.door.from, "late", latest) && s.rest(10*time.Second, func() {
 		delete(l.drained, about)
 	}) {
-		// a copy of it may come late
-		return
+		undo()
+		s.again = append(s.again, undo)
 	}
-	for try := 0; !s.door.from.dead(); try++ {
-		calm := false
-		if err = ask(try, false); err == nil || !s.rest(2*time.Second, func() {
-			calm = s.world.calmFor(latest)
-		}) {
+}
+
+// undoAgain undoes once more, when nothing is late any more, what was done for a while: as long as
+// machines hang and messages are slow, what asked for it may arrive after what undid it.
+func (s *person) undoAgain() {
+	for calm := false; !calm; {
+		if !s.rest(2*time.Second, func() { calm = s.world.calmFor(latest) }) {
 			return
 		}
-		if calm && errors.Is(err, store.ErrNotFound) {
-			// then it never stood: every node would know of it by now
-			return
-		}
+	}
+	for _, undo := range s.again {
+		undo()
 	}
 }
 

@@ -125,6 +125,7 @@ func (w *world) scriptOf(t task.Handout) script {
 	if s.outcome.Kind == task.KindDone || s.outcome.Kind == task.KindNext {
 		s.commits, s.forgets = luck.IntN(3) == 0, luck.IntN(12) == 0
 	}
+	w.holdsKey(&s, h.Sum64())
 	if w.waits() {
 		w.wait(t, &s)
 	}

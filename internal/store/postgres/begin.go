@@ -24,7 +24,8 @@ const (
 	gatesOf = `SELECT ` + queueColumns + `, coalesce(g.level, 0), coalesce(g.at, 0), (SELECT count(*)
   FROM (SELECT FROM rota.running u WHERE u.queue = q.name LIMIT q.max_running) u)
 FROM rota.queue q LEFT JOIN rota.gate g ON g.queue = q.name
-WHERE (q.max_running > 0 OR q.rate_count > 0 OR q.key_running > 0 OR q.key_rate_count > 0)
+WHERE (q.max_running > 0 OR q.rate_count > 0 OR q.key_running > 0 OR q.key_rate_count > 0
+  OR q.key_rules)
 AND ($1::text[] IS NULL OR q.name = ANY($1::text[]))
 ORDER BY q.name`
 	fullKeys = `SELECT q.name, (SELECT count(*) FROM (SELECT FROM rota.running u
@@ -64,7 +65,7 @@ ON CONFLICT (queue) DO UPDATE SET level = CASE WHEN $3 THEN 0 ELSE g.level END,
 var letBegin = insertRunning + `ON CONFLICT (batch, n, seq) DO UPDATE SET worker = excluded.worker,
   incarnation = excluded.incarnation, started = excluded.started, until = excluded.until
 WHERE u.span = excluded.span AND u.token = excluded.token
-RETURNING batch, n, seq`
+RETURNING batch, n, seq, u.span, u.token`
 
 // Begin writes hand-outs down, as many as the limits of their queues allow. See the contract,
 // storetest.Steps.
@@ -187,11 +188,15 @@ func (b *beginning) apply(
 		}
 	}
 	keep = append(keep, b.bucketsKept(answer.Now)...)
-	stands := map[store.Watch]bool{}
+	type handout struct {
+		store.Watch
+		store.Taking
+	}
+	stands := map[handout]bool{}
 	if len(insert) > 0 {
 		keep = append(keep, s.written(letBegin, b.Holder, insert, groups, func(r row) error {
-			var at store.Watch
-			err := r.Scan(&at.ID.Batch, &at.ID.N, &at.Seq)
+			var at handout
+			err := r.Scan(&at.ID.Batch, &at.ID.N, &at.Seq, &at.Span, &at.Token)
 			stands[at] = true
 			return err
 		}))
@@ -208,7 +213,9 @@ func (b *beginning) apply(
 		}
 		rules.Began(gates[queue], b.of(at), list, func(k int) bool {
 			u := &b.Rows[at[k]].Running
-			return stands[store.Watch{ID: u.ID, Seq: u.Seq}]
+			return stands[handout{
+				store.Watch{ID: u.ID, Seq: u.Seq}, store.Taking{Span: u.Span, Token: u.Token},
+			}]
 		})
 		for k, i := range at {
 			answer.Rows[i] = list[k]
@@ -266,19 +273,24 @@ func (s *Store) Gates(
 	}
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {
 		gates = nil
-		return r.run(ctx, ask(clockNow, func(r row) error { return r.Scan(&now) }, s.clock()),
-			ask(gatesOf, scanGates(&gates), asked),
-			ask(fullKeys, func(r row) error {
+		count := func(of func(*store.Gate) *int) func(row) error {
+			return func(r row) error {
 				var name string
 				var n int
 				err := r.Scan(&name, &n)
 				for i := range gates {
 					if gates[i].Queue == name {
-						gates[i].FullKeys = n
+						*of(&gates[i]) = n
 					}
 				}
 				return err
-			}, asked))
+			}
+		}
+		return r.run(ctx, ask(clockNow, func(r row) error { return r.Scan(&now) }, s.clock()),
+			ask(gatesOf, scanGates(&gates), asked),
+			ask(fullKeys, count(func(g *store.Gate) *int { return &g.FullKeys }), asked),
+			ask(pausedKeys, count(func(g *store.Gate) *int { return &g.PausedKeys }), asked,
+				s.clock()))
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("read limits of queues: %w", err)

@@ -54,25 +54,29 @@ ORDER BY rank, id LIMIT $3`
     AND key > k.key ORDER BY key LIMIT 1) n
   WHERE k.i < $4)
 SELECT key FROM k ORDER BY i`
-	spansOfKeys = `SELECT w.i::int, s.* FROM unnest($2::text[]) WITH ORDINALITY w (key, i)
+	spansOfKeys = `SELECT w.i::int, s.* FROM unnest($2::text[], $4::int[]) WITH ORDINALITY
+  w (key, most, i)
 CROSS JOIN LATERAL (SELECT ` + spanColumnList + ` FROM rota.span
   WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 AND key = w.key AND rank <= $3
-  AND due <= $3 ORDER BY rank, id LIMIT $4) s
+  AND due <= $3 ORDER BY rank, id LIMIT w.most) s
 ORDER BY w.i, s.rank, s.id`
 
-	// keyGatesOf reads how keys stand, of those queues that limit each key. A bucket from before
-	// the rate was set is none. Of keys that go in order it reads which task began last, how that
+	// keyGatesOf reads how keys stand, of those queues that limit each key, or have rules of some. A
+	// bucket from before the rate was set is none. Of keys that go in order it reads which task began last, how that
 	// stands, and the spans that it is in and that comes first.
 	keyGatesOf = `SELECT k.queue, k.key, q.key_running, q.key_rate_count, q.key_rate_per, q.key_burst,
   coalesce(b.level, 0), coalesce(b.at, g.since), (SELECT count(*) FROM (SELECT FROM rota.running u
     WHERE u.queue = k.queue AND u.key = k.key LIMIT q.key_running) u),
   q.key_stop, coalesce(o.batch, 0), coalesce(o.n, 0), coalesce(o.base, 0), coalesce(o.kind, 0),
-  coalesce(o.span, 0), coalesce(o.free, false), coalesce(f.id, 0), coalesce(f.free, false)
+  coalesce(o.span, 0), coalesce(o.free, false), coalesce(f.id, 0), coalesce(f.free, false),
+  coalesce(r.paused, 0), coalesce(r.weight, 0)
 FROM unnest($1::text[], $2::text[]) k (queue, key)
 CROSS JOIN (SELECT rota.micros($3) AS now) c
-JOIN rota.queue q ON q.name = k.queue AND (q.key_running > 0 OR q.key_rate_count > 0)
+JOIN rota.queue q ON q.name = k.queue
+AND (q.key_running > 0 OR q.key_rate_count > 0 OR q.key_rules)
 JOIN rota.gate g ON g.queue = k.queue
 LEFT JOIN rota.bucket b ON b.queue = k.queue AND b.key = k.key AND b.at >= g.since
+LEFT JOIN rota.key_rule r ON q.key_rules AND r.queue = k.queue AND r.key = k.key
 LEFT JOIN LATERAL (` + ownerOfKey + `) o ON q.key_running = 1
 LEFT JOIN LATERAL (SELECT id, holder IS NULL AS free FROM rota.span
   WHERE key IS NOT NULL AND queue = k.queue AND key = k.key AND rank <= c.now AND due <= c.now
@@ -94,6 +98,7 @@ type keyTake struct {
 	now    int64
 	choice *rules.ByKey
 	owners map[int64]task.ID // tasks that own their keys, by span
+	turns  map[string]int    // how many tasks a turn of a key has; 0 = one
 }
 
 // takeByKey takes by keys: what it chooses it takes unless somebody was quicker.
@@ -102,7 +107,7 @@ func (s *Store) takeByKey(
 ) (answer store.Taken, err error) {
 	var spans []store.Span
 	var chosen []int64
-	var owners map[int64]task.ID
+	var b keyTake
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		answer, spans = store.Taken{}, nil
 		lives, paused := false, false
@@ -117,8 +122,10 @@ func (s *Store) takeByKey(
 			answer.NextDue = 0
 			return t.finish(ctx)
 		}
-		b := keyTake{t, r, answer.Now, rules.ChooseByKey(&r, answer.Now), map[int64]task.ID{}}
-		owners = b.owners
+		b = keyTake{
+			tx: t, TakeRequest: r, now: answer.Now, choice: rules.ChooseByKey(&r, answer.Now),
+			owners: map[int64]task.ID{}, turns: map[string]int{},
+		}
 		if chosen, err = b.choose(ctx, &answer); err != nil {
 			return err
 		}
@@ -135,8 +142,14 @@ func (s *Store) takeByKey(
 		return slices.Index(chosen, a.ID) - slices.Index(chosen, b.ID)
 	})
 	for i := range spans {
-		if id, owned := owners[spans[i].ID]; owned {
+		if id, owned := b.owners[spans[i].ID]; owned {
 			answer.Owners = append(answer.Owners, id)
+		}
+		if turn := b.turnOf(spans[i].Key); turn > 1 {
+			if answer.Turns == nil {
+				answer.Turns = map[string]int{}
+			}
+			answer.Turns[spans[i].Key] = turn
 		}
 	}
 	answer.Spans, err = s.loadTaken(ctx, spans)
@@ -298,28 +311,39 @@ func (b *keyTake) byTurn(ctx context.Context) (after *string, cut bool, err erro
 	if len(open) == 0 {
 		return after, false, nil
 	}
-	per := b.choice.Rounds(slices.Repeat([]int{1}, len(open)))
+	turns, sum := make([]int, len(open)), make([]int32, len(open))
+	for i, key := range open {
+		turns[i] = b.turnOf(key)
+	}
+	rounds := b.choice.Rounds(turns)
+	for i, turn := range turns {
+		sum[i] = int32(rounds * turn)
+	}
 	lists := make([][]store.Span, len(open))
 	if err := b.run(ctx, ask(spansOfKeys, func(r row) error {
 		var i int
 		sp, err := scanSpan(r, &i)
 		lists[i-1] = append(lists[i-1], sp)
 		return err
-	}, b.Queue, open, b.now, per)); err != nil {
+	}, b.Queue, open, b.now, sum)); err != nil {
 		return nil, false, err
 	}
-	for round := range per {
-		for _, list := range lists {
-			if round < len(list) {
-				b.offerOne(&list[round])
+	for round := range rounds {
+		for i, list := range lists {
+			from, to := min(round*turns[i], len(list)), min((round+1)*turns[i], len(list))
+			for k := from; k < to; k++ {
+				b.offerOne(&list[k])
 			}
 		}
 	}
 	for i, key := range open {
-		cut = cut || len(lists[i]) == per && b.choice.Open(key)
+		cut = cut || len(lists[i]) == int(sum[i]) && b.choice.Open(key)
 	}
 	return after, cut, nil
 }
+
+// turnOf is how many tasks a turn of a key has. It is known how the key stands.
+func (b *keyTake) turnOf(key string) int { return max(b.turns[key], 1) }
 
 // offer has the choice between spans.
 func (b *keyTake) offer(ctx context.Context, list []store.Span) error {
@@ -364,7 +388,7 @@ func (b *keyTake) stand(ctx context.Context, keys []string) error {
 		if s.Next = s.taken(); s.Next != 0 && s.Owner != (task.ID{}) {
 			b.owners[s.Next] = s.Owner
 		}
-		gates[s.Key] = &s.KeyStand
+		gates[s.Key], b.turns[s.Key] = &s.KeyStand, s.weight
 		return err
 	}, queues, unknown, b.clock()))
 	for _, key := range unknown {

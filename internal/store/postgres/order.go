@@ -61,6 +61,7 @@ type keyStand struct {
 	rules.KeyStand
 	own, first         int64 // the spans that its owner is in, and that comes first; 0 = none
 	ownFree, firstFree bool  // nobody has it, and it may be taken
+	weight             int   // of its turn, as it is said
 }
 
 // taken is the span that may be taken of a key in order; 0 = none.
@@ -82,7 +83,8 @@ func scanKeyStand(r row) (k keyStand, err error) {
 	stop, onDead := false, task.OnDeadContinue
 	err = r.Scan(&k.Queue, &k.Key, &q.PerKey.MaxRunning, &q.PerKey.Rate.Count,
 		(*int64)(&q.PerKey.Rate.Per), &q.PerKey.Burst, &k.Bucket.Level, &k.Bucket.At, &k.Running,
-		&stop, &o.ID.Batch, &o.ID.N, &o.Base, &o.Kind, &k.own, &k.ownFree, &k.first, &k.firstFree)
+		&stop, &o.ID.Batch, &o.ID.N, &o.Base, &o.Kind, &k.own, &k.ownFree, &k.first, &k.firstFree,
+		&k.Paused, &k.weight)
 	if k.Limits = admission.KeyLimitsOf(&q); stop {
 		onDead = task.OnDeadStop
 	}

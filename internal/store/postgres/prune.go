@@ -85,15 +85,23 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var now, remains, left int64
-	jobs, fires, kept := false, false, ""
+	jobs, fires, pauses, kept := false, false, false, ""
 	p.behind.Store(false)
 	p.called.Store(s.stopwatch())
 	defer func() { p.behind.Store(err == nil && (pruned > 0 || p.walk.at != task.ID{})) }()
 	pruned, err = s.pruneKeys(ctx, limit, &now, s.askJobs(&jobs, &remains),
 		s.askFires(&fires, &left),
+		ask(keyRulesOver, func(r row) error { return r.Scan(&pauses) }, s.clock()),
 		ask(keptByQueues, func(r row) error { return r.Scan(&kept) }))
 	if err != nil {
 		return pruned, fmt.Errorf("prune keys: %w", err)
+	}
+	if pauses && pruned < limit {
+		n, err := s.pruneKeyRules(ctx, now, limit-pruned)
+		pruned += n
+		if err != nil {
+			return pruned, fmt.Errorf("prune pauses of keys: %w", err)
+		}
 	}
 	if jobs && pruned < limit {
 		n, err := s.pruneJobs(ctx, limit-pruned)

@@ -15,15 +15,15 @@ const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
   context_limit, retention, dead_kept, paused, final_queue, title, owner,
   max_running, rate_count, rate_per, burst,
-  key_running, key_rate_count, key_rate_per, key_burst, fair, key_stop`
+  key_running, key_rate_count, key_rate_per, key_burst, fair, key_stop, key_rules`
 	insertQueue = `INSERT INTO rota.queue (` + queueColumns + `)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-  $23, $24, $25, $26, $27)
+  $23, $24, $25, $26, $27, $28)
 ON CONFLICT DO NOTHING`
 	// lockQueue makes a queue or locks the one that stands, whoever else does at the same time.
 	lockQueue = `INSERT INTO rota.queue AS q (` + queueColumns + `)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-  $23, $24, $25, $26, $27)
+  $23, $24, $25, $26, $27, $28)
 ON CONFLICT (name)
 DO UPDATE SET paused = q.paused
 RETURNING ` + queueColumns + `, xmax = 0`
@@ -34,7 +34,7 @@ retry_factor = $7,
   dead_kept = $13, paused = $14, final_queue = $15, title = $16, owner = $17,
   max_running = $18, rate_count = $19, rate_per = $20, burst = $21,
   key_running = $22, key_rate_count = $23, key_rate_per = $24, key_burst = $25, fair = $26,
-  key_stop = $27
+  key_stop = $27, key_rules = $28
 WHERE name = $1`
 	findQueue = `SELECT FROM rota.queue WHERE name = $1 FOR UPDATE`
 	allQueues = `SELECT ` + queueColumns + ` FROM rota.queue ORDER BY name`
@@ -49,7 +49,7 @@ func scanQueue(r row, more ...any) (q task.Queue, err error) {
 		(*int64)(&q.Retention), (*int64)(&q.DeadKept), &q.Paused, &q.FinalQueue,
 		&q.Title, &q.Owner, &q.MaxRunning, &q.Rate.Count, (*int64)(&q.Rate.Per), &q.Burst,
 		&q.PerKey.MaxRunning, &q.PerKey.Rate.Count, (*int64)(&q.PerKey.Rate.Per), &q.PerKey.Burst,
-		&q.Fair, &stop}, more...)...)
+		&q.Fair, &stop, &q.KeyRules}, more...)...)
 	if stop {
 		q.PerKey.OnDead = task.OnDeadStop
 	}
@@ -66,7 +66,7 @@ func writeQueue(text string, q task.Queue) query {
 		int64(q.MaxRunning), q.Rate.Count, int64(q.Rate.Per), int64(q.Burst),
 		int64(q.PerKey.MaxRunning), q.PerKey.Rate.Count, int64(q.PerKey.Rate.Per),
 		int64(q.PerKey.Burst), q.Fair,
-		q.PerKey.OnDead == task.OnDeadStop)
+		q.PerKey.OnDead == task.OnDeadStop, q.KeyRules)
 }
 
 // newQueues makes queues with defaults unless they exist.
@@ -95,7 +95,7 @@ func (s *Store) ChangeQueue(
 		if err != nil {
 			return err
 		}
-		changed.Is.Name = name
+		changed.Is.Name, changed.Is.KeyRules = name, before.KeyRules
 		return t.finish(ctx, append(s.gateChanged(&before, &changed.Is),
 			writeQueue(updateQueue, changed.Is))...)
 	})
@@ -181,7 +181,7 @@ func (s *Store) deleteQueue(
 		late := int64(0) // tasks that somebody submitted since
 		err = t.run(ctx, tell(deleteQueueKeys, name), tell(deleteQueueUniq, name),
 			tell(deleteGate, name), tell(deleteBuckets, name),
-			tell(deleteKeyOwners, name),
+			tell(deleteKeyOwners, name), tell(deleteKeyRules, name),
 			tell(deleteQueue, name),
 			ask(deleteQueueStat, func(r row) error {
 				return r.Scan(&late)

@@ -47,6 +47,7 @@ SELECT batch, n, stage, context, key, group_key, max_attempts, timeout FROM rota
 		"DROP TABLE rota.wait, rota.signal, rota.change, rota.child_batch, rota.child_count,"+
 			" rota.dependency, rota.unseen",
 		"CREATE INDEX span_ready ON rota.span (queue, rank, id) WHERE holder IS NULL",
+		"DROP TABLE rota.key_rule", "ALTER TABLE rota.queue DROP key_rules",
 		`ALTER TABLE rota.queue DROP key_running, DROP key_rate_count, DROP key_rate_per,
   DROP key_burst, DROP fair, DROP key_stop`, "DROP TABLE rota.key_owner",
 		"ALTER TABLE rota.queue DROP max_running, DROP rate_count, DROP rate_per, DROP burst",

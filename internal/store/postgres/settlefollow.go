@@ -28,6 +28,7 @@ func (d *settlement) consequences(
 	var waits waitColumns
 	var ends endings
 	var falls fallColumns
+	var held holds
 	var over, told ended // tasks: by this settlement, and, perhaps, by transactions of workers
 	for _, i := range d.order {
 		r := &d.reports[i]
@@ -51,6 +52,9 @@ func (d *settlement) consequences(
 			w := rules.WaitOf(r, d.runs[i], 0)
 			waits.add(&w)
 			d.changed = append(d.changed, w.Address)
+		}
+		if r.HoldKey > 0 {
+			held.add(r.Queue, r.ID, r.HoldKey)
 		}
 		if r.Step.Base == store.Final {
 			over = append(over, r.ID)
@@ -76,7 +80,7 @@ func (d *settlement) consequences(
 	}
 	changed := func(address string) { d.changed = append(d.changed, address) }
 	follow.last = slices.Concat(ends.queries(changed), falls.queries(),
-		over.queries(changed), told.awaited(changed))
+		over.queries(changed), told.awaited(changed), held.queries(d.clock()))
 	out, err := t.movesOut(ctx, moves)
 	follow.list = append(follow.list, out...)
 	return follow, err

@@ -54,6 +54,7 @@ func unpack(t testing.TB, path string) {
 		"ALTER TABLE queue DROP COLUMN key_running", "ALTER TABLE queue DROP COLUMN key_rate_count",
 		"ALTER TABLE queue DROP COLUMN key_rate_per", "ALTER TABLE queue DROP COLUMN key_burst",
 		"ALTER TABLE queue DROP COLUMN fair", "ALTER TABLE queue DROP COLUMN key_stop",
+		"DROP TABLE key_rule", "ALTER TABLE queue DROP COLUMN key_rules",
 		"DROP TABLE key_owner", "DROP TABLE wait", "DROP TABLE signal", "DROP TABLE change",
 		"DROP TABLE child_batch", "DROP TABLE child_count", "DROP TABLE dependency",
 		"ALTER TABLE span DROP COLUMN linked",

@@ -30,7 +30,7 @@ CREATE TABLE queue (
   retention     INTEGER NOT NULL,
   dead_kept     INTEGER NOT NULL,
   paused        INTEGER NOT NULL
-, final_queue TEXT NOT NULL DEFAULT '', title TEXT NOT NULL DEFAULT '', owner TEXT NOT NULL DEFAULT '', max_running INTEGER NOT NULL DEFAULT 0, rate_count INTEGER NOT NULL DEFAULT 0, rate_per INTEGER NOT NULL DEFAULT 0, burst INTEGER NOT NULL DEFAULT 0, key_running INTEGER NOT NULL DEFAULT 0, key_rate_count INTEGER NOT NULL DEFAULT 0, key_rate_per INTEGER NOT NULL DEFAULT 0, key_burst INTEGER NOT NULL DEFAULT 0, fair INTEGER NOT NULL DEFAULT 0, key_stop INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+, final_queue TEXT NOT NULL DEFAULT '', title TEXT NOT NULL DEFAULT '', owner TEXT NOT NULL DEFAULT '', max_running INTEGER NOT NULL DEFAULT 0, rate_count INTEGER NOT NULL DEFAULT 0, rate_per INTEGER NOT NULL DEFAULT 0, burst INTEGER NOT NULL DEFAULT 0, key_running INTEGER NOT NULL DEFAULT 0, key_rate_count INTEGER NOT NULL DEFAULT 0, key_rate_per INTEGER NOT NULL DEFAULT 0, key_burst INTEGER NOT NULL DEFAULT 0, fair INTEGER NOT NULL DEFAULT 0, key_stop INTEGER NOT NULL DEFAULT 0, key_rules INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 
 CREATE TABLE batch (
   id      INTEGER PRIMARY KEY,
@@ -579,8 +579,18 @@ CREATE INDEX dependency_on ON dependency (on_batch, on_n, batch, n);
 
 CREATE INDEX dependency_open ON dependency (on_batch, on_n, batch, n) WHERE state IS NULL;
 
+CREATE TABLE key_rule (
+  queue  TEXT    NOT NULL,
+  key    TEXT    NOT NULL,
+  paused INTEGER NOT NULL, -- until when nothing of the key begins; 0 = it is not paused, 2^63-1 = until it is resumed
+  weight INTEGER NOT NULL, -- tasks of a turn; 0 = nothing is said
+  PRIMARY KEY (queue, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX key_rule_over ON key_rule (paused, queue, key) WHERE weight = 0;
+
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES
-(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1), (24, 28, 1), (25, 29, 1), (26, 30, 1), (27, 31, 1), (28, 32, 1);
+(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1), (24, 28, 1), (25, 29, 1), (26, 30, 1), (27, 31, 1), (28, 32, 1), (29, 34, 1);
 INSERT INTO event_head (one, last, time) VALUES
 (1, 0, 0);
 INSERT INTO job_head (one, ids, past, seats) VALUES

@@ -136,6 +136,11 @@ func (f *Faulty) Give(ctx context.Context, r store.GiveRequest) error {
 	return tell(f, "give", func() error { return f.Store.Give(ctx, r) })
 }
 
+// GiveRest implements [Spans].
+func (f *Faulty) GiveRest(ctx context.Context, r store.RestRequest) ([]bool, error) {
+	return write(f, "give rest", func() ([]bool, error) { return f.Store.GiveRest(ctx, r) })
+}
+
 func (f *Faulty) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
 	return write(f, "settle", func() (store.Settled, error) { return f.Store.Settle(ctx, s) })
 }
@@ -198,6 +203,12 @@ func (f *Faulty) ChangeQueue(
 ) (store.Changed[task.Queue], error) {
 	return write(f, "change queue", func() (store.Changed[task.Queue], error) {
 		return f.Store.ChangeQueue(ctx, name, change)
+	})
+}
+
+func (f *Faulty) ChangeKey(ctx context.Context, c store.KeyChange) (store.KeyRule, error) {
+	return write(f, "change key", func() (store.KeyRule, error) {
+		return f.Store.ChangeKey(ctx, c)
 	})
 }
 

@@ -21,6 +21,7 @@ type planted struct {
 	take       func(context.Context, store.TakeRequest) (store.Taken, error)
 	expire     func(context.Context, store.Holder, int) (store.Taken, error)
 	give       func(context.Context, store.GiveRequest) error
+	giveRest   func(context.Context, store.RestRequest) ([]bool, error)
 	letBegin   func(context.Context, store.BeginRequest) (store.Begun, error)
 	takeRuns   func(context.Context, store.Holder, int) (store.Taken, error)
 	gates      func(context.Context, ...string) (int64, []store.Gate, error)
@@ -33,17 +34,20 @@ type planted struct {
 	end        func(context.Context, string, int64, bool) error
 	acquireAll func(context.Context, string, []store.Lease, time.Duration, int64) (store.Granted,
 		error)
-	endAll  func(context.Context, []store.Lease, bool) error
-	beat    func(context.Context, []store.Lease, time.Duration, ...string) (store.Beat, error)
-	counts  func(context.Context, ...string) ([]store.QueueCounts, error)
-	ahead   func(context.Context, task.ID, int) (store.Ahead, error)
-	history func(context.Context, history.Question) ([]history.Period, error)
-	tasks   func(context.Context, store.Filter, task.ID, int) ([]task.View, task.ID, error)
-	keep    func(context.Context, []byte) (store.Value, error)
-	prune   func(context.Context, int) (int, error)
-	report  func(context.Context, []store.Event) (int, error)
-	events  func(context.Context, store.EventQuery) (store.EventPage, error)
-	changeQ func(context.Context, string, store.Change[task.Queue]) (store.Changed[task.Queue],
+	endAll    func(context.Context, []store.Lease, bool) error
+	beat      func(context.Context, []store.Lease, time.Duration, ...string) (store.Beat, error)
+	counts    func(context.Context, ...string) ([]store.QueueCounts, error)
+	ahead     func(context.Context, task.ID, int) (store.Ahead, error)
+	history   func(context.Context, history.Question) ([]history.Period, error)
+	tasks     func(context.Context, store.Filter, task.ID, int) ([]task.View, task.ID, error)
+	keep      func(context.Context, []byte) (store.Value, error)
+	prune     func(context.Context, int) (int, error)
+	report    func(context.Context, []store.Event) (int, error)
+	events    func(context.Context, store.EventQuery) (store.EventPage, error)
+	changeKey func(context.Context, store.KeyChange) (store.KeyRule, error)
+	keysOf    func(context.Context, string) (store.KeyUses, error)
+	deleteQ   func(ctx context.Context, name string, force bool) error
+	changeQ   func(context.Context, string, store.Change[task.Queue]) (store.Changed[task.Queue],
 		error)
 	changeTold func(context.Context, string,
 		store.Change[store.Notifier]) (store.Changed[store.Notifier], error)
@@ -55,13 +59,15 @@ type planted struct {
 func plant(m *Model) *planted {
 	return &planted{
 		Model: m, submit: m.Submit, take: m.Take, expire: m.TakeExpired, give: m.Give,
+		giveRest: m.GiveRest,
 		letBegin: m.Begin, gates: m.Gates, takeRuns: m.TakeRunning,
 		settle: m.Settle, act: m.Act, signal: m.Signal, look: m.Look,
 		free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll,
 		endAll: m.EndAll, beat: m.Beat,
 		counts: m.Counts, ahead: m.Ahead, history: m.History, tasks: m.Tasks,
 		keep: m.Keep, prune: m.Prune, report: m.Append,
-		events: m.Events, changeQ: m.ChangeQueue, changeTold: m.ChangeNotifier, advance: m.Advance,
+		events: m.Events, changeQ: m.ChangeQueue, deleteQ: m.DeleteQueue, changeKey: m.ChangeKey, keysOf: m.Keys,
+		changeTold: m.ChangeNotifier, advance: m.Advance,
 		plantedJobs: plantJobs(m), plantedSchedules: plantSchedules(m),
 	}
 }
@@ -90,6 +96,12 @@ func (p *planted) Give(ctx context.Context, g store.GiveRequest) error {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.give(ctx, g)
+}
+
+func (p *planted) GiveRest(ctx context.Context, r store.RestRequest) ([]bool, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.giveRest(ctx, r)
 }
 
 func (p *planted) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
@@ -236,6 +248,24 @@ func (p *planted) ChangeQueue(
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.changeQ(ctx, name, change)
+}
+
+func (p *planted) DeleteQueue(ctx context.Context, name string, force bool) error {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.deleteQ(ctx, name, force)
+}
+
+func (p *planted) ChangeKey(ctx context.Context, c store.KeyChange) (store.KeyRule, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.changeKey(ctx, c)
+}
+
+func (p *planted) Keys(ctx context.Context, queue string) (store.KeyUses, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.keysOf(ctx, queue)
 }
 
 func (p *planted) ChangeNotifier(

@@ -167,6 +167,8 @@ func TestWalksGoEverywhere(t *testing.T) {
 		"-> [0 1", "limit until 0, 0 left", "rate until ",
 		" child of ", "add to ", "report 1 ", "children {Total:2 ", "cancelled [1",
 		"look at end of ", " after ", "if ended: done", "if done: dead", " done left ",
+		"paused for good", "has 2 a turn", "key_paused until", " holds its key for ", ", paused; ",
+		" run, weighs ",
 	} {
 		if !strings.Contains(all, sight) {
 			t.Errorf("no walk comes by %q", sight)

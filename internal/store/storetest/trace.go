@@ -96,9 +96,10 @@ func lineOf(lines []string, i int) string {
 func Trace(seed uint64, n int, db Store, clock *Clock) []string {
 	w := &walk{
 		Store: db, clock: clock, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 0)),
-		luck:  rand.New(rand.NewPCG(seed, 1)),
-		start: clock.Micros(),
-		spans: map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{},
+		luck:    rand.New(rand.NewPCG(seed, 1)),
+		keyLuck: rand.New(rand.NewPCG(seed, 3)),
+		start:   clock.Micros(),
+		spans:   map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{},
 		metas:  map[task.ID]store.Meta{},
 		stages: map[task.ID][]stageText{}, in: map[task.ID]string{},
 		finals:   map[task.ID]task.State{},
@@ -140,8 +141,10 @@ type walk struct {
 	ctx   context.Context
 	rng   *rand.Rand
 	luck  *rand.Rand // of the claims and the events
-	start int64
-	lines []string
+
+	keyLuck *rand.Rand // of what is said of group keys
+	start   int64
+	lines   []string
 
 	nodes      []*walkNode
 	batches    int64
@@ -247,6 +250,7 @@ func (w *walk) step() {
 		w.sync(n)
 		w.add(n)
 	case p < 81:
+		w.giveRest(n)
 		w.give(n)
 	case p < 86:
 		w.free(n)

@@ -247,6 +247,7 @@ func (w *walk) take(n *walkNode) {
 			next += fmt.Sprintf("next rank %d ", got.NextRank-w.start)
 		}
 	}
+	next += turns(got.Turns)
 	if got.Now != w.clock.Micros() && err == nil {
 		w.breach("take answered at %d, it is %d", got.Now, w.clock.Micros())
 	}
@@ -344,6 +345,7 @@ func (w *walk) report(o walkOut) (r store.Report) {
 	}
 	r.Step.Context = w.keep(string(out.Context))
 	defer w.await(&r)
+	w.holdKey(&r)
 	w.spawn(&r)
 	if r.Move != nil {
 		w.ranks++
@@ -379,6 +381,9 @@ func (w *walk) reports(s store.Settlement) string {
 			text += fmt.Sprintf(" awaits %s first %v", w.addressed(r.Await.Address), r.Await.First)
 		} else if r.Move != nil {
 			text += fmt.Sprintf(" to rank %d due %d", r.Move.Rank-w.start, r.Move.Due-w.start)
+		}
+		if r.HoldKey > 0 {
+			text += fmt.Sprintf(" holds its key for %v", r.HoldKey)
 		}
 		parts = append(parts, text+w.spawns(&r))
 	}

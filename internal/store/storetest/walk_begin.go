@@ -38,6 +38,7 @@ func (w *walk) letBegin(n *walkNode) {
 	if w.luck.IntN(6) == 0 {
 		w.limit(walkQueues[w.luck.IntN(len(walkQueues))])
 	}
+	w.ruleKeys()
 	if w.luck.IntN(4) > 0 {
 		return
 	}
@@ -93,8 +94,9 @@ func (w *walk) owner(g store.KeyGate) string {
 func (w *walk) gates(now int64, list []store.Gate) (told []string) {
 	for _, g := range list {
 		held := g.Held(now)
-		told = append(told, fmt.Sprintf("%s %+v %d run, %d full, %s until %d, %d left", g.Queue,
-			g.Limits, g.Running, g.FullKeys, held.Why, max(held.Until-w.start, 0),
+		told = append(told, fmt.Sprintf("%s %+v %d run, %d full, %d paused, %s until %d, %d left",
+			g.Queue, g.Limits, g.Running, g.FullKeys, g.PausedKeys, held.Why,
+			max(held.Until-w.start, 0),
 			g.Left(1000, now)))
 	}
 	return told
