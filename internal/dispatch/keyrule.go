@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
@@ -39,6 +40,26 @@ func (d *Dispatcher) ChangeKey(
 	return rule, nil
 }
 
+// hearHolds takes in, here and at the other nodes, that reports have paused keys of queues of which
+// nothing was said of single keys before.
+func (d *Dispatcher) hearHolds(ctx context.Context, s *settlement) {
+	d.mu.Lock()
+	news := slices.ContainsFunc(s.reports, func(r reporting) bool {
+		sp := r.spot.span
+		return r.row.HoldKey > 0 && r.status == task.Recorded &&
+			(sp == nil || !sp.queue.conf.KeyRules)
+	})
+	d.release()
+	if !news {
+		return
+	}
+	if err := d.reloadQueues(ctx); err != nil { // the next round reads them
+		d.note(err)
+		return
+	}
+	d.spread(ctx)
+}
+
 func checkKeyChange(c *store.KeyChange) error {
 	var e task.InvalidError
 	pause, weight := c.Pause, 0
@@ -71,15 +92,30 @@ func (d *Dispatcher) Keys(ctx context.Context, queue string) (store.KeyUses, err
 	return uses, err
 }
 
-// setTurns takes in how many tasks a turn has of the keys of which a take brought something.
+// setTurns takes in how many tasks a turn has of the keys of which a take brought something. While
+// the store may have more of them, what runs low here is looked for: a key that weighs much has gone
+// through what is here before others have.
 func (q *queue) setTurns(got *store.Taken) {
 	ls := q.ready.lanes
 	if ls == nil {
 		return
 	}
 	for i := range got.Spans {
-		if l := ls.by[got.Spans[i].Key]; l != nil && got.Spans[i].Sorted {
-			l.weight = max(got.Turns[l.key], 1)
+		sp := &got.Spans[i]
+		if !sp.Sorted {
+			continue
+		}
+		turn := max(got.Turns[sp.Key], 1)
+		if turn == 1 {
+			delete(ls.weights, sp.Key)
+		} else {
+			ls.weights[sp.Key] = turn
+		}
+		if l := ls.by[sp.Key]; l != nil {
+			l.weight = turn
+			if q.conf.KeyRules && q.conf.Fair && got.More {
+				l.scarce, l.floor = true, max(l.heap.count/2, min(turn, l.heap.count-1))
+			}
 		}
 	}
 }

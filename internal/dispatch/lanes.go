@@ -36,9 +36,13 @@ type lanes struct {
 	// apart is what is ready of spans that are not sorted: it does not go out, and is given back
 	apart heap
 	low   bool           // a lane that takes were told to pass over has little left
+	short bool           // so does one that is scarce
 	turns int64          // given so far
 	last  int64          // the turn of what went out last
 	asked map[string]int // hand-outs of which the store is being asked, by key
+	// weights are how many tasks a turn has, of the keys of which that is known and not one: a lane
+	// that ends and comes again has turns as before.
+	weights map[string]int
 }
 
 // lane is what is ready of one group key.
@@ -58,6 +62,10 @@ type lane struct {
 	// no more than least are left.
 	passed bool
 	least  int
+	// scarce: the store may have more of the key, and when no more than floor are left here, that
+	// is looked for, whatever there is of others: so that the key has its turns.
+	scarce bool
+	floor  int
 	in     *laneHeap // open or shut
 	at     int       // where it stands there
 	sum    laneSum   // as it is counted
@@ -83,6 +91,7 @@ func newLanes(m *memory, conf *task.Queue) *lanes {
 		rated:   limits.Rate.Count > 0,
 		inOrder: limits.Running == 1,
 		room:    unknownRoom, by: map[string]*lane{}, asked: map[string]int{},
+		weights: map[string]int{},
 	}
 	if limits.Running > 0 {
 		ls.room = limits.Running
@@ -115,7 +124,10 @@ func (ls *lanes) lane(sp *span) *lane {
 	}
 	l := ls.by[sp.Key]
 	if l == nil {
-		l = &lane{key: sp.Key, room: unknownRoom, turn: ls.turn(), since: ls.memory.turns, weight: 1}
+		l = &lane{
+			key: sp.Key, room: unknownRoom, turn: ls.turn(), since: ls.memory.turns,
+			weight: max(ls.weights[sp.Key], 1),
+		}
 		if ls.limits(sp.Key) {
 			l.room = ls.room
 		}
@@ -274,6 +286,9 @@ func (ls *lanes) update(l *lane) {
 	if l.passed && l.heap.count <= l.least {
 		l.passed = false
 		ls.low = ls.low || l.room > 0 || ls.rated // else nothing may begin until a task ends
+	}
+	if l.scarce && l.heap.count <= l.floor {
+		l.scarce, ls.short, ls.low = false, true, true
 	}
 	in := &ls.open
 	switch {

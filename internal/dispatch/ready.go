@@ -142,7 +142,7 @@ func (r *readyTasks) arrange(m *memory, conf *task.Queue) {
 	if r.heap, r.lanes = (heap{}), nil; conf.ByKeys() {
 		r.lanes = newLanes(m, conf)
 		if old != nil {
-			r.lanes.asked = old.asked
+			r.lanes.asked, r.lanes.weights = old.asked, old.weights
 		}
 	}
 	for i := range all {

@@ -174,6 +174,7 @@ func (d *Dispatcher) Report(
 			answers[index[i]].Spawned = s.spawned[i]
 		}
 	}
+	d.hearHolds(ctx, s)
 	d.reuse.done(s)
 	return answers, nil
 }

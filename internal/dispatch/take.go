@@ -93,6 +93,9 @@ func (q *queue) takeSoon(now time.Time) {
 		}
 		n = others
 	}
+	if q.ready.lanes != nil && q.ready.lanes.short {
+		n, want = max(n, others), have+others // so that there is enough of the others only
+	}
 	if now.Before(q.reserve) {
 		if n = min(n, q.share); n == 0 {
 			return

@@ -54,7 +54,7 @@ func (q *queue) wantsOthers(now time.Time) bool {
 		return false
 	}
 	if q.conf.Fair {
-		return q.news != q.lap.seen
+		return q.news != q.lap.seen || q.ready.lanes.short
 	}
 	first := q.ready.first()
 	return first != nil && first.rank > q.behind
@@ -67,6 +67,7 @@ func (q *queue) byKeys(want int) *store.ByKey {
 	if ls == nil {
 		return nil
 	}
+	ls.short = false
 	if q.lap.after == nil {
 		q.lap.signs, q.lap.news, q.lap.found = q.signs, q.news, false
 	}
