@@ -185,7 +185,7 @@ func (w *worker) compare(
 		case leaving:
 			it.end(task.KindRelease, "its worker left", now)
 		case has:
-			it.missed, it.written, it.named, it.incarnation = 0, true, true, w.incarnation
+			it.missed, it.written, it.incarnation = 0, true, w.incarnation
 		case restarted && it.incarnation != w.incarnation:
 			it.end(task.KindLost, "its worker started again", now)
 		case it.written:

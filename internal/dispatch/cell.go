@@ -147,7 +147,8 @@ type parcel struct {
 func (p *parcel) cells() iter.Seq[spot] {
 	from, _ := p.span.at(p.lo)
 	to, _ := p.span.at(p.hi)
-	return p.span.liveAmong(p.span.cells[from : to+1])
+	to = min(to+1, len(p.span.cells)) // the rest of the span may have been given back
+	return p.span.liveAmong(p.span.cells[min(from, to):to])
 }
 
 // out are the parcel's tasks that are out, by number.

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
@@ -21,9 +22,17 @@ type effects struct {
 	looks   []keyLook
 	look    bool            // begin to look at what tasks wait for
 	places  []string        // queues with limits of which tasks have ended
+	unblock bool            // begin to delete the spans that are in the way of their keys
 	away    []string        // workers that serve groups and fell silent
 	ended   []chan struct{} // of those who wait for news of a worker, or for a task's end
 	holds   []*waiter       // that have got tasks, or end with nothing
+}
+
+// ends has the other nodes told that tasks of a queue with limits have ended.
+func (e *effects) ends(queue string) {
+	if !slices.Contains(e.places, queue) {
+		e.places = append(e.places, queue)
+	}
 }
 
 // alarm is a moment at which memory wants to be asked again.
@@ -97,6 +106,9 @@ func (d *Dispatcher) release() {
 	}
 	if do.look {
 		d.work.Go(d.lookOn)
+	}
+	if do.unblock {
+		d.work.Go(d.unblockOn)
 	}
 	if do.give {
 		d.work.Go(func() { d.giveNow(d.ctx) })

@@ -387,9 +387,7 @@ func (m *memory) placeFree(name string, sp *span, over bool, now time.Time) *que
 	if over || !q.conf.PerKey.InOrder() {
 		q.keyFree(sp, now)
 	}
-	if !slices.Contains(m.do.places, name) {
-		m.do.places = append(m.do.places, name)
-	}
+	m.do.ends(name)
 	return q
 }
 
@@ -426,9 +424,6 @@ func (d *Dispatcher) takeRunning(ctx context.Context) error {
 		if sp := &got.Spans[i]; !d.mem.closed && d.mem.recovered[sp.ID].token < sp.Token {
 			q := d.mem.queue(sp.Queue)
 			d.mem.loadSpan(q, sp, got.Now, now)
-			if held := d.mem.spans[sp.ID]; held != nil {
-				held.watched = true
-			}
 			q.match(now)
 		}
 	}

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,42 +13,58 @@ import (
 )
 
 // giveBack frees the spans of queues that nobody waits for, so that other nodes' workers get them.
-// Whole spans, with running rows for their hand-outs, whose tokens stay good. Until the store has
-// said yes, nothing of them goes out any more.
+// Whole spans, with running rows for their hand-outs, whose tokens stay good; but of a queue with
+// limits what runs stays: see rest.go. Until the store has said yes, nothing of them goes out any
+// more.
 func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
-	req, giving := d.mem.beginGive(now)
+	req, giving, rests := d.mem.beginGive(now)
 	d.release()
-	if len(giving) == 0 {
-		return nil
+	var errs []error
+	if len(giving) > 0 {
+		err := d.give(ctx, req)
+		d.mu.Lock()
+		d.mem.endGive(giving, err == nil, now)
+		d.release()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("give spans back: %w", err))
+		}
 	}
-	err := d.give(ctx, req)
-	d.mu.Lock()
-	defer d.release()
-	d.mem.endGive(giving, err == nil, now)
-	if err != nil {
-		return fmt.Errorf("give spans back: %w", err)
+	if len(rests) > 0 {
+		errs = append(errs, d.giveRests(ctx, rests, now))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// beginGive says which spans are to be given back, and keeps their tasks from going out.
-func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span) {
+// beginGive says which spans are to be given back, and of which the rest, and keeps their tasks
+// from going out.
+func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span, rests []rest) {
 	req.Holder = m.conf.Holder
 	stale := m.staleSpans(now)
 	for _, sp := range m.sortedSpans() {
 		q := m.queue(sp.Queue)
-		wanted := !q.conf.Paused && !m.draining && now.Sub(q.wanted) <= m.conf.GiveAfter &&
-			!stale[sp] && !sp.behind && (sp.Sorted || q.ready.lanes == nil)
-		if sp.idle == 0 || wanted || sp.waitsForSigns() && !m.draining || sp.anySettling() {
+		wanted := !q.conf.Paused && !m.draining && now.Sub(q.wanted) <= m.conf.GiveAfter
+		apart := !sp.Sorted && q.ready.lanes != nil
+		if sp.idle == 0 || wanted && !stale[sp] && !sp.behind && !apart || sp.giving ||
+			sp.anySettling() {
 			continue
+		}
+		if q.gate.limited && sp.left > sp.idle && !(apart && wanted) {
+			if r, found := sp.rest(); found {
+				sp.park()
+				rests = append(rests, r)
+				continue
+			}
+			if !sp.beginsElsewhere(now) {
+				continue
+			}
 		}
 		sp.collectGive(&req)
 		sp.park()
 		giving = append(giving, sp)
 	}
 	sortRunning(req.Running)
-	return req, giving
+	return req, giving, rests
 }
 
 // endGive forgets spans that were given back, or lets their tasks out again.
@@ -220,25 +237,6 @@ func (m *memory) sortedSpans() []*span {
 	return list
 }
 
-// waitsForSigns tells whether the span was taken for the sake of a hand-out of whose worker no sign
-// of it came since: where it beats, a beat that names the hand-out. Two that do not end it.
-func (sp *span) waitsForSigns() bool {
-	if !sp.watched {
-		return false
-	}
-	for s := range sp.live() {
-		it := s.cell.item
-		if it == nil || it.place != out || !it.row {
-			continue
-		}
-		w := it.worker
-		if w.beats && !it.named || !w.seen.After(w.excused) {
-			return true
-		}
-	}
-	return false
-}
-
 // anySettling tells whether a task of the span is on its way into the store, or the store is being
 // asked about it: then memory is about to know better.
 func (sp *span) anySettling() bool {
@@ -253,20 +251,28 @@ func (sp *span) anySettling() bool {
 // collectGive adds a span and its hand-outs to a request.
 func (sp *span) collectGive(req *store.GiveRequest) {
 	req.Spans = append(req.Spans, sp.Taking())
-	due, rank := int64(math.MaxInt64), int64(math.MaxInt64) // the least of the idle ones
+	req.Orders = append(req.Orders, sp.order(sp.Lo))
 	for s := range sp.live() {
-		if s.plain(ready) {
-			due, rank = min(due, sp.due()), min(rank, sp.Rank)
+		if s.place() != out {
 			continue
 		}
-		switch it := s.item(); it.place {
-		case out:
-			if it.asked {
-				due, rank = min(due, it.due()), min(rank, it.rank)
-			} else if !it.row {
-				req.Running = append(req.Running, it.running())
-			}
-		case ready, parked, asleep:
+		if it := s.item(); !it.asked && !it.row {
+			req.Running = append(req.Running, it.running())
+		}
+	}
+}
+
+// order is where a span belongs that begins with a number of this one's: the least of what is idle
+// in it.
+func (sp *span) order(from int32) store.Move {
+	due, rank := int64(math.MaxInt64), int64(math.MaxInt64)
+	for s := range sp.live() {
+		switch it := s.cell.item; {
+		case s.cell.n < from:
+		case s.plain(ready):
+			due, rank = min(due, sp.due()), min(rank, sp.Rank)
+		case it != nil && (it.place == out && it.asked || it.place == ready ||
+			it.place == parked || it.place == asleep):
 			due, rank = min(due, it.due()), min(rank, it.rank)
 		}
 	}
@@ -276,7 +282,7 @@ func (sp *span) collectGive(req *store.GiveRequest) {
 	case sp.Seq0 == 0: // what is between them is the tasks' head start
 		rank = due - (sp.Due - sp.Rank)
 	}
-	req.Orders = append(req.Orders, store.Move{Rank: rank, Due: due})
+	return store.Move{Rank: rank, Due: due}
 }
 
 // allToGive is everything that is left when the node stops.

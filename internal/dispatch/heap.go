@@ -31,6 +31,7 @@ func (e *entry) void() bool {
 	if e.item != nil {
 		return e.item.place != ready || e.item.gen != e.gen
 	}
+	e.to = min(e.to, int32(len(e.span.cells))-1) // the rest of the span may have been given back
 	for e.from <= e.to && e.span.cells[e.from].place != ready {
 		e.from++
 	}

@@ -63,7 +63,6 @@ type item struct {
 	until       time.Time // hard limit
 	written     bool      // the answer is on its way: beats that begin now must name it
 	missed      int8      // beats in a row that did not name it
-	named       bool      // a beat has named it since it was handed out, or taken up
 	row         bool      // a running row stands in the store
 	// asked: the store is yet to say whether it may begin. Until then it is nobody's: nothing ends
 	// it, and nothing is written down of it. See letBegin.

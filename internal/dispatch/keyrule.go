@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
@@ -62,9 +61,7 @@ func (m *memory) ruled(queue string, now time.Time) {
 	}
 	q.keysFreed(now)
 	q.match(now)
-	if !slices.Contains(m.do.places, queue) {
-		m.do.places = append(m.do.places, queue)
-	}
+	m.do.ends(queue)
 }
 
 // Keys says how much work the group keys of a queue have, and what is said of them.

@@ -96,7 +96,7 @@ func (it *item) hand(wt *waiter, now time.Time) {
 	it.place, it.worker, it.incarnation = out, w, w.incarnation
 	token := task.Token{Span: it.span.ID, SpanToken: it.span.Token, Seq: it.seq}
 	it.token = m.seals.Seal(token, it.id, w.name)
-	it.started, it.written, it.missed, it.row, it.named = now, false, 0, false, false
+	it.started, it.written, it.missed, it.row = now, false, 0, false
 	it.asked = it.queue.gate.limited || it.unique
 	it.turn = it.queue.ready.turn()
 	it.span.idle--

@@ -37,6 +37,7 @@ type memory struct {
 	index    index
 	workers  workers
 	spent    []store.Taking // spans to delete with the next settlement
+	blocking blocking       // spent spans to delete at once
 	watchers watchers       // callers that wait for a task to become final
 	expiring expiries       // what is ready or parked here, and expires some time
 	edits    edits          // under way

@@ -386,7 +386,13 @@ func (s *teller) round() {
 	s.m.matchAll(s.now)
 	s.m.announce(s.now)
 	s.m.forgetOld(s.now)
-	if _, giving := s.m.beginGive(s.now); len(giving) > 0 {
+	_, giving, rests := s.m.beginGive(s.now)
+	for i := range rests {
+		r := &rests[i]
+		s.say("the rest of span %d is given back, from %d", r.span.ID, r.From)
+		r.end(true, s.now)
+	}
+	if len(giving) > 0 {
 		for _, sp := range giving {
 			s.say("span %d is given back, %d of its %d tasks unrun", sp.ID, sp.idle, sp.left)
 		}

@@ -81,6 +81,24 @@ func (l *linked) Give(ctx context.Context, g store.GiveRequest) error {
 	return err
 }
 
+func (l *linked) GiveRest(ctx context.Context, r store.RestRequest) ([]bool, error) {
+	given, err := l.Store.GiveRest(ctx, r)
+	l.road.tell(l.node, func(d *Dispatcher) { d.Hear("", nil) })
+	return given, err
+}
+
+func (l *linked) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
+	got, err := l.Store.Settle(ctx, s)
+	var ids []task.ID
+	for i := range s.Reports {
+		ids = append(ids, s.Reports[i].ID)
+	}
+	if len(ids) > 0 {
+		l.road.tell(l.node, func(d *Dispatcher) { d.Hear("", ids) })
+	}
+	return got, err
+}
+
 func (r *road) tell(from string, hear func(*Dispatcher)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,8 @@ type span struct {
 	store.Span
 	memory *memory // that it is in
 	queue  *queue
-	// the tasks that memory has of it, by number; it is made with the span, and cells never move
+	// the tasks that memory has of it, by number; it is made with the span, and cells move only as
+	// items: see endBefore
 	cells  []cell
 	parent task.ID // whose children the tasks are; zero = nobody's
 	// head start of the tasks over those of their due time
@@ -32,11 +33,8 @@ type span struct {
 	// this node gave it back, and nobody else had it since: whoever runs its tasks had only this
 	// node to speak to
 	returned bool
-	// It was taken for the sake of what runs of it. Until its workers give a sign of life it stays:
-	// where it goes to and fro, no worker is silent for long enough for whoever holds it.
-	watched bool
-	behind  bool    // a task of its key that is not in it comes first: it is to be given back
-	parked  []*item // of a poisonous span: those that wait until nothing is under way
+	behind   bool    // a task of its key that is not in it comes first: it is to be given back
+	parked   []*item // of a poisonous span: those that wait until nothing is under way
 }
 
 // sighting is a span as this node last saw it: one that a round found held by it, or that it gave

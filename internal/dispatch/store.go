@@ -31,6 +31,7 @@ type Spans interface {
 	TakeExpired(ctx context.Context, h store.Holder, limit int) (store.Taken, error)
 	TakeRunning(ctx context.Context, h store.Holder, limit int) (store.Taken, error)
 	Give(context.Context, store.GiveRequest) error
+	GiveRest(context.Context, store.RestRequest) (given []bool, err error)
 	Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error)
 }
 

@@ -317,7 +317,6 @@ func (it *item) resume(r *store.Running, storeNow int64, now time.Time) {
 	m := it.queue.memory
 	w := m.worker(r.Worker, now)
 	it.place, it.worker, it.incarnation, it.row, it.written = out, w, r.Incarnation, true, true
-	it.named = false
 	it.expires = 0
 	token := task.Token{Span: r.Span, SpanToken: r.Token, Seq: r.Seq}
 	it.token = m.seals.Seal(token, it.id, r.Worker)
@@ -364,13 +363,17 @@ func (it *item) forget() {
 }
 
 // forget drops a span of which nothing is left; the next settlement deletes it in the store, if
-// none did yet.
+// none did yet. Where the next task of its key waits for that, it is deleted at once.
 func (sp *span) forget() {
 	m := sp.memory
 	if m.spans[sp.ID] == sp {
 		delete(m.spans, sp.ID)
 		m.index.remove(sp)
-		if !sp.deleted {
+		switch {
+		case sp.deleted:
+		case sp.key() != "" && sp.queue.conf.PerKey.InOrder() && !m.closed:
+			m.blocked(sp)
+		default:
 			m.spent = append(m.spent, sp.Taking())
 		}
 	}

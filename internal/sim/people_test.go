@@ -22,6 +22,7 @@ type person struct {
 	limits, chains, keys *rand.Rand
 	door                 *nodeDoor
 	made                 int
+	again                []func() // undo once more what was done for a while
 }
 
 func (w *world) person(name string) *person {
@@ -164,6 +165,7 @@ func (s *person) meddle(times int) {
 			})
 		}
 	}
+	s.undoAgain()
 }
 
 // halt pauses a queue for a while.
@@ -198,6 +200,7 @@ func (s *person) disturb(times int) {
 				return n.DrainWorker(ctx, worker, yes)
 			})
 	}
+	s.undoAgain()
 }
 
 // forAWhile lets a node do something, and undoes it after a while, through any node. What it is
@@ -226,23 +229,37 @@ func (s *person) forAWhile(
 	); refused {
 		return
 	}
-	if !s.world.bus.sleep(s.door.from, "late", latest) || !s.rest(10*time.Second, func() {
+	undo := func() {
+		for try := 0; !s.door.from.dead(); try++ {
+			calm := false
+			if err := ask(try, false); err == nil || !s.rest(2*time.Second, func() {
+				calm = s.world.calmFor(latest)
+			}) {
+				return
+			} else if calm && errors.Is(err, store.ErrNotFound) {
+				// then it never stood: every node would know of it by now
+				return
+			}
+		}
+	}
+	if s.world.bus.sleep(s.door.from, "late", latest) && s.rest(10*time.Second, func() {
 		delete(l.drained, about)
 	}) {
-		// a copy of it may come late
-		return
+		undo()
+		s.again = append(s.again, undo)
 	}
-	for try := 0; !s.door.from.dead(); try++ {
-		calm := false
-		if err = ask(try, false); err == nil || !s.rest(2*time.Second, func() {
-			calm = s.world.calmFor(latest)
-		}) {
+}
+
+// undoAgain undoes once more, when nothing is late any more, what was done for a while: as long as
+// machines hang and messages are slow, what asked for it may arrive after what undid it.
+func (s *person) undoAgain() {
+	for calm := false; !calm; {
+		if !s.rest(2*time.Second, func() { calm = s.world.calmFor(latest) }) {
 			return
 		}
-		if calm && errors.Is(err, store.ErrNotFound) {
-			// then it never stood: every node would know of it by now
-			return
-		}
+	}
+	for _, undo := range s.again {
+		undo()
 	}
 }
 

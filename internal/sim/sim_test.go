@@ -46,6 +46,7 @@ var sometimes = []string{
 	"free tasks were shared out to other nodes",
 	"a node was drained",
 	"a span was given back",
+	"the rest of a span was given back",
 	"a worker was drained",
 	"told of: node_unreachable",
 	"told of: node_reachable",

@@ -171,6 +171,18 @@ func (d *storeDoor) Give(ctx context.Context, g store.GiveRequest) error {
 		})
 }
 
+func (d *storeDoor) GiveRest(ctx context.Context, r store.RestRequest) ([]bool, error) {
+	return ask(ctx, d, fmt.Sprintf("give the rests %v", r.Rests), true, nil,
+		func(ctx context.Context) ([]bool, error) {
+			given, err := d.Store.GiveRest(ctx, r)
+			if slices.Contains(given, true) {
+				d.world.sometimes("the rest of a span was given back")
+			}
+			d.hint("")
+			return given, err
+		}, func(given []bool) string { return fmt.Sprint(given) })
+}
+
 func (d *storeDoor) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
 	var text strings.Builder
 	text.WriteString("settle")

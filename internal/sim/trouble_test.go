@@ -17,9 +17,9 @@ type faults struct {
 	deny   int // the store has done it, and says that it does not know
 }
 
-// latest is how late a message arrives at most: the longest hang of a store, and what is slow
-// besides.
-const latest = 20 * time.Second
+// latest is how long after all trouble has ended something may arrive that was said before: when a
+// stopped machine would have gone on, and what is slow besides.
+const latest = 25 * time.Second
 
 var (
 	safety   = mode{"safety", 1, (*world).brewSafety}

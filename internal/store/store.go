@@ -424,6 +424,19 @@ type GiveRequest struct {
 	Running []Running // all hand-outs of these spans: their tokens stay good
 }
 
+// RestRequest gives the rests of spans back: what begins with a number of theirs.
+type RestRequest struct {
+	Holder Holder
+	Rests  []Rest
+}
+
+// Rest is the end of a span.
+type Rest struct {
+	Taking
+	From int32 // its first number
+	Move       // when the first of its tasks is due, and its rank
+}
+
 // OverdueQuery asks for hand-outs that have a running row and are past their limit.
 type OverdueQuery struct {
 	// Steady is since when the store's clock has gone steadily, as far as the caller knows. A

@@ -68,7 +68,7 @@ ON CONFLICT (queue) DO UPDATE SET level = CASE WHEN $3 THEN 0 ELSE g.level END,
 var letBegin = insertRunning + `ON CONFLICT (batch, n, seq) DO UPDATE SET worker = excluded.worker,
   incarnation = excluded.incarnation, started = excluded.started, until = excluded.until
 WHERE u.span = excluded.span AND u.token = excluded.token
-RETURNING batch, n, seq`
+RETURNING batch, n, seq, u.span, u.token`
 
 // Begin writes hand-outs down, as many as the limits of their queues allow. See the contract,
 // storetest.Steps.
@@ -191,11 +191,15 @@ func (b *beginning) apply(
 		}
 	}
 	keep = append(keep, b.bucketsKept(answer.Now)...)
-	stands := map[store.Watch]bool{}
+	type handout struct {
+		store.Watch
+		store.Taking
+	}
+	stands := map[handout]bool{}
 	if len(insert) > 0 {
 		keep = append(keep, s.written(letBegin, b.Holder, insert, groups, func(r row) error {
-			var at store.Watch
-			err := r.Scan(&at.ID.Batch, &at.ID.N, &at.Seq)
+			var at handout
+			err := r.Scan(&at.ID.Batch, &at.ID.N, &at.Seq, &at.Span, &at.Token)
 			stands[at] = true
 			return err
 		}))
@@ -212,7 +216,9 @@ func (b *beginning) apply(
 		}
 		rules.Began(gates[queue], b.of(at), list, func(k int) bool {
 			u := &b.Rows[at[k]].Running
-			return stands[store.Watch{ID: u.ID, Seq: u.Seq}]
+			return stands[handout{
+				store.Watch{ID: u.ID, Seq: u.Seq}, store.Taking{Span: u.Span, Token: u.Token},
+			}]
 		})
 		for k, i := range at {
 			answer.Rows[i] = list[k]

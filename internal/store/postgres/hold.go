@@ -310,6 +310,68 @@ func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
 	return nil
 }
 
+// restsOfMine cuts spans of a holder's in two. How many tasks either part has is not exact, as it
+// was held.
+const restsOfMine = `WITH me AS MATERIALIZED (
+  SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
+  AND until > (SELECT rota.micros($1)) FOR KEY SHARE),
+mine AS MATERIALIZED (
+  SELECT s.*, w.i, w.first, w.rest, w.at, w.due_at
+  FROM unnest($4::bigint[], $5::bigint[], $6::int[], $7::bigint[], $8::bigint[], $9::bigint[])
+    WITH ORDINALITY w (id, token, first, at, due_at, rest, i)
+  JOIN rota.span s ON s.id = w.id AND s.token = w.token
+  WHERE s.holder = $2 AND s.htok = $3 AND s.lo < w.first AND s.hi >= w.first - 1
+  AND EXISTS (SELECT FROM me) ORDER BY s.id FOR UPDATE OF s SKIP LOCKED),
+kept AS (
+  UPDATE rota.span s SET hi = m.first - 1, size = least(s.size, m.first - m.lo) FROM mine m
+  WHERE s.id = m.id AND m.hi >= m.first),
+free AS (
+  INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token, deaths, size, gaps,
+  key, linked)
+  SELECT rest, batch, first, hi, seq0, queue, at, due_at, 0, token, deaths,
+  least(size, hi - first + 1), gaps, key, linked FROM mine WHERE hi >= first)
+SELECT i::int, queue FROM mine`
+
+// GiveRest gives the rests of spans back. See the contract, storetest.Spans. A span that somebody
+// settles just now stays as it is.
+func (s *Store) GiveRest(ctx context.Context, r store.RestRequest) (given []bool, err error) {
+	n := len(r.Rests)
+	if n == 0 && !s.closed.Load() {
+		return nil, nil
+	}
+	first, err := s.spanIDs(ctx, loose{s}, n)
+	if err != nil {
+		return nil, err
+	}
+	ids, tokens, ranks := make([]int64, n), make([]int64, n), make([]int64, n)
+	dues, rests, from := make([]int64, n), make([]int64, n), make([]int32, n)
+	for i, x := range r.Rests {
+		ids[i], tokens[i], from[i] = x.Span, x.Token, x.From
+		ranks[i], dues[i], rests[i] = x.Rank, x.Due, first+int64(i)
+	}
+	queues := map[string]bool{}
+	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+		given = make([]bool, n)
+		clear(queues)
+		return t.finish(ctx, ask(restsOfMine, func(r row) error {
+			var i int
+			var queue string
+			err := r.Scan(&i, &queue)
+			if err == nil {
+				given[i-1], queues[queue] = true, true
+			}
+			return err
+		}, s.clock(), r.Holder.Node, r.Holder.Token, ids, tokens, from, ranks, dues, rests))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("give the rests of %d spans back: %w", n, err)
+	}
+	for queue := range queues {
+		s.hint(Hint{Queue: queue})
+	}
+	return given, nil
+}
+
 const (
 	// endExpired raises the tokens first: no late renewal revives what is about to be freed. A
 	// lease that its holder is using just now is passed over. With a membership ends what stands

@@ -24,7 +24,7 @@ const (
 	keyRulesOver  = `SELECT queue, key FROM key_rule INDEXED BY key_rule_over
 WHERE weight = 0 AND paused <= ? ORDER BY paused, queue, key LIMIT ?`
 	noteKeyRules  = `UPDATE queue SET key_rules = ? WHERE name = ?`
-	standingRules = `SELECT count(*) FROM (SELECT 1 FROM key_rule
+	standingRules = `SELECT count(*) FROM (SELECT 1 FROM key_rule INDEXED BY key_rule_stands
 WHERE queue = ? AND (weight > 0 OR paused = ` + never + `) LIMIT ?)`
 	pausedKeys = `SELECT count(*) FROM (SELECT 1 FROM key_rule
 WHERE queue = ? AND paused > ? LIMIT 1000)`

@@ -93,7 +93,7 @@ func (s *Store) ChangeQueue(
 		if err != nil {
 			return err
 		}
-		q.Name = name
+		q.Name, q.KeyRules = name, before.KeyRules
 		changed = store.Changed[task.Queue]{Is: q, Created: !stands}
 		if _, err = t.putQueue(updateQueue, q); err != nil {
 			return err

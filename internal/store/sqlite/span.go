@@ -366,6 +366,56 @@ func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
 	return nil
 }
 
+const (
+	heldRest = `SELECT ` + spanColumns + `, size, gaps FROM span WHERE id = ? AND token = ?
+AND holder = ? AND htok = ?`
+	endSpan = `UPDATE span SET hi = ?, size = ? WHERE id = ?`
+)
+
+// GiveRest gives the rests of spans back. See the contract, storetest.Spans.
+func (s *Store) GiveRest(ctx context.Context, r store.RestRequest) (given []bool, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		given = make([]bool, len(r.Rests))
+		if lives, err := t.lives(r.Holder); err != nil || !lives {
+			return err
+		}
+		for i := range r.Rests {
+			var err error
+			if given[i], err = t.giveRest(r.Holder, &r.Rests[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("give the rests of %d spans back: %w", len(r.Rests), err)
+	}
+	return given, nil
+}
+
+// giveRest gives the rest of a span back, if it is the holder's. How many tasks either part has is
+// not exact, as it was held.
+func (t *tx) giveRest(h store.Holder, x *store.Rest) (given bool, err error) {
+	var f free
+	found, err := t.one(heldRest, func(st *sqlite.Stmt) {
+		f = free{scanSpan(st), st.ColumnInt(14), st.ColumnBool(15)}
+	}, x.Span, x.Token, h.Node, h.Token)
+	if err != nil || !found || f.Lo >= x.From || f.Hi < x.From-1 {
+		return false, err
+	}
+	if f.Hi < x.From { // given back already
+		return true, nil
+	}
+	kept, rest := f.Span, f.Span
+	kept.Hi = x.From - 1
+	rest.Lo, rest.Holder, rest.Rank, rest.Due = x.From, store.Holder{}, x.Rank, x.Due
+	if _, err := t.exec(endSpan, kept.Hi, min(f.size, width(&kept)), kept.ID); err != nil {
+		return false, err
+	}
+	_, err = t.insertSpan(rest, min(f.size, width(&rest)), f.gaps)
+	return true, err
+}
+
 const heldSpans = `SELECT ` + spanColumns + ` FROM span WHERE holder = ? AND htok = ?`
 
 // Held answers the spans that h holds beyond the known ones. See the contract, storetest.Spans.

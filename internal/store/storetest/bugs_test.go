@@ -242,6 +242,27 @@ func bugs() []bug {
 					return p.Model.Give(ctx, g)
 				}
 			}},
+			{"give rest keeps nothing", "TheRestOfASpanIsGivenBack", func(p *planted) {
+				p.giveRest = func(ctx context.Context, r store.RestRequest) ([]bool, error) {
+					given, err := p.Model.GiveRest(ctx, r)
+					for i, x := range r.Rests {
+						if err == nil && given[i] {
+							p.spans[x.Span].Holder = store.Holder{}
+						}
+					}
+					return given, err
+				}
+			}},
+			{"give rest believes everybody", "TheRestOfASpanIsGivenBack", func(p *planted) {
+				p.giveRest = func(ctx context.Context, r store.RestRequest) ([]bool, error) {
+					for _, x := range r.Rests {
+						if sp := p.spans[x.Span]; sp != nil && sp.Token == x.Token {
+							r.Holder = sp.Holder
+						}
+					}
+					return p.Model.GiveRest(ctx, r)
+				}
+			}},
 			{"give frees the spans of others", "OnlyOnesOwnSpansAreGivenBack", func(p *planted) {
 				p.give = func(ctx context.Context, g store.GiveRequest) error {
 					err := p.Model.Give(ctx, g)

@@ -157,6 +157,7 @@ func holderClaims() []claim {
 				}))
 			s.want("taken before it is due", len(s.take(a, 1)), 0)
 		}},
+		{"TheRestOfASpanIsGivenBack", showGiveRest},
 		{"OnlyOnesOwnSpansAreGivenBack", func(s *scene) {
 			a, b := s.join("a"), s.join("b")
 			s.put(1)
@@ -358,4 +359,50 @@ func holderClaims() []claim {
 			s.wantErr("view", err, store.ErrClosed)
 		}},
 	}
+}
+
+func showGiveRest(s *scene) {
+	a, b := s.join("a"), s.join("b")
+	s.put(5)
+	sp := s.take(a, 5)[0]
+	x, y := handout{sp.Span, sp.Tasks[1]}, handout{sp.Span, sp.Tasks[3]}
+	s.sync(a, x)
+	order := store.Move{Rank: sp.Rank + 1e6, Due: sp.Due + 1e6}
+	give := func(what string, h store.Holder, t store.Taking, from int32, want bool) {
+		given, err := s.GiveRest(s.ctx, store.RestRequest{
+			Holder: h, Rests: []store.Rest{{Taking: t, From: from, Move: order}},
+		})
+		s.ok(err)
+		s.want(what, given, []bool{want})
+	}
+	give("another's", b, sp.Taking(), 2, false)
+	give("with another token", a, store.Taking{Span: sp.ID, Token: sp.Token + 1}, 2, false)
+	give("all of it", a, sp.Taking(), sp.Lo, false)
+	give("behind it", a, sp.Taking(), sp.Hi+2, false)
+	give("nothing of it", a, sp.Taking(), sp.Hi+1, true)
+	s.want("its owner still", s.stand(y.id()).Owner, sp.Span)
+	give("the rest", a, sp.Taking(), 2, true)
+	give("the rest again", a, sp.Taking(), 2, true)
+	kept := sp.Span
+	kept.Hi = 1
+	s.want("what is kept", s.stand(x.id()).Owner, kept)
+	s.want("the outcome of what left, under the old token",
+		s.settle(y.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+	s.want("counts", s.counts(), task.Counts{Waiting: 3, Ready: 1, Running: 1})
+	s.want("taken before it is due", len(s.take(b, 5)), 0)
+	s.clock.Advance(time.Second)
+	got := s.take(b, 5)
+	s.want("spans taken", len(got), 1)
+	want := sp.Span
+	want.ID, want.Lo, want.Rank, want.Due = got[0].ID, 2, order.Rank, order.Due
+	want.Holder, want.Token = b, sp.Token+1
+	s.want("what was given back", got[0].Span, want)
+	s.want("its tasks", len(got[0].Tasks), 3)
+	s.recorded(x.report(s.clock, task.Finish(nil)),
+		handout{kept, sp.Tasks[0]}.report(s.clock, task.Finish(nil)),
+		handout{got[0].Span, got[0].Tasks[1]}.report(s.clock, task.Finish(nil)))
+
+	rest := got[0].Taking()
+	s.clock.Advance(2 * leaseTime)
+	give("by who has no lease", b, rest, 4, false)
 }

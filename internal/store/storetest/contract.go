@@ -96,6 +96,12 @@ type Spans interface {
 	// rank and due if it says so. Those that are not the holder's, or are again its own with
 	// another token, are passed over: a late copy of the call frees nothing.
 	Give(context.Context, store.GiveRequest) error
+	// GiveRest gives the rests of spans back: what begins at From becomes a free span of its own,
+	// with another rank and due, and all else as it is; what comes before it the holder keeps, with
+	// its row and its token. It says which of the spans end before From by now: called again it
+	// says the same. Those that are not the holder's, or with another token, and those that begin
+	// at From or later, or end before the number that comes before From, stay as they are.
+	GiveRest(context.Context, store.RestRequest) (given []bool, err error)
 	// TakeExpired makes the holder hold free spans that have tasks which nobody has begun in
 	// time: whose Expires is not after now. It is for the tasks of which no holder takes care;
 	// what others hold stays theirs. Spans are taken whole, of whatever queue, also of paused

@@ -136,6 +136,11 @@ func (f *Faulty) Give(ctx context.Context, r store.GiveRequest) error {
 	return tell(f, "give", func() error { return f.Store.Give(ctx, r) })
 }
 
+// GiveRest implements [Spans].
+func (f *Faulty) GiveRest(ctx context.Context, r store.RestRequest) ([]bool, error) {
+	return write(f, "give rest", func() ([]bool, error) { return f.Store.GiveRest(ctx, r) })
+}
+
 func (f *Faulty) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
 	return write(f, "settle", func() (store.Settled, error) { return f.Store.Settle(ctx, s) })
 }

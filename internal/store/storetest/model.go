@@ -455,6 +455,33 @@ func (m *Model) Give(ctx context.Context, g store.GiveRequest) error {
 	return nil
 }
 
+// GiveRest implements [Spans].
+func (m *Model) GiveRest(ctx context.Context, r store.RestRequest) ([]bool, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	given := make([]bool, len(r.Rests))
+	if !m.lives(r.Holder, now) {
+		return given, nil
+	}
+	for i, x := range r.Rests {
+		sp := m.spans[x.Span]
+		if sp == nil || sp.Token != x.Token || sp.Holder != r.Holder || sp.Lo >= x.From ||
+			sp.Hi < x.From-1 {
+			continue
+		}
+		if given[i] = true; sp.Hi >= x.From {
+			rest := *sp
+			rest.Holder, rest.Lo, rest.Rank, rest.Due = store.Holder{}, x.From, x.Rank, x.Due
+			sp.Hi = x.From - 1
+			m.addSpan(rest)
+		}
+	}
+	return given, nil
+}
+
 // writeDown inserts the running rows of a holder's hand-outs that are neither settled nor written
 // down.
 func (m *Model) writeDown(h store.Holder, list []store.Running) {

@@ -210,7 +210,7 @@ func (m *Model) ChangeQueue(
 	if err := change(&q, stands); err != nil {
 		return store.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
 	}
-	q.Name = name
+	q.Name, q.KeyRules = name, m.queues[name].KeyRules
 	m.changeBucket(&q, now)
 	m.queues[name] = q
 	return store.Changed[task.Queue]{Is: q, Created: !stands}, nil

@@ -21,6 +21,7 @@ type planted struct {
 	take       func(context.Context, store.TakeRequest) (store.Taken, error)
 	expire     func(context.Context, store.Holder, int) (store.Taken, error)
 	give       func(context.Context, store.GiveRequest) error
+	giveRest   func(context.Context, store.RestRequest) ([]bool, error)
 	letBegin   func(context.Context, store.BeginRequest) (store.Begun, error)
 	takeRuns   func(context.Context, store.Holder, int) (store.Taken, error)
 	gates      func(context.Context, ...string) (int64, []store.Gate, error)
@@ -58,6 +59,7 @@ type planted struct {
 func plant(m *Model) *planted {
 	return &planted{
 		Model: m, submit: m.Submit, take: m.Take, expire: m.TakeExpired, give: m.Give,
+		giveRest: m.GiveRest,
 		letBegin: m.Begin, gates: m.Gates, takeRuns: m.TakeRunning,
 		settle: m.Settle, act: m.Act, signal: m.Signal, look: m.Look,
 		free: m.Free, freeEnded: m.FreeEnded, end: m.End, acquireAll: m.AcquireAll,
@@ -94,6 +96,12 @@ func (p *planted) Give(ctx context.Context, g store.GiveRequest) error {
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.give(ctx, g)
+}
+
+func (p *planted) GiveRest(ctx context.Context, r store.RestRequest) ([]bool, error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.giveRest(ctx, r)
 }
 
 func (p *planted) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, error) {

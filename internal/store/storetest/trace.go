@@ -250,6 +250,7 @@ func (w *walk) step() {
 		w.sync(n)
 		w.add(n)
 	case p < 81:
+		w.giveRest(n)
 		w.give(n)
 	case p < 86:
 		w.free(n)

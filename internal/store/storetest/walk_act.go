@@ -260,6 +260,26 @@ func (w *walk) give(n *walkNode) {
 	w.note("give by %s %v -> %s", n.name, asked, w.told(w.Give(w.ctx, g)))
 }
 
+// giveRest gives the rests of some spans back, behind what was taken of them first.
+func (w *walk) giveRest(n *walkNode) {
+	r := store.RestRequest{Holder: n.Holder}
+	var asked []string
+	for _, o := range w.outs[max(0, len(w.outs)-20):] {
+		if o.node != n || w.luck.IntN(2) == 0 || slices.ContainsFunc(r.Rests,
+			func(x store.Rest) bool { return x.Span == o.span.ID }) {
+			continue
+		}
+		from := o.N + 1
+		r.Rests = append(r.Rests, store.Rest{
+			Taking: o.span.Taking(), From: from,
+			Move: store.Move{Rank: o.span.Rank, Due: o.span.Due},
+		})
+		asked = append(asked, fmt.Sprintf("s%d from %d", w.spans[o.span.ID].name, from))
+	}
+	given, err := w.GiveRest(w.ctx, r)
+	w.note("give rest by %s %v -> %v %s", n.name, asked, given, w.told(err))
+}
+
 // prune prunes to the end and forgets what is gone. Which tasks that are, the next audit shows.
 func (w *walk) prune() {
 	for _, id := range w.ids { // that became final since they were looked at last

@@ -9,5 +9,7 @@ CREATE TABLE key_rule (
 ) STRICT, WITHOUT ROWID;
 -- Pauses that end by themselves, and their rows with them.
 CREATE INDEX key_rule_over ON key_rule (paused, queue, key) WHERE weight = 0;
+-- Those that stay until somebody takes them back: a queue may have only so many.
+CREATE INDEX key_rule_stands ON key_rule (queue) WHERE weight > 0 OR paused = 9223372036854775807;
 -- Whether any key of the queue has a row.
 ALTER TABLE queue ADD COLUMN key_rules INTEGER NOT NULL DEFAULT 0;
