@@ -29,7 +29,7 @@ var floors = map[string]int{
 	"internal/forecast": 0, "internal/capacity": 2,
 	"internal/explain": 0, "internal/overview": 0,
 	"internal/store/rules/assign": 0, "internal/store/rules/retain": 0, "internal/listing": 0,
-	"internal/usage": 0, "internal/names": 0,
+	"internal/usage": 0, "internal/names": 0, "internal/hook": 0,
 	"pool": 1, "tick": 1, "lease": 1, "internal/proclock": 1, "internal/observe": 1,
 	"internal/logshare": 1, "internal/outbox": 1, "internal/pass": 1, "internal/inprocess": 1,
 	"internal/command": 1, "internal/console": 1, "internal/stream": 1,

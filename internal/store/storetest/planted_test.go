@@ -46,7 +46,10 @@ type planted struct {
 		error)
 	changeTold func(context.Context, string,
 		store.Change[store.Notifier]) (store.Changed[store.Notifier], error)
-	advance func(context.Context, string, int64, store.Progress) (bool, error)
+	advance    func(context.Context, string, int64, store.Progress) (bool, error)
+	changeHook func(context.Context, string,
+		store.Change[store.Hook]) (store.Changed[store.Hook], error)
+	deleteHook func(context.Context, string) error
 	plantedJobs
 	plantedSchedules
 }
@@ -61,6 +64,7 @@ func plant(m *Model) *planted {
 		counts: m.Counts, ahead: m.Ahead, history: m.History, tasks: m.Tasks,
 		keep: m.Keep, prune: m.Prune, report: m.Append,
 		events: m.Events, changeQ: m.ChangeQueue, changeTold: m.ChangeNotifier, advance: m.Advance,
+		changeHook: m.ChangeHook, deleteHook: m.DeleteHook,
 		plantedJobs: plantJobs(m), plantedSchedules: plantSchedules(m),
 	}
 }
@@ -251,6 +255,20 @@ func (p *planted) Advance(
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.advance(ctx, name, from, to)
+}
+
+func (p *planted) ChangeHook(
+	ctx context.Context, name string, change store.Change[store.Hook],
+) (store.Changed[store.Hook], error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.changeHook(ctx, name, change)
+}
+
+func (p *planted) DeleteHook(ctx context.Context, name string) error {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.deleteHook(ctx, name)
 }
 
 // fact is the model's task, nil when there is none.
