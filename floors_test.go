@@ -36,7 +36,7 @@ var floors = map[string]int{
 	"internal/term": 1, "internal/child": 1, "internal/measure": 1, "internal/pause": 1,
 	"internal/dispatch": 2, "internal/scheduler": 2, "internal/supervise": 2, "internal/firing": 2,
 	"internal/api": 2, "internal/store/sqlite": 2, "internal/store/postgres": 2,
-	"internal/store/blob": 2, "internal/notify": 2, "internal/peers": 2,
+	"internal/store/blob": 2, "internal/notify": 2, "internal/peers": 2, "internal/inbound": 2,
 	"internal/store/storetest": 2, "internal/pgtest": 2, "internal/ptytest": 1,
 	"internal/sim": 3, "internal/sim/waiting": 3, "internal/chaos": 3,
 	"internal/expired":  2,

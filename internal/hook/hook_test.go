@@ -237,6 +237,14 @@ func TestNobodySignsForTheDecoy(t *testing.T) {
 			t.Errorf("%s: a call of a hook that there is not is let in", v.name)
 		}
 	}
+	set, at := map[string]string{}, "1790000000"
+	mac := macOf(nil, "id."+at+".", []byte(body))
+	schemes[Standard].write(Decoy(), set, "id", at, mac)
+	d := Decoy()
+	d.Tolerance = time.Hour
+	if Verify(d, request(body, set), now) {
+		t.Error("the empty key is one")
+	}
 }
 
 func FuzzVerify(f *testing.F) {

@@ -205,11 +205,9 @@ func Verify(h *store.Hook, r Request, now time.Time) bool {
 	return right && (!how.dated || near(given.at, now, h.Tolerance))
 }
 
-// Decoy is a hook by which no call is let in: calls of a hook that there is not are verified by it,
-// so that they take as long as others.
-func Decoy() *store.Hook {
-	return &store.Hook{Scheme: "github", Secrets: []store.Secret{"nobody signs with it"}}
-}
+// Decoy is a hook by which no call is let in, since its secret is none: calls of a hook that there
+// is not are verified by it, so that they take as long as others.
+func Decoy() *store.Hook { return &store.Hook{Scheme: Standard, Secrets: []store.Secret{""}} }
 
 // near tells whether a time in seconds is within tolerance of now.
 func near(text string, now time.Time, tolerance time.Duration) bool {
