@@ -17,7 +17,7 @@
 //	lease (name: holder, token, until)    queue (name: configuration)    stat (queue: differences)
 //	gate (queue: what may begin)          bucket, key_rule, key_owner (queue, key: the same of a key)
 //	event (seq: what happened)            notifier (name: who is told)   large (name: a long text)
-//	expiry (batch: when to look for tasks that nobody has begun in time)
+//	expiry (batch: when to look for tasks that nobody has begun in time)    hook (name: what others call)
 //
 //	wait (batch, n: what a task waits for)    signal (address, key: what was sent)    change (address: look there)
 //	child_batch (batch: whose children its tasks are)    child_count (batch, n, run: how the children of a task stand)
