@@ -24,6 +24,12 @@ func TestChangesAtTwoNodesAtOnceAreAllKept(t *testing.T) {
 		if round == 0 {
 			hook.URL = "https://example.com/"
 		}
+		called := client.HookConf{Scheme: "standard", Queue: "q"}
+		turned := called
+		turned.Secrets = []string{key}
+		if round == 0 {
+			called.Secrets = turned.Secrets
+		}
 		signed := hook
 		signed.Secret = key
 		both(t,
@@ -48,6 +54,8 @@ func TestChangesAtTwoNodesAtOnceAreAllKept(t *testing.T) {
 			},
 			func() error { return second(a.PutNotifier(t.Context(), "n", signed)) },
 			func() error { return second(b.PutNotifier(t.Context(), "n", hook)) },
+			func() error { return second(a.PutHook(t.Context(), "h", turned)) },
+			func() error { return second(b.PutHook(t.Context(), "h", called)) },
 		)
 		for _, c := range []*client.Client{a, b} {
 			q, err := c.Queue(t.Context(), "q")
@@ -64,6 +72,11 @@ func TestChangesAtTwoNodesAtOnceAreAllKept(t *testing.T) {
 		list, err := nodes[1].store.Notifiers(t.Context())
 		if err != nil || len(list) != 1 || list[0].Secrets.Key != store.Secret(key) {
 			t.Fatalf("round %d: the notifier lost its key, %v", round, err)
+		}
+		hooks, err := nodes[1].store.Hooks(t.Context())
+		if err != nil || len(hooks) != 1 || len(hooks[0].Secrets) != 1 ||
+			hooks[0].Secrets[0] != store.Secret(key) {
+			t.Fatalf("round %d: the hook lost its secret, %v", round, err)
 		}
 	}
 }

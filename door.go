@@ -109,7 +109,7 @@ func (n *Node) openDoor() error {
 
 func (n *Node) newAPI(tokens api.Tokens) (*api.API, error) {
 	return api.New(api.Config{
-		Engine: n.tasks, Events: n.store, History: n.store, Notifiers: n.sender,
+		Engine: n.tasks, Events: n.store, History: n.store, Notifiers: n.sender, Hooks: n.hooks,
 		Forecasts: n.forecasts,
 		Secret:    n.store.Secret(),
 		Cluster:   newCluster(n),

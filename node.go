@@ -23,6 +23,7 @@ import (
 	"github.com/rotahq/rota/internal/capacity"
 	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/firing"
+	"github.com/rotahq/rota/internal/inbound"
 	"github.com/rotahq/rota/internal/logshare"
 	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/notify"
@@ -94,6 +95,7 @@ type Node struct {
 	peers  *peers.Peers
 	outbox *outbox.Outbox // of events that this node has to tell
 	sender *notify.Sender
+	hooks  *inbound.Book // that other programs call
 	jobs   *jobs
 	logs   *logshare.Gate    // what all lines of logs at this node pass through
 	folder *supervise.Folder // that sources are read from; nil = none
@@ -175,6 +177,7 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	if n.sender, err = notify.New(n.notifications()); err != nil {
 		return err
 	}
+	n.hooks = inbound.New(n.store)
 	n.outbox = outbox.New(outbox.Config{
 		Node: n.conf.Name, Append: n.store.Append, Written: n.sender.Look, Log: n.log,
 	})

@@ -163,6 +163,9 @@ func (n *Node) abandon() error {
 	if n.peers != nil {
 		n.peers.Close()
 	}
+	if n.hooks != nil {
+		n.hooks.Close()
+	}
 	errs := []error{n.folder.Close()}
 	if n.check != nil {
 		n.check.Close()

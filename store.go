@@ -16,6 +16,7 @@ import (
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/firing"
+	"github.com/rotahq/rota/internal/inbound"
 	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/seal"
@@ -31,6 +32,7 @@ type backend interface {
 	scheduler.Leases
 	scheduler.Chores
 	notify.Store
+	inbound.Store
 	supervise.Reader
 	supervise.Writer
 	supervise.Listener

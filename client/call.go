@@ -29,6 +29,7 @@ type request struct {
 	body         []byte
 	hot          *hot          // in place of body: a stream may carry the call
 	lines        bool          // the body is JSON, one value a line
+	signed       http.Header   // more headers, of a call that another program might make
 	wait         time.Duration // what the server may wait before it answers
 	safe         bool          // may be made twice
 }
@@ -234,6 +235,7 @@ func (c *Client) open(ctx context.Context, server string, r request) (*http.Resp
 			q.Header["Content-Type"] = jsonType
 		}
 	}
+	maps.Copy(q.Header, r.signed)
 	response, err := c.http.Do(q)
 	if err != nil && r.body != nil && !all.Load() {
 		err = &cutError{err}

@@ -192,3 +192,42 @@ func ExampleClient_AssignClaim() {
 	// schedule/nightly was given to example
 	// what was given to a node stays there: true
 }
+
+func ExampleClient_PutHook() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	h, err := c.PutHook(ctx, "builds", client.HookConf{
+		Scheme: "github", Secrets: []string{"It's a Secret to Everybody"}, Queue: "builds",
+		GroupKey: "/repository/full_name",
+	})
+	must(err)
+	fmt.Println(h.Name, "knows", h.Secrets, "secret")
+
+	push := client.HookCall{ // as GitHub makes it, and makes it again when no answer comes
+		Secret: "It's a Secret to Everybody", ID: "72d3162e",
+		Body:   []byte(`{"repository":{"full_name":"ann/site"}}`),
+		Header: map[string]string{"X-GitHub-Event": "push"},
+	}
+	first, err := c.CallHook(ctx, "builds", push)
+	must(err)
+	again, err := c.CallHook(ctx, "builds", push)
+	must(err)
+	fmt.Println("one task:", again.ID == first.ID, again.Existing)
+	t, err := c.Task(ctx, first.ID, 0)
+	must(err)
+	fmt.Println(t.GroupKey, string(t.Context))
+
+	all, err := c.Hooks(ctx)
+	must(err)
+	h, err = c.Hook(ctx, all[0].Name)
+	must(err)
+	must(c.DeleteHook(ctx, h.Name))
+	_, err = c.CallHook(ctx, h.Name, push)
+	fmt.Println("it is gone:", err != nil)
+	// Output:
+	// builds knows 1 secret
+	// one task: true true
+	// ann/site {"hook":"builds","id":"72d3162e","headers":{"Content-Type":"application/json","X-GitHub-Event":"push"},"body":{"repository":{"full_name":"ann/site"}}}
+	// it is gone: true
+}

@@ -83,7 +83,7 @@ func TestStories(t *testing.T) {
 // who has unique keys.
 func TestStoriesOnPostgreSQL(t *testing.T) {
 	for _, story := range []string{"names", "meta", "editmeta", "limits", "limits_keys", "signal",
-		"children", "after", "limits_keys_work", "limits_work", "submit_unique"} {
+		"children", "after", "limits_keys_work", "limits_work", "submit_unique", "hook"} {
 		tell(t, testscript.Params{Files: []string{"testdata/" + story + ".txtar"}},
 			pgtest.Shared(t).Database(t))
 	}

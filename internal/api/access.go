@@ -21,8 +21,9 @@ import (
 type role string
 
 const (
-	roleAdmin     role = "admin"     // everything
-	roleOperator  role = "operator"  // everything but delete queues and groups and change notifiers
+	roleAdmin role = "admin" // everything
+	// everything but delete queues and groups and change notifiers and hooks
+	roleOperator  role = "operator"
 	roleSubmitter role = "submitter" // what a viewer may, submit, and cancel single tasks
 	// hold, report, beat and log under its own name, and read queues
 	roleWorker role = "worker"
@@ -34,13 +35,14 @@ type right uint8
 
 const (
 	toKnock   right = iota // no token at all
+	toDeliver              // no token either: its body is signed, see package hook
 	toRead                 // see everything
 	toPrepare              // see what a worker must know
 	toStream               // open a stream, on which each call needs its own right
 	toSubmit               // submit, cancel one task, send signals
 	toWork                 // act as a worker
 	toOperate              // change what is there
-	toDestroy              // delete what cannot be had back, and say where messages go
+	toDestroy              // delete what cannot be had back, say where messages go and who delivers
 )
 
 // rights says what each call needs. A call that is not named here cannot be registered.
@@ -158,6 +160,12 @@ var rights = map[string]right{
 	"PUT /v1/notifiers/{name}":       toDestroy,
 	"DELETE /v1/notifiers/{name}":    toDestroy,
 	"POST /v1/notifiers/{name}/test": toDestroy,
+
+	"GET /v1/hooks":           toRead,
+	"GET /v1/hooks/{name}":    toRead,
+	"PUT /v1/hooks/{name}":    toDestroy,
+	"DELETE /v1/hooks/{name}": toDestroy,
+	"POST /v1/hooks/{name}":   toDeliver,
 }
 
 // may tells whether the role has the right.
@@ -279,6 +287,9 @@ func (t *Tokens) add(words []string) error {
 
 // admit says who calls, or why it may not.
 func (a *API) admit(r *http.Request, need right) (principal, error) {
+	if need == toDeliver { // whatever token, host or page it comes with
+		return principal{}, nil
+	}
 	if r.Context().Value(inside{}) != nil {
 		return principal{Name: a.conf.Node, Role: roleAdmin}, nil
 	}

@@ -165,6 +165,10 @@ func TestRolesMayWhatTheContractSays(t *testing.T) {
 			"admin"},
 		{"POST /v1/notifiers/ops/test", "", "admin"},
 		{"DELETE /v1/notifiers/ops", "", "admin"},
+		{"GET /v1/hooks", "", readers},
+		{"GET /v1/hooks/builds", "", readers},
+		{"PUT /v1/hooks/builds", `{"scheme":"github","queue":"mail"}`, "admin"},
+		{"DELETE /v1/hooks/builds", "", "admin"},
 	} {
 		for _, role := range strings.Fields(all) {
 			var header []string

@@ -39,6 +39,8 @@ type Config struct {
 	Forecasts Forecasts
 	// Notifiers looks after who is told of it. Required.
 	Notifiers Notifiers
+	// Hooks looks after what other programs call. Required.
+	Hooks Hooks
 	// Groups, Jobs and Placements are groups of jobs. Default: there are none.
 	Groups     Groups
 	Jobs       Jobs
@@ -129,6 +131,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Notifiers == nil {
 		wrong = append(wrong, errors.New("no notifiers"))
+	}
+	if c.Hooks == nil {
+		wrong = append(wrong, errors.New("no hooks"))
 	}
 	if c.Groups == nil {
 		c.Groups = groupless{}
@@ -228,6 +233,7 @@ type API struct {
 	browsers   *http.CrossOriginProtection
 	metrics    *metrics
 	bodies     budget  // bytes of request bodies
+	hookBodies budget  // of those of calls of hooks
 	large      budget  // bytes of large answers
 	loads      budget  // tasks that are being read, before anybody knows how large they are
 	follows    follows // streams of server-sent events
@@ -237,6 +243,7 @@ type API struct {
 	sealer     *seal.Sealer
 	guesses    throttle   // of wrong access tokens
 	seals      throttle   // of tokens of hand-outs that were never given out
+	forged     throttle   // of signatures of calls of hooks
 	makers     *queueGate // of queues, by submitting
 	overviews  *overviews
 	auditor    *auditor
@@ -272,6 +279,7 @@ func New(conf Config) (*API, error) {
 		a.overviews.close()
 	})
 	a.bodies.limit, a.large.limit, a.loads.limit = conf.MaxBodies, conf.MaxAnswers, maxLoads
+	a.hookBodies.limit = maxHookBodies
 	a.follows.limit, a.follows.limitEach = maxFollows, maxFollowsEach
 	a.streams.limit, a.streams.limitEach = maxStreams, maxStreamsEach
 	a.audits.limit = maxAudits
@@ -305,6 +313,7 @@ func New(conf Config) (*API, error) {
 	a.registerCluster()
 	a.registerEvents()
 	a.registerNotifiers()
+	a.registerHooks()
 	a.registerNode()
 	a.registerAccess()
 	a.registerPages()

@@ -98,6 +98,9 @@ var changes = map[string]audited{
 	"PUT /v1/notifiers/{name}":                {"notifier.put", "configured notifier", "name"},
 	"DELETE /v1/notifiers/{name}":             {"notifier.delete", "deleted notifier", "name"},
 	"POST /v1/notifiers/{name}/test":          {"notifier.test", "tested notifier", "name"},
+	"PUT /v1/hooks/{name}":                    {"hook.put", "configured hook", "name"},
+	"DELETE /v1/hooks/{name}":                 {"hook.delete", "deleted hook", "name"},
+	"POST /v1/hooks/{name}":                   {}, // as submissions, which are not told
 }
 
 // note adds to what is told of a call.

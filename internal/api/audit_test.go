@@ -125,6 +125,11 @@ func TestChangesSayWhoAndHowMuchAndNoSecret(t *testing.T) {
 		{"r-token", "PUT /v1/notifiers/ops",
 			`{"kind":"webhook","on":["*"],"url":"https://hooks.example.com/SECRET","secret":"SECRET"}`,
 			`root (admin, from 192.0.2.1) configured notifier ops`},
+		{"r-token", "PUT /v1/hooks/builds",
+			`{"scheme":"github","queue":"mail","secrets":["SECRET","SECRET2"]}`,
+			`root (admin, from 192.0.2.1) configured hook builds map[by:root call:PUT /v1/hooks/{name} from:192.0.2.1 role:admin]`},
+		{"r-token", "DELETE /v1/hooks/builds", "",
+			`root (admin, from 192.0.2.1) deleted hook builds`},
 	} {
 		response, text := ask(t, a, c.call, c.body, "Authorization: Bearer "+c.token)
 		got := ""

@@ -15,7 +15,19 @@ const firstRead = 64 << 10
 // it. Calls of workers pass spare 0; the others leave something of the budget for them. The budget
 // is given back at the end of the call, or by letGo.
 func (a *API) body(w *answer, r *http.Request, spare int64) ([]byte, error) {
-	limit, size := a.conf.MaxBody, r.ContentLength
+	return readBody(r, a.conf.MaxBody, func(n int64) bool {
+		if !a.bodies.take(n, spare) {
+			return false
+		}
+		w.body += n
+		return true
+	})
+}
+
+// readBody reads a request body of at most limit bytes, for which it takes what it needs of a
+// budget.
+func readBody(r *http.Request, limit int64, take func(n int64) bool) ([]byte, error) {
+	size := r.ContentLength
 	if size > limit {
 		return nil, tooLarge(limit)
 	}
@@ -26,10 +38,9 @@ func (a *API) body(w *answer, r *http.Request, spare int64) ([]byte, error) {
 	for done := false; !done; {
 		if len(b) == cap(b) {
 			room := min(max(firstRead, 4*int64(cap(b))), size)
-			if !a.bodies.take(room-int64(cap(b)), spare) {
+			if !take(room - int64(cap(b))) {
 				return nil, busy("too many large requests are under way")
 			}
-			w.body += room - int64(cap(b))
 			b = append(make([]byte, 0, room), b...)
 		}
 		n, err := r.Body.Read(b[len(b):cap(b)])

@@ -77,6 +77,18 @@ func (s *stage) TestNotifier(ctx context.Context, name string) (string, error) {
 	return s.now().TestNotifier(ctx, name)
 }
 
+func (s *stage) PutHook(ctx context.Context, h store.Hook) (store.Changed[store.Hook], error) {
+	return s.now().PutHook(ctx, h)
+}
+
+func (s *stage) Hooks(ctx context.Context) ([]store.Hook, error) { return s.now().Hooks(ctx) }
+
+func (s *stage) DeleteHook(ctx context.Context, name string) error {
+	return s.now().DeleteHook(ctx, name)
+}
+
+func (s *stage) FindHook(name string) (*store.Hook, error) { return s.now().FindHook(name) }
+
 // tell makes the calls of a file against a new fake each and compares what comes back, and what was
 // changed.
 func tell(t *testing.T, name string, check func(*testing.T, story, *http.Response, *fake)) {

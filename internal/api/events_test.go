@@ -259,6 +259,11 @@ func TestNoAnswerShowsASecret(t *testing.T) {
 		{"PUT /v1/notifiers/ops", `{"kind":"s3cret?","on":["*"],"url":"https://x/s3cret"}`},
 		{"PUT /v1/notifiers/ops", `{"secret":s3cret}`},
 		{"PUT /v1/notifiers/ops", `{"secret":["s3cret"]}`},
+		{"GET /v1/hooks", ""},
+		{"GET /v1/hooks/builds", ""},
+		{"PUT /v1/hooks/builds", `{"scheme":"github","queue":"q","secrets":["s3cret"]}`},
+		{"PUT /v1/hooks/builds", `{"secrets":"s3cret"}`},
+		{"PUT /v1/hooks/builds", `{"secrets":[s3cret]}`},
 	} {
 		_, text := ask(t, a, call.call, call.body)
 		if strings.Contains(strings.ReplaceAll(text, "https://s3cret.example.com", ""), "s3cret") {

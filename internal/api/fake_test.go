@@ -654,11 +654,11 @@ func (f *fake) DeleteWorker(_ context.Context, name string, here bool) error {
 // newAPI is an API on e with small limits.
 func newAPI(t testing.TB, e Engine, change func(*Config)) *API {
 	t.Helper()
-	happened, told := tellers(e)
+	happened, told, called := tellers(e)
 	k, c := overseerOf(e), clockworkOf(e)
 	conf := Config{
-		Engine: e, Cluster: clusterOf(e), Events: happened, Notifiers: told, Groups: k, Jobs: k,
-		Placements: k, Schedules: c, Fires: c, Almanac: c, Version: "1.2.3", Node: "n1",
+		Engine: e, Cluster: clusterOf(e), Events: happened, Notifiers: told, Hooks: called,
+		Groups: k, Jobs: k, Placements: k, Schedules: c, Fires: c, Almanac: c, Version: "1.2.3", Node: "n1",
 		StoreMark: "0123456789abcdef", MaxBody: 1 << 20, MaxBodies: 4 << 20,
 	}
 	if h, ok := e.(History); ok {
@@ -678,16 +678,17 @@ func newAPI(t testing.TB, e Engine, change func(*Config)) *API {
 }
 
 // tellers are e itself when it knows of events, else a fake.
-func tellers(e Engine) (Events, Notifiers) {
+func tellers(e Engine) (Events, Notifiers, Hooks) {
 	type teller interface {
 		Events
 		Notifiers
+		Hooks
 	}
 	f, ok := e.(teller)
 	if !ok {
 		f = newFake()
 	}
-	return f, f
+	return f, f, f
 }
 
 const tokenFile = `# who may what

@@ -25,6 +25,7 @@ type metrics struct {
 
 	logDropped prometheus.Collector
 	refused    *prometheus.CounterVec
+	hooks      *hookCounter
 }
 
 // newMetrics registers everything that /metrics shows. What a registry of the caller's has already
@@ -48,6 +49,7 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 			Name: "rota_http_refused_total",
 			Help: "Calls refused for who made them: unauthorized, forbidden or throttled.",
 		}, []string{"reason"}),
+		hooks: newHookCounter(),
 		logDropped: prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "rota_log_lines_dropped_total",
 			Help: "Lines that logs of tasks and jobs lack because there were too many.",
@@ -69,7 +71,7 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 	info.Set(1)
 	var wrong []error
 	for _, c := range append([]prometheus.Collector{
-		m.answered, m.took, m.under, m.logDropped, m.refused, info,
+		m.answered, m.took, m.under, m.logDropped, m.refused, m.hooks.calls, info,
 		&queueCollector{collected: collected[seenTasks]{"queues", seen.tasks.Value}},
 		&groupCollector{collected[seenCluster]{"groups", seen.cluster.Value}},
 		&forecastCollector{forecasts: conf.Forecasts},

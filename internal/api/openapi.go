@@ -42,7 +42,7 @@ func humaConfig(version string) huma.Config {
 			Tags: []*huma.Tag{
 				{Name: "Overview"}, {Name: "Tasks"}, {Name: "Work"}, {Name: "Queues"}, {Name: "Schedules"},
 				{Name: "Workers"}, {Name: "Groups"}, {Name: "Cluster"}, {Name: "Events"},
-				{Name: "Node"},
+				{Name: "Hooks"}, {Name: "Node"},
 			},
 		},
 		Formats: map[string]huma.Format{
@@ -61,7 +61,7 @@ func schemas() huma.Registry {
 	r := huma.NewMapRegistry("#/components/schemas/", schemaNames(map[string]string{
 		"Node": "NodeItem", "Strike": "NodeStrike", "Claim": "ClaimItem",
 		"Cluster": "ClusterOut", "Budget": "ClusterBudget", "Chore": "ChoreItem",
-		"Event": "EventItem", "Notifier": "NotifierItem",
+		"Event": "EventItem", "Notifier": "NotifierItem", "Hook": "HookItem",
 		"Fire": "FireItem", "Backfilled": "BackfillOut", "Audit": "AuditOut",
 		"Preview": "PreviewOut", "Calendar": "CalendarItem",
 	}))

@@ -138,6 +138,10 @@ func TestEveryExampleWorks(t *testing.T) {
 			if target == frame.Path && response.StatusCode == http.StatusUpgradeRequired {
 				continue // it is no WebSocket
 			}
+			if method == "post" && path == "/v1/hooks/{name}" &&
+				response.StatusCode == http.StatusUnauthorized {
+				continue // it is not signed
+			}
 			if response.StatusCode >= 300 && response.StatusCode != http.StatusConflict {
 				t.Errorf("%s %s %s: %d %s", method, target, body, response.StatusCode, text)
 			}

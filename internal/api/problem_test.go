@@ -118,6 +118,10 @@ var everyCall = []struct{ pattern, target, body string }{
 	{"PUT /v1/notifiers/{name}", "/v1/notifiers/ops", `{"kind":"webhook","on":["*"]}`},
 	{"DELETE /v1/notifiers/{name}", "/v1/notifiers/ops", ""},
 	{"POST /v1/notifiers/{name}/test", "/v1/notifiers/ops/test", ""},
+	{"GET /v1/hooks", "/v1/hooks", ""},
+	{"GET /v1/hooks/{name}", "/v1/hooks/builds", ""},
+	{"PUT /v1/hooks/{name}", "/v1/hooks/builds", `{"scheme":"github","queue":"mail"}`},
+	{"DELETE /v1/hooks/{name}", "/v1/hooks/builds", ""},
 }
 
 // outlived is the error of a worker whose name another process has.
@@ -129,6 +133,7 @@ func (outlived) Superseded() bool { return true }
 func TestEveryCallTurnsEveryErrorOfTheEngineIntoItsStatus(t *testing.T) {
 	asked := map[string]bool{
 		"GET /v1/events/stream": true, // it does not end
+		"POST /v1/hooks/{name}": true, // it has to be signed: see hooks_test.go
 		// they answer what was known before
 		"GET /v1/overview": true, "GET /v1/overview/stream": true,
 	}

@@ -257,6 +257,12 @@ var reaches = map[string]reach{
 	"PUT /v1/notifiers/{name}":       ofAll,
 	"DELETE /v1/notifiers/{name}":    ofAll,
 	"POST /v1/notifiers/{name}/test": ofAll,
+
+	"GET /v1/hooks":           ofAll,
+	"GET /v1/hooks/{name}":    ofAll,
+	"PUT /v1/hooks/{name}":    ofAll,
+	"DELETE /v1/hooks/{name}": ofAll,
+	"POST /v1/hooks/{name}":   ofNothing, // it is about what the hook says
 }
 
 // within refuses a call about what is not in the scope of its caller's token. What is not there is

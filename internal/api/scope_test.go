@@ -177,6 +177,9 @@ func TestEveryCallKeepsToTheScope(t *testing.T) {
 			calls++
 			call := strings.ToUpper(method) + " " + path
 			need, about := rights[call], reaches[call]
+			if need == toDeliver {
+				continue // it is signed, and no token is looked at: see hooks_test.go
+			}
 			if !slices.Contains(mayBeAbout(call), about) {
 				t.Errorf("%s: reaches says %d, its path says %v", call, about, mayBeAbout(call))
 			}

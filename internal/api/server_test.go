@@ -273,7 +273,7 @@ func TestHeaderAboveItsLimitIsRefused(t *testing.T) {
 
 func TestConfigNamesEverythingWrongAtOnce(t *testing.T) {
 	_, err := New(Config{MaxBody: -1, Idle: -time.Second, MaxBodies: -2})
-	for _, want := range []string{"no engine", "no events", "no notifiers", "max body -1",
+	for _, want := range []string{"no engine", "no events", "no notifiers", "no hooks", "max body -1",
 		"max bodies -2", "idle -1s"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q in it", err, want)

@@ -98,6 +98,11 @@ func (in *BulkIn) canonical() {
 
 func (in *planIn) canonical() { in.Remove, in.Drain = names.All(in.Remove), names.All(in.Drain) }
 
+func (in *hookIn) canonical() {
+	canonicalName(&in.Queue)
+	canonicalName(&in.Signal)
+}
+
 func (in *notifierIn) canonical() {
 	in.Subjects = names.All(in.Subjects)
 	canonicalName(&in.Queue)

@@ -118,6 +118,7 @@ const (
 	claimShelf  shelf = 'c' // a key
 
 	notifierShelf shelf = 'n' // a name
+	hookShelf     shelf = 'h' // a name
 
 	groupShelf shelf = 'g' // a name
 	jobShelf   shelf = 'j' // a name

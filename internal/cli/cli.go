@@ -119,7 +119,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 		queueCommands{a}.queue(), schedules.schedule(), schedules.calendar(),
 		groupCommands{a}.group(), nodes.node(), nodes.claim(), nodes.cluster(), nodes.top(),
 		nodes.forecast(),
-		notifiers.events(), notifiers.notifier(), tools.bench(), tools.simulate(), tools.demo(),
+		notifiers.events(), notifiers.notifier(), hookCommands{a}.hook(),
+		tools.bench(), tools.simulate(), tools.demo(),
 		tools.demoWorker(),
 		serve.backup(), serve.restore(), serve.doctor(), versionCommand(a))
 	root.SetFlagErrorFunc(mistypedFlag)

@@ -29,6 +29,13 @@ var namesOf = map[string]func(context.Context, *client.Client) ([]string, error)
 		}
 		return names, err
 	},
+	"hook": func(ctx context.Context, c *client.Client) (names []string, err error) {
+		list, err := c.Hooks(ctx)
+		for i := range list {
+			names = append(names, list[i].Name)
+		}
+		return names, err
+	},
 	"schedule": func(ctx context.Context, c *client.Client) (names []string, err error) {
 		list, err := c.Schedules(ctx)
 		for i := range list {

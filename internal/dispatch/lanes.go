@@ -15,9 +15,9 @@ import (
 // Next is the first task of the first lane that is open. Rank decides which lane that is; where the
 // queue is fair, turns do: a lane from which a task went out goes behind all others, and so does
 // one that is new. So between two hand-outs of a key every other one that has work has one, and
-// nobody waits for more than a turn of all. A turn is as many tasks as the key weighs: deficit round
-// robin (Shreedhar and Varghese 1995), where each task costs one. A task that was held back gives
-// its turn back.
+// nobody waits for more than a turn of all. A turn is as many tasks as the key weighs: deficit
+// round robin (Shreedhar and Varghese 1995), where each task costs one. A task that was held back
+// gives its turn back.
 //
 // A lane is shut while the limits of its key leave no room, as far as is known: see keygate.go.
 type lanes struct {

@@ -32,7 +32,7 @@ var (
 	MaxTime = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// ValidName tells whether s may name a queue, schedule, group, job, worker, node, notifier or
+// ValidName tells whether s may name a queue, schedule, group, job, worker, node, notifier, hook or
 // calendar: at most MaxName characters, letters, marks and digits of any script and . - _ : @ +, of
 // which the first is a letter, a digit or _. Characters that nobody sees are refused, since two
 // names that look alike would be two things.

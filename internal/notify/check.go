@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/hook"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -151,7 +152,7 @@ func checkWebhook(e *task.InvalidError, n *store.Notifier, body error) {
 				e.Add("body.secret", "must be at most %d bytes", maxSecret)
 			}
 		default:
-			if _, err := parseKey(string(n.Secrets.Key)); err != nil {
+			if _, err := hook.ParseKey(string(n.Secrets.Key)); err != nil {
 				e.Add("body.secret", "%v", err)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rotahq/rota/internal/hook"
 	"github.com/rotahq/rota/internal/store"
 )
 
@@ -98,16 +99,20 @@ func (f *format) request(ctx context.Context, n *store.Notifier, m message) (*ht
 		request.Header.Set("Webhook-Id", m.id)
 		request.Header.Set("Webhook-Timestamp", seconds)
 		if key != "" {
-			raw, err := parseKey(key)
+			signed, err := hook.Sign(standard, n.Secrets.Key, m.id, body, m.now)
 			if err != nil {
 				return nil, err
 			}
-			request.Header.Set("Webhook-Signature",
-				"v1,"+mac(raw, m.id+"."+seconds+"."+string(body)))
+			for name, value := range signed {
+				request.Header.Set(name, value)
+			}
 		}
 	}
 	return request, nil
 }
+
+// standard is the hook that takes what is sent signed: whoever has one receives it.
+var standard = &store.Hook{Scheme: hook.Standard}
 
 // render makes the body, by the notifier's own template if it has one.
 func (f *format) render(n *store.Notifier, m message, timestamp, sign string) ([]byte, error) {
@@ -125,20 +130,6 @@ func mac(key []byte, text string) string {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(text))
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
-}
-
-// keyPrefix begins the keys of Standard Webhooks:
-// https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
-const keyPrefix = "whsec_"
-
-// parseKey reads a key as Standard Webhooks writes it: 24 to 64 bytes in base64.
-func parseKey(text string) ([]byte, error) {
-	raw, ok := strings.CutPrefix(text, keyPrefix)
-	key, err := base64.StdEncoding.DecodeString(raw)
-	if !ok || err != nil || len(key) < 24 || len(key) > 64 {
-		return nil, fmt.Errorf("must be %s and 24 to 64 bytes in base64", keyPrefix)
-	}
-	return key, nil
 }
 
 // retryAfter is how long an answer asks to wait, as far as it says so in seconds.

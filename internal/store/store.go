@@ -375,8 +375,8 @@ type Taken struct {
 	NextDue int64
 	// After is the last key that a take by keys has looked at; nil = it came to the end of them.
 	After *string
-	// Turns says of keys of the spans how many tasks a turn of theirs has (KeyRule.Turn), where that
-	// is not one.
+	// Turns says of keys of the spans how many tasks a turn of theirs has (KeyRule.Turn), where
+	// that is not one.
 	Turns map[string]int
 	// Owners are those of the tasks that own their keys (KeyGate.Owner): they go before all others.
 	Owners []task.ID

@@ -7,6 +7,7 @@ import { AboutScreen } from "./about";
 import { EventsScreen } from "./events";
 import { GroupScreen } from "./group";
 import { GroupsScreen } from "./groups";
+import { HooksScreen } from "./hooks";
 import { NodesScreen } from "./nodes";
 import { NotifiersScreen } from "./notifiers";
 import { OverviewScreen } from "./overview";
@@ -36,6 +37,7 @@ function Screen() {
     case "schedules": return one ? <ScheduleScreen key={id} name={id} /> : <SchedulesScreen />;
     case "events": return <EventsScreen />;
     case "notifiers": return <NotifiersScreen />;
+    case "hooks": return <HooksScreen />;
     case "about": return <AboutScreen />;
   }
   return <><Title>{t("noScreen")}</Title><Empty><a href="#/">{t("overview")}</a></Empty></>;

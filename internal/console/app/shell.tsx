@@ -22,6 +22,7 @@ export const entries: Entry[] = [
   { path: "schedules", key: "schedules", letter: "s", icon: "M6 1.5a4.5 4.5 0 1 1 0 9a4.5 4.5 0 1 1 0-9zM6 3.5V6l2 1.3" },
   { path: "events", key: "events", letter: "e", icon: "M2 1.5v9M2 3h3M2 6h7M2 9h5" },
   { path: "notifiers", key: "notifiers", letter: "m", icon: "M1.5 3h9v6.5h-9zM1.5 3 6 6.5 10.5 3" },
+  { path: "hooks", key: "hooks", letter: "h", icon: "M8.5 1.5v5.5a2.5 2.5 0 0 1-5 0V5.5M2 7l1.5-1.5L5 7" },
   { path: "about", key: "about", letter: "a", icon: "M6 1.5a4.5 4.5 0 1 1 0 9a4.5 4.5 0 1 1 0-9zM6 5.5V8.5M6 3.5h.1" },
 ];
 

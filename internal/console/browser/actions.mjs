@@ -255,7 +255,7 @@ export const actions = {
   },
   async "keys lead everywhere, and back"(page) {
     await go(page, "/");
-    for (const [key, title] of [["t", "Tasks"], ["q", "Queues"], ["w", "Workers"], ["j", "Jobs"], ["n", "Nodes"], ["s", "Schedules"], ["e", "Events"], ["m", "Notifiers"], ["a", "About"], ["o", "Overview"]]) {
+    for (const [key, title] of [["t", "Tasks"], ["q", "Queues"], ["w", "Workers"], ["j", "Jobs"], ["n", "Nodes"], ["s", "Schedules"], ["e", "Events"], ["m", "Notifiers"], ["h", "Hooks"], ["a", "About"], ["o", "Overview"]]) {
       await page.keyboard.press("g");
       await page.keyboard.press(key);
       await eventually(title, async () => (await page.locator("main h1").innerText()) === title);

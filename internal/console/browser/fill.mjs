@@ -44,6 +44,8 @@ export async function ten(node) {
   await node.call("PUT", "/v1/schedules/digest", { after: ["nightly", "cleanup"], after_mode: "all", queue: "mail" });
   await node.call("PUT", "/v1/schedules/by-hand", { manual: true, queue: "reports" });
   await node.call("POST", "/v1/schedules/cleanup/run");
+  await node.call("PUT", "/v1/hooks/builds", { scheme: "github", secrets: ["It's a Secret to Everybody"], queue: "mail", stage: "new" });
+  await node.call("PUT", "/v1/hooks/paid", { scheme: "stripe", secrets: ["It's a Secret to Everybody"], signal: "paid", key: "/data/order" });
   await node.call("PUT", "/v1/notifiers/ops", { kind: "webhook", url: "http://127.0.0.1:9/hook", on: ["queue.unserved", "node.offline"] });
   for (const w of [w1, w2, ...jobs]) w.beats();
   return { done, dead, running, waiting };

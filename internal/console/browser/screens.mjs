@@ -4,6 +4,6 @@ export function screens(ids) {
     ["overview", "/"], ["tasks", "/tasks"], ["tasks-dead", "/tasks?state=dead"], ["task", "/tasks/" + (ids?.dead ?? "0")], ["task-running", "/tasks/" + (ids?.running ?? "0")],
     ["queues", "/queues"], ["queue", "/queues/mail"], ["limited", "/queues/reports"], ["workers", "/workers"], ["worker", "/workers?open=mailer-1"],
     ["jobs", "/jobs"], ["group", "/jobs/feeds"], ["nodes", "/nodes"], ["schedules", "/schedules"], ["schedule", "/schedules/nightly"],
-    ["events", "/events"], ["notifiers", "/notifiers"], ["about", "/about"],
+    ["events", "/events"], ["notifiers", "/notifiers"], ["hooks", "/hooks"], ["about", "/about"],
   ];
 }

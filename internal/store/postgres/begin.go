@@ -21,16 +21,19 @@ const (
 	lockGates = `SELECT FROM rota.gate WHERE queue = ANY($1::text[]) ORDER BY queue FOR UPDATE`
 
 	// gatesOf counts running rows no further than it has to; of a queue that has a rate only, none.
+	// The names of queues go by bytes in their own table alone, and an index is of no use to the
+	// other way.
 	gatesOf = `SELECT ` + queueColumns + `, coalesce(g.level, 0), coalesce(g.at, 0), (SELECT count(*)
-  FROM (SELECT FROM rota.running u WHERE u.queue = q.name LIMIT q.max_running) u)
-FROM rota.queue q LEFT JOIN rota.gate g ON g.queue = q.name
+  FROM (SELECT FROM rota.running u WHERE u.queue = q.name COLLATE "default"
+  LIMIT q.max_running) u)
+FROM rota.queue q LEFT JOIN rota.gate g ON g.queue = q.name COLLATE "default"
 WHERE (q.max_running > 0 OR q.rate_count > 0 OR q.key_running > 0 OR q.key_rate_count > 0
   OR q.key_rules)
 AND ($1::text[] IS NULL OR q.name = ANY($1::text[]))
 ORDER BY q.name`
 	fullKeys = `SELECT q.name, (SELECT count(*) FROM (SELECT FROM rota.running u
-  WHERE u.queue = q.name AND u.key > '' GROUP BY u.key HAVING count(*) >= q.key_running
-  LIMIT 1000) k)
+  WHERE u.queue = q.name COLLATE "default" AND u.key > ''
+  GROUP BY u.key HAVING count(*) >= q.key_running LIMIT 1000) k)
 FROM rota.queue q WHERE q.key_running > 0 AND ($1::text[] IS NULL OR q.name = ANY($1::text[]))`
 	clockNow = `SELECT rota.micros($1)`
 

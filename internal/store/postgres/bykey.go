@@ -61,9 +61,9 @@ CROSS JOIN LATERAL (SELECT ` + spanColumnList + ` FROM rota.span
   AND due <= $3 ORDER BY rank, id LIMIT w.most) s
 ORDER BY w.i, s.rank, s.id`
 
-	// keyGatesOf reads how keys stand, of those queues that limit each key, or have rules of some. A
-	// bucket from before the rate was set is none. Of keys that go in order it reads which task began last, how that
-	// stands, and the spans that it is in and that comes first.
+	// keyGatesOf reads how keys stand, of those queues that limit each key, or have rules of some.
+	// A bucket from before the rate was set is none. Of keys that go in order it reads which task
+	// began last, how that stands, and the spans that it is in and that comes first.
 	keyGatesOf = `SELECT k.queue, k.key, q.key_running, q.key_rate_count, q.key_rate_per, q.key_burst,
   coalesce(b.level, 0), coalesce(b.at, g.since), (SELECT count(*) FROM (SELECT FROM rota.running u
     WHERE u.queue = k.queue AND u.key = k.key LIMIT q.key_running) u),

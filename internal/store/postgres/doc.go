@@ -15,8 +15,9 @@
 //	                                                                    mark (batch, lo: how 64 tasks ended at their first hand-out)
 //
 //	lease (name: holder, token, until)    queue (name: configuration)    stat (queue: differences)
+//	gate (queue: what may begin)          bucket, key_rule, key_owner (queue, key: the same of a key)
 //	event (seq: what happened)            notifier (name: who is told)   large (name: a long text)
-//	expiry (batch: when to look for tasks that nobody has begun in time)
+//	expiry (batch: when to look for tasks that nobody has begun in time)    hook (name: what others call)
 //
 //	wait (batch, n: what a task waits for)    signal (address, key: what was sent)    change (address: look there)
 //	child_batch (batch: whose children its tasks are)    child_count (batch, n, run: how the children of a task stand)
@@ -146,6 +147,14 @@
 // how they ended, behind the locks of who waits, and reads in a later statement who waits for
 // nobody any more. An end by a transaction that could not see who waits is found by looks that come
 // back until no such transaction is in progress (afterend.go says why that is enough).
+//
+// # Keys
+//
+// Who has the row of a queue's gate lets its tasks begin, one after the other (begin.go). What is
+// said of single keys stands in key_rule, and in the queue's row whether there is any; who writes
+// rules, deletes those of pauses that are over, or changes limits locks the queue's row, and then
+// the gate (keyrule.go). Settlements that hold keys lock the queue's row last of all, and no gate:
+// who has that may wait for a running row that they have deleted.
 //
 // # Jobs
 //

@@ -43,8 +43,8 @@ ON CONFLICT (queue) DO NOTHING`
   UPDATE rota.queue SET key_rules = false WHERE name = ANY($1::text[]) AND key_rules
     AND NOT EXISTS (SELECT FROM rota.key_rule WHERE queue = name)
   RETURNING name, max_running, rate_count, key_running, key_rate_count)
-DELETE FROM rota.gate g USING q WHERE g.queue = q.name AND q.max_running = 0 AND q.rate_count = 0
-AND q.key_running = 0 AND q.key_rate_count = 0`
+DELETE FROM rota.gate g USING q WHERE g.queue = q.name COLLATE "default"
+AND q.max_running = 0 AND q.rate_count = 0 AND q.key_running = 0 AND q.key_rate_count = 0`
 
 	// holdKeys pauses the group keys of tasks, each for the longest of the times that are given. It
 	// ends no pause that lasts longer.

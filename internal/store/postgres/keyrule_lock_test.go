@@ -220,7 +220,8 @@ func TestKeyRulesAtOnceAgree(t *testing.T) {
 			t.Fatalf("round %d", i)
 		}
 	}
-	if n := c.count("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"); n > 0 {
+	if n := c.count("SELECT deadlocks FROM pg_stat_database " +
+		"WHERE datname = current_database()"); n > 0 {
 		t.Errorf("%d transactions waited for each other in a circle", n)
 	}
 }

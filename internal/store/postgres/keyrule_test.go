@@ -149,11 +149,17 @@ func TestKeyRulesAreFoundByTheirKeys(t *testing.T) {
 SELECT 'other', 'k' || i, ` + never + ` - i % 2, i % 3 FROM generate_series(1, 50000) i`,
 		`INSERT INTO rota.key_rule
 SELECT 'q', 'k' || i, ` + never + ` - 1, 0 FROM generate_series(1, 50000) i`,
-		`INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token, deaths, size, gaps, key)
+		`INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token, deaths,
+size, gaps, key)
 SELECT -i, -i, 0, 0, 0, 'other', 1, 1, 0, 0, 0, 1, false, 'k' FROM generate_series(1, 20000) i`,
-		`INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token, deaths, size, gaps)
+		`INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token, deaths,
+size, gaps)
 SELECT -i, -i, 0, 0, 0, 'q', ` + never + ` - 1, ` + never + ` - 1, 0, 0, 0, 1, false
-FROM generate_series(20001, 40000) i`} {
+FROM generate_series(20001, 40000) i`,
+		`INSERT INTO rota.gate SELECT 'other' || i, 0, 0, 0 FROM generate_series(1, 1000) i`,
+		`INSERT INTO rota.running (batch, n, seq, span, token, started, until, worker, incarnation,
+queue, key) SELECT i, 0, 0, 0, 0, 0, 0, '', '', 'other' || i % 10, 'k'
+FROM generate_series(1, 20000) i`, "UPDATE rota.queue SET max_running = 5, key_running = 5"} {
 		if _, err := conn.Exec(t.Context(), text); err != nil {
 			t.Fatal(err)
 		}
@@ -167,6 +173,8 @@ FROM generate_series(20001, 40000) i`} {
 			}
 		}
 		for name, q := range map[string]query{
+			"gates":    tell(gatesOf, q),
+			"full":     tell(fullKeys, q),
 			"find":     tell(findKeyRule, "q", "x"),
 			"standing": tell(standingRules, "q", store.MaxKeyRules),
 			"paused":   tell(pausedKeys, q, nil),

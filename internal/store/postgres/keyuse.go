@@ -25,8 +25,8 @@ AND due <= (SELECT rota.micros($2)) ORDER BY rank, id LIMIT $3`
 WHERE holder IS NOT NULL AND key IS NULL AND queue = $1 AND due <= (SELECT rota.micros($2))
 ORDER BY id LIMIT $3`
 
-	// keysIn counts the tasks of spans by key, pack by pack: those that run, and those that may. See
-	// countUsed and keysOf, which know the rest.
+	// keysIn counts the tasks of spans by key, pack by pack: those that run, and those that may.
+	// See countUsed and keysOf, which know the rest.
 	keysIn = `SELECT k.key, k.runs, count(*)
 FROM (
   SELECT coalesce(s.key, CASE WHEN e.seq IS NULL THEN t.group_key ELSE e.group_key END, '') AS key,
@@ -56,7 +56,8 @@ func (s *Store) Keys(ctx context.Context, queue string) (answer store.KeyUses, e
 		var spans []dueSpan
 		list := func(r row) error {
 			var sp dueSpan
-			err := r.Scan(&sp.batch, &sp.lo, &sp.hi, &sp.seq0, &sp.due, &sp.token, &sp.size, &sp.key)
+			err := r.Scan(&sp.batch, &sp.lo, &sp.hi, &sp.seq0, &sp.due, &sp.token, &sp.size,
+				&sp.key)
 			spans = append(spans, sp)
 			return err
 		}

@@ -45,7 +45,7 @@ SELECT batch, n, stage, context, key, group_key, max_attempts, timeout FROM rota
 		"ALTER TABLE rota.running DROP queue, DROP key",
 		"DROP INDEX rota.span_ready", "ALTER TABLE rota.span DROP key, DROP linked",
 		"DROP TABLE rota.wait, rota.signal, rota.change, rota.child_batch, rota.child_count,"+
-			" rota.dependency, rota.unseen",
+			" rota.dependency, rota.unseen, rota.hook",
 		"CREATE INDEX span_ready ON rota.span (queue, rank, id) WHERE holder IS NULL",
 		"DROP TABLE rota.key_rule", "ALTER TABLE rota.queue DROP key_rules",
 		`ALTER TABLE rota.queue DROP key_running, DROP key_rate_count, DROP key_rate_per,

@@ -57,6 +57,7 @@ func unpack(t testing.TB, path string) {
 		"DROP TABLE key_rule", "ALTER TABLE queue DROP COLUMN key_rules",
 		"DROP TABLE key_owner", "DROP TABLE wait", "DROP TABLE signal", "DROP TABLE change",
 		"DROP TABLE child_batch", "DROP TABLE child_count", "DROP TABLE dependency",
+		"DROP TABLE hook",
 		"ALTER TABLE span DROP COLUMN linked",
 		"ALTER TABLE queue DROP COLUMN max_running", "ALTER TABLE queue DROP COLUMN rate_count",
 		"ALTER TABLE queue DROP COLUMN rate_per", "ALTER TABLE queue DROP COLUMN burst",

@@ -579,6 +579,12 @@ CREATE INDEX dependency_on ON dependency (on_batch, on_n, batch, n);
 
 CREATE INDEX dependency_open ON dependency (on_batch, on_n, batch, n) WHERE state IS NULL;
 
+CREATE TABLE hook (
+  name   TEXT PRIMARY KEY,
+  shown  TEXT NOT NULL, -- its configuration, JSON
+  secret TEXT NOT NULL  -- what nobody is shown of it, JSON
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE key_rule (
   queue  TEXT    NOT NULL,
   key    TEXT    NOT NULL,
@@ -589,8 +595,10 @@ CREATE TABLE key_rule (
 
 CREATE INDEX key_rule_over ON key_rule (paused, queue, key) WHERE weight = 0;
 
+CREATE INDEX key_rule_stands ON key_rule (queue) WHERE weight > 0 OR paused = 9223372036854775807;
+
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES
-(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1), (24, 28, 1), (25, 29, 1), (26, 30, 1), (27, 31, 1), (28, 32, 1), (29, 34, 1);
+(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1), (24, 28, 1), (25, 29, 1), (26, 30, 1), (27, 31, 1), (28, 32, 1), (29, 33, 1), (30, 34, 1);
 INSERT INTO event_head (one, last, time) VALUES
 (1, 0, 0);
 INSERT INTO job_head (one, ids, past, seats) VALUES

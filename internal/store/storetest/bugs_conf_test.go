@@ -59,6 +59,30 @@ func confBugs() []bug {
 						})
 				}
 			}},
+		{"the secrets of a hook that changes are lost", "AChangeOfAHookIsGivenWhatStands",
+			func(p *planted) {
+				p.changeHook = func(ctx context.Context, name string,
+					change store.Change[store.Hook]) (store.Changed[store.Hook], error) {
+					return p.Model.ChangeHook(ctx, name, func(h *store.Hook, stands bool) error {
+						h.Secrets = nil
+						return change(h, stands)
+					})
+				}
+			}},
+		{"of a hook's secrets the newest is kept", "HooksComeBackWithTheirSecrets",
+			func(p *planted) {
+				p.changeHook = func(ctx context.Context, name string,
+					change store.Change[store.Hook]) (store.Changed[store.Hook], error) {
+					return p.Model.ChangeHook(ctx, name, func(h *store.Hook, stands bool) error {
+						err := change(h, stands)
+						h.Secrets = h.Secrets[:min(len(h.Secrets), 1)]
+						return err
+					})
+				}
+			}},
+		{"a deleted hook stands on", "HooksComeBackWithTheirSecrets", func(p *planted) {
+			p.deleteHook = func(context.Context, string) error { return nil }
+		}},
 	}
 }
 
@@ -81,6 +105,12 @@ func (h hasty) ChangeNotifier(
 	ctx context.Context, name string, change store.Change[store.Notifier],
 ) (store.Changed[store.Notifier], error) {
 	return hastily(ctx, name, change, h.Model.ChangeNotifier)
+}
+
+func (h hasty) ChangeHook(
+	ctx context.Context, name string, change store.Change[store.Hook],
+) (store.Changed[store.Hook], error) {
+	return hastily(ctx, name, change, h.Model.ChangeHook)
 }
 
 // hastily lets others have many turns between its reading and its writing.
@@ -108,7 +138,7 @@ func hastily[T any](
 var errHasty = errors.New("nothing is written yet")
 
 func TestSuiteFindsChangesThatAreLost(t *testing.T) {
-	for _, noun := range []string{"Queue", "Group", "Notifier"} {
+	for _, noun := range []string{"Queue", "Group", "Notifier", "Hook"} {
 		open := func(clock *Clock) Store { return hasty{NewModel(clock.Now)} }
 		if name := "OfManyChangesOfA" + noun + "AtOnceNoneIsLost"; !breaks(name, open) {
 			t.Errorf("the claim %s does not find them", name)

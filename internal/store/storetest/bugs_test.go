@@ -25,7 +25,8 @@ type bug struct {
 // bugs lists them. Their verbs are called one at a time.
 func bugs() []bug {
 	return slices.Concat(confBugs(), eventBugs(), groupBugs(), assignBugs(), seatBugs(),
-		scheduleBugs(), fireBugs(), expiryBugs(), beginBugs(), keyBugs(), keyRuleBugs(), orderBugs(), waitBugs(),
+		scheduleBugs(), fireBugs(), expiryBugs(), beginBugs(), keyBugs(), keyRuleBugs(),
+		orderBugs(), waitBugs(),
 		childBugs(), dependBugs(),
 		editedMetaBugs(), uniqueBugs(), []bug{
 			{"settle accepts any token", "WrongTokensAreStaleAndSpoilNoOtherReport",

@@ -17,7 +17,7 @@ import (
 // confClaims is what holds for changes of all configurations.
 func confClaims() []claim {
 	return slices.Concat(claimsOf("Queue", queueConfs), claimsOf("Group", groupConfs),
-		claimsOf("Notifier", notifierConfs), []claim{
+		claimsOf("Notifier", notifierConfs), claimsOf("Hook", hookConfs), []claim{
 			{"ARefusedChangeGivesAGroupNoVersion", func(s *scene) {
 				s.group("g", 1)
 				_, err := s.ChangeGroup(s.ctx, "g", func(*task.Group, bool) error {
@@ -94,6 +94,20 @@ func notifierConfs(s *scene) confs[store.Notifier] {
 				&n.Secrets.Password,
 			}
 		}, func(n *store.Notifier) *string { return &n.Name },
+	}
+}
+
+func hookConfs(s *scene) confs[store.Hook] {
+	return confs[store.Hook]{
+		s, store.Hook{Name: "x"}, s.ChangeHook, s.Hooks, func(name string) error {
+			return s.DeleteHook(s.ctx, name)
+		},
+		func(h *store.Hook) []any {
+			return []any{
+				&h.Scheme, &h.Header, &h.Secrets, &h.Prefix, &h.Tolerance, &h.ID, &h.Queue,
+				&h.GroupKey,
+			}
+		}, func(h *store.Hook) *string { return &h.Name },
 	}
 }
 
@@ -249,6 +263,10 @@ func number(field any) (n int) {
 		n, _ = strconv.Atoi(*f)
 	case *store.Secret:
 		n, _ = strconv.Atoi(string(*f))
+	case *[]store.Secret:
+		if len(*f) > 0 {
+			return number(&(*f)[0])
+		}
 	}
 	return n
 }
@@ -264,6 +282,8 @@ func setNumber(field any, n int) {
 		*f = strconv.Itoa(n)
 	case *store.Secret:
 		*f = store.Secret(strconv.Itoa(n))
+	case *[]store.Secret:
+		*f = []store.Secret{store.Secret(strconv.Itoa(n))}
 	}
 }
 
@@ -271,7 +291,7 @@ func setNumber(field any, n int) {
 // repeats what fails.
 func (s *scene) confFaultStory() (lines []string) {
 	return slices.Concat(queueConfs(s).faultStory(), groupConfs(s).faultStory(),
-		notifierConfs(s).faultStory())
+		notifierConfs(s).faultStory(), hookConfs(s).faultStory())
 }
 
 func (c confs[T]) faultStory() (lines []string) {

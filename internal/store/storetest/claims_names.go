@@ -26,6 +26,7 @@ func nameClaims() []claim {
 					func(*task.Queue, bool) error { return nil })
 				s.ok(err)
 				s.putNotifier(notifier(name), true)
+				s.putHook(hook(name), true)
 				s.group(name, 1)
 				s.calendar(task.Calendar{Name: name, Skip: []string{"2026-12-25"}})
 				s.schedule(name, s.clock.Micros()+1e9)
@@ -35,6 +36,7 @@ func nameClaims() []claim {
 			s.want("queues", namesOf(queues, func(q task.Queue) string { return q.Name }), want)
 			s.want("notifiers",
 				namesOf(s.notifiers(), func(n store.Notifier) string { return n.Name }), want)
+			s.want("hooks", namesOf(s.hooks(), func(h store.Hook) string { return h.Name }), want)
 			s.want("groups",
 				namesOf(s.groups(), func(g store.Group) string { return g.Name }), want)
 			s.want("calendars",

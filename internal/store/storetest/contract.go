@@ -36,6 +36,7 @@ type Store interface {
 	Texts
 	Events
 	Notifiers
+	Hooks
 	Groups
 	Assignments
 	Seats
@@ -398,6 +399,18 @@ type Notifiers interface {
 	// served it from the same place one moves it. Else, and when there is no such notifier, it
 	// changes nothing and ok is false.
 	Advance(ctx context.Context, name string, from int64, to store.Progress) (ok bool, err error)
+}
+
+// Hooks keeps what other programs call.
+type Hooks interface {
+	// ChangeHook changes the configuration and the secrets of a hook, or creates one. Of changes at
+	// the same time none is lost.
+	ChangeHook(ctx context.Context, name string,
+		change store.Change[store.Hook]) (store.Changed[store.Hook], error)
+	// Hooks lists all, by name, with their secrets.
+	Hooks(context.Context) ([]store.Hook, error)
+	// DeleteHook forgets a hook; store.ErrNotFound.
+	DeleteHook(ctx context.Context, name string) error
 }
 
 // Groups keeps groups of jobs: what is to run. store.ErrNotFound: no such group (any more).

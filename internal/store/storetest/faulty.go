@@ -248,6 +248,18 @@ func (f *Faulty) Advance(
 	})
 }
 
+func (f *Faulty) ChangeHook(
+	ctx context.Context, name string, change store.Change[store.Hook],
+) (store.Changed[store.Hook], error) {
+	return write(f, "change hook", func() (store.Changed[store.Hook], error) {
+		return f.Store.ChangeHook(ctx, name, change)
+	})
+}
+
+func (f *Faulty) DeleteHook(ctx context.Context, name string) error {
+	return tell(f, "delete hook", func() error { return f.Store.DeleteHook(ctx, name) })
+}
+
 func (f *Faulty) Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error) {
 	return write(f, "free", func() (int, error) { return f.Store.Free(ctx, self, judge) })
 }

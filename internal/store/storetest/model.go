@@ -46,6 +46,7 @@ type Model struct {
 	logs    map[task.ID]*taskLog
 	events  eventLog
 	told    map[string]store.Notifier
+	hooks   map[string]store.Hook
 	jobs    jobTables
 	sched   scheduleTables
 	history []happening
@@ -118,7 +119,7 @@ func NewModel(now func() time.Time) *Model {
 		},
 		after: map[task.ID][]*depends{},
 		blobs: map[string][]byte{}, logs: map[task.ID]*taskLog{},
-		told: map[string]store.Notifier{}, jobs: jobTables{
+		told: map[string]store.Notifier{}, hooks: map[string]store.Hook{}, jobs: jobTables{
 			groups: map[string]*jobGroup{}, seats: map[string]*store.Seat{},
 		},
 		sched: scheduleTables{

@@ -155,7 +155,8 @@ func (b *keyTake) turn() (after *string) {
 	}
 	all := slices.Sorted(maps.Keys(names))
 	if b.TakeRequest.Keys.After != nil {
-		all = slices.DeleteFunc(all, func(key string) bool { return key <= *b.TakeRequest.Keys.After })
+		last := *b.TakeRequest.Keys.After
+		all = slices.DeleteFunc(all, func(key string) bool { return key <= last })
 	}
 	var open []string
 	for i, key := range all {

@@ -51,7 +51,10 @@ type planted struct {
 		error)
 	changeTold func(context.Context, string,
 		store.Change[store.Notifier]) (store.Changed[store.Notifier], error)
-	advance func(context.Context, string, int64, store.Progress) (bool, error)
+	advance    func(context.Context, string, int64, store.Progress) (bool, error)
+	changeHook func(context.Context, string,
+		store.Change[store.Hook]) (store.Changed[store.Hook], error)
+	deleteHook func(context.Context, string) error
 	plantedJobs
 	plantedSchedules
 }
@@ -66,8 +69,9 @@ func plant(m *Model) *planted {
 		endAll: m.EndAll, beat: m.Beat,
 		counts: m.Counts, ahead: m.Ahead, history: m.History, tasks: m.Tasks,
 		keep: m.Keep, prune: m.Prune, report: m.Append,
-		events: m.Events, changeQ: m.ChangeQueue, deleteQ: m.DeleteQueue, changeKey: m.ChangeKey, keysOf: m.Keys,
-		changeTold: m.ChangeNotifier, advance: m.Advance,
+		events: m.Events, changeQ: m.ChangeQueue, deleteQ: m.DeleteQueue, changeKey: m.ChangeKey,
+		keysOf: m.Keys, changeTold: m.ChangeNotifier, advance: m.Advance,
+		changeHook: m.ChangeHook, deleteHook: m.DeleteHook,
 		plantedJobs: plantJobs(m), plantedSchedules: plantSchedules(m),
 	}
 }
@@ -282,6 +286,20 @@ func (p *planted) Advance(
 	p.alone.Lock()
 	defer p.alone.Unlock()
 	return p.advance(ctx, name, from, to)
+}
+
+func (p *planted) ChangeHook(
+	ctx context.Context, name string, change store.Change[store.Hook],
+) (store.Changed[store.Hook], error) {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.changeHook(ctx, name, change)
+}
+
+func (p *planted) DeleteHook(ctx context.Context, name string) error {
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	return p.deleteHook(ctx, name)
 }
 
 // fact is the model's task, nil when there is none.

@@ -297,6 +297,7 @@ func (w *walk) beat() {
 		}
 	}
 	w.events()
+	w.hook()
 	for range w.luck.IntN(3) {
 		w.claim(w.nodes[w.luck.IntN(len(w.nodes))])
 	}

@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/view"
+)
+
+// hookCommands look after what other programs call.
+type hookCommands struct{ *App }
+
+func (a hookCommands) hook() *cobra.Command {
+	return family("hook", "Have other programs submit tasks and send signals, by webhooks",
+		`Look after hooks. A hook is what another program calls when something has happened: GitHub,
+Stripe, Slack, Shopify, or whatever signs what it sends. It has no access token of the
+server's: that it knows the hook's secret is shown by its signature. Each delivery becomes one
+task, however often it comes, or a signal. The URL to give it is SERVER/v1/hooks/NAME.`,
+		`  rota hook set builds --scheme github --secret-file secret --queue builds
+  rota hook set paid --scheme stripe --secret-file secret --signal paid --signal-key /data/object/id
+  rota hook test builds @push.json --secret-file secret
+  rota hook ls`,
+		a.hookList(), a.hookShow(), a.hookSet(), a.hookRemove(), a.hookTest())
+}
+
+func (a hookCommands) hookList() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "ls",
+		Short: "List hooks and what their calls become",
+		Long: `List hooks: how their calls are signed, how many secrets each knows, and what a call becomes.
+Secrets are never shown.`,
+		Example: `  rota hook ls
+  rota hook ls -o json`,
+		Args: takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		list, err := c.Hooks(ctx)
+		if err != nil {
+			return err
+		}
+		doc := term.Page[view.Hook]{Items: append([]view.Hook{}, list...)}
+		return a.Show(doc, func() string {
+			t := a.Table("HOOK", "SCHEME", "#SECRETS", "BECOMES")
+			for i := range list {
+				h := &list[i]
+				t.Add(h.Name, h.Scheme, term.Count(int64(h.Secrets)), becomes(h))
+			}
+			return t.String()
+		})
+	})
+}
+
+// becomes says what a hook's deliveries become.
+func becomes(h *view.Hook) string {
+	if h.Signal != "" {
+		return term.OneLine("signal " + h.Signal + ", key at " + h.Key)
+	}
+	text := "task in queue " + h.Queue
+	if h.Stage != "" {
+		text += fmt.Sprintf(", stage %q", h.Stage)
+	}
+	return term.OneLine(text)
+}
+
+func (a hookCommands) hookShow() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show a hook",
+		Long:    `Show a hook, without its secrets.`,
+		Example: `  rota hook show builds`,
+		Args:    takes("NAME"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("hook", args...); err != nil {
+			return err
+		}
+		h, err := c.Hook(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.Show(h, func() string { return hookText(&h) })
+	})
+}
+
+func hookText(h *view.Hook) string {
+	s := term.Sheet{Indent: 10}
+	s.Line("hook", term.Bold(h.Name))
+	s.Line("path", "/v1/hooks/"+h.Name)
+	s.Line("scheme", h.Scheme)
+	s.Line("secrets", fmt.Sprint(h.Secrets))
+	s.Line("header", strings.TrimSpace(h.Header+" "+h.Prefix))
+	if h.Tolerance != 0 {
+		s.Line("tolerance", time.Duration(h.Tolerance).String())
+	}
+	s.Line("id", h.ID)
+	s.Line("headers", strings.Join(h.Headers, ", "))
+	s.Line("becomes", becomes(h))
+	if h.Priority != 0 {
+		s.Line("priority", time.Duration(h.Priority).String())
+	}
+	s.Line("group key", h.GroupKey)
+	s.Line("meta", metaText(h.Meta))
+	if h.Keep != 0 {
+		s.Line("keep", time.Duration(h.Keep).String())
+	}
+	return s.String()
+}
+
+func (a hookCommands) hookSet() *cobra.Command {
+	var conf client.HookConf
+	var secretFiles []string
+	var tolerance, priority, keep time.Duration
+	var meta metaFlag
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Create a hook or change it",
+		Long: `Create a hook or change it: the flags are its whole configuration. With --queue each delivery
+becomes a task, whose context is {"hook","id","headers","body"}; with --signal a signal, whose
+payload is the body. Secrets are read from files, - is stdin, so that they stand in no list of
+processes; without --secret-file they stay as they are, as long as the scheme does.
+
+    --scheme    how calls are signed
+    github      X-Hub-Signature-256, as GitHub, Gitea and Forgejo do
+    stripe      Stripe-Signature, with a time
+    slack       X-Slack-Signature, with a time
+    shopify     X-Shopify-Hmac-Sha256
+    standard    Standard Webhooks, with a time: webhook-signature, or svix-signature
+    plain       --header with the HMAC-SHA256 of the body in hex or base64, behind --prefix
+
+To replace a secret, give both files until the other program signs with the new one, at most
+three. --id says where the id of a delivery stands when the scheme does not: a JSON pointer
+into the body, as /event/id, or the name of a header. The same id makes one task.`,
+		Example: `  rota hook set builds --scheme github --secret-file secret --queue builds \
+      --group-key /repository/full_name
+  rota hook set paid --scheme stripe --secret-file secret --signal paid --signal-key /data/object/id
+  rota hook set builds --scheme github --secret-file new --secret-file old --queue builds
+  rota hook set shop --scheme plain --header X-Sig --prefix sha256= --secret-file - --id /event/id \
+      --queue orders --meta from=shop <secret`,
+		Args: takes("NAME"),
+	}
+	f := cmd.Flags()
+	f.StringVar(&conf.Scheme, "scheme", "",
+		"how calls are signed: github, plain, shopify, slack, standard or stripe")
+	f.StringArrayVar(&secretFiles, "secret-file", nil,
+		"`file` with a secret that calls are signed with; up to 3 times")
+	f.StringVar(&conf.Header, "header", "",
+		"of scheme plain: `name` of the header with the signature (default X-Signature)")
+	f.StringVar(&conf.Prefix, "prefix", "",
+		"of scheme plain: `text` before the signature, as sha256=")
+	f.DurationVar(&tolerance, "tolerance", 0,
+		"how far the time that is signed may be from the node's (default 5m, where the scheme signs one)")
+	f.StringVar(&conf.ID, "id", "",
+		"`place` of the id of a delivery: a JSON pointer or a header (default the scheme's)")
+	f.StringSliceVar(&conf.Headers, "headers", nil,
+		"`names` of headers that the task is told (default Content-Type and the scheme's)")
+	f.StringVar(&conf.Queue, "queue", "", "`queue` in which each delivery becomes a task")
+	f.StringVar(&conf.Stage, "stage", "", "`stage` in which the task begins")
+	f.DurationVar(&priority, "priority", 0, "head start of the task, as 5m")
+	f.StringVar(&conf.GroupKey, "group-key", "",
+		"JSON `pointer` into the body: what stands there is the task's group key")
+	f.Var(&meta, "meta", "`NAME=TEXT` that each task carries; repeat it for others")
+	f.StringVar(&conf.Signal, "signal", "", "`name` of the signal that each delivery becomes")
+	f.StringVar(&conf.Key, "signal-key", "",
+		"JSON `pointer` into the body: what stands there is the signal's key")
+	f.DurationVar(&keep, "keep", 0,
+		"how long the signal stands while nobody waits for it (default 24h)")
+	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("hook", args...); err != nil {
+			return err
+		}
+		if (conf.Queue == "") == (conf.Signal == "") {
+			return usage.Errorf("give --queue, for tasks, or --signal, for signals")
+		}
+		for _, name := range secretFiles {
+			var secret string
+			if err := (notifierCommands(a)).readSecret(name, &secret); err != nil {
+				return err
+			}
+			conf.Secrets = append(conf.Secrets, secret)
+		}
+		conf.Tolerance, conf.Priority, conf.Keep = view.Duration(tolerance),
+			view.Duration(priority), view.Duration(keep)
+		conf.Meta = meta.strings()
+		h, err := c.PutHook(ctx, args[0], conf)
+		if err != nil {
+			return err
+		}
+		return a.Show(h, func() string { return hookText(&h) })
+	})
+}
+
+func (a hookCommands) hookRemove() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:     "rm NAME…",
+		Short:   "Forget hooks",
+		Long:    `Forget hooks. What they have submitted stays; later calls are refused.`,
+		Example: `  rota hook rm builds`,
+		Args:    takes("NAME…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := checkNames("hook", args...); err != nil {
+			return err
+		}
+		return each(args, func(name string) error { return c.DeleteHook(ctx, name) })
+	})
+}
+
+func (a hookCommands) hookTest() *cobra.Command {
+	var call client.HookCall
+	var secretFile string
+	var headers []string
+	cmd := a.remote(&cobra.Command{
+		Use:   "test NAME BODY",
+		Short: "Call a hook as the other program would",
+		Long: `Sign BODY with the secret of --secret-file, as the hook wants it, call the hook, and print the
+answer. It does what a call of the other program does. BODY is a text, - for stdin, or @file.
+Each test is another delivery, unless --id or the body says otherwise.`,
+		Example: `  rota hook test builds @push.json --secret-file secret --header 'X-GitHub-Event: push'
+  rota hook test builds '{"repository":{"full_name":"ann/site"}}' --secret-file secret --id 1`,
+		Args: takes("NAME", "BODY"),
+	}, func(ctx context.Context, c *client.Client, args []string) (err error) {
+		if err := checkNames("hook", args[0]); err != nil {
+			return err
+		}
+		if secretFile == "" {
+			return usage.Errorf("--secret-file is needed: the server shows its secrets to nobody")
+		}
+		if err := (notifierCommands(a)).readSecret(secretFile, &call.Secret); err != nil {
+			return err
+		}
+		if call.Header, err = headersOf(headers); err != nil {
+			return err
+		}
+		call.Body = []byte(args[1])
+		if file, ok := strings.CutPrefix(args[1], "@"); ok || args[1] == "-" {
+			if call.Body, err = a.readFrom(file); err != nil {
+				return err
+			}
+		}
+		got, err := c.CallHook(ctx, args[0], call)
+		if err != nil {
+			return err
+		}
+		return a.Show(got, func() string { return hookAnswerText(&got) + "\n" })
+	})
+	cmd.Flags().StringVar(&secretFile, "secret-file", "",
+		"`file` with the secret to sign with, - for stdin")
+	cmd.Flags().StringVar(&call.ID, "id", "",
+		"`id` of the delivery, where it stands in a header (default a new one)")
+	cmd.Flags().StringArrayVar(&headers, "header", nil,
+		"one more header, `NAME: VALUE`; repeat it for others")
+	return cmd
+}
+
+func headersOf(list []string) (map[string]string, error) {
+	set := map[string]string{}
+	for _, text := range list {
+		name, value, ok := strings.Cut(text, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, usage.Errorf("--header %q: want NAME: VALUE", text)
+		}
+		set[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return set, nil
+}
+
+// hookAnswerText says what became of a call.
+func hookAnswerText(got *client.HookAnswer) string {
+	switch {
+	case got.Challenge != "":
+		return "It is answered the challenge " + term.OneLine(got.Challenge)
+	case got.ID.Batch != 0 && got.Existing:
+		return fmt.Sprintf("The delivery came before: it is task %v", got.ID)
+	case got.ID.Batch != 0:
+		return fmt.Sprintf("It is task %v", got.ID)
+	case got.Delivered && got.Repeated:
+		return "The signal had been sent before, and a task has got it"
+	case got.Delivered:
+		return "A task has got the signal"
+	case got.Repeated:
+		return "No task waits for the signal yet; it had been sent before"
+	}
+	return "No task waits for the signal yet"
+}

@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rotahq/rota/internal/store"
+)
+
+const (
+	// lockHook makes a hook or locks the one that stands, whoever else does at the same time.
+	lockHook = `INSERT INTO rota.hook AS h (name, shown, secret) VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET shown = h.shown
+RETURNING name, shown, secret, xmax = 0`
+	updateHook = `UPDATE rota.hook SET shown = $2, secret = $3 WHERE name = $1`
+	allHooks   = `SELECT name, shown, secret FROM rota.hook ORDER BY name`
+	deleteHook = `DELETE FROM rota.hook WHERE name = $1 RETURNING name`
+)
+
+// scanHook reads a hook, and what comes after it.
+func scanHook(r row, more ...any) (h store.Hook, err error) {
+	var shown, secret string
+	err = r.Scan(append([]any{&h.Name, &shown, &secret}, more...)...)
+	if err == nil {
+		err = h.SetColumns([]byte(shown), []byte(secret))
+	}
+	return h, err
+}
+
+// ChangeHook changes a hook, or creates it. See the contract, storetest.Hooks.
+func (s *Store) ChangeHook(
+	ctx context.Context, name string, change store.Change[store.Hook],
+) (changed store.Changed[store.Hook], err error) {
+	fresh := store.Hook{Name: name}
+	shown, secret, err := fresh.Columns()
+	if err == nil {
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
+			h := &changed.Is
+			err := t.run(ctx, ask(lockHook, func(r row) (err error) {
+				*h, err = scanHook(r, &changed.Created)
+				return err
+			}, name, string(shown), string(secret)))
+			if err == nil {
+				err = change(h, !changed.Created)
+			}
+			if err != nil {
+				return err
+			}
+			h.Name = name
+			shown, secret, err := h.Columns()
+			if err != nil {
+				return err
+			}
+			return t.finish(ctx, tell(updateHook, name, string(shown), string(secret)))
+		})
+	}
+	if err != nil {
+		return store.Changed[store.Hook]{}, fmt.Errorf("change hook %q: %w", name, err)
+	}
+	return changed, nil
+}
+
+// Hooks lists all hooks, by name.
+func (s *Store) Hooks(ctx context.Context) (list []store.Hook, err error) {
+	err = s.glance(ctx, ask(allHooks, func(r row) error {
+		h, err := scanHook(r)
+		list = append(list, h)
+		return err
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("list hooks: %w", err)
+	}
+	return list, nil
+}
+
+// DeleteHook forgets a hook.
+func (s *Store) DeleteHook(ctx context.Context, name string) error {
+	stood := false
+	err := s.write(ctx, func(ctx context.Context, t *tx) error {
+		stood = false
+		return t.finish(ctx, ask(deleteHook, func(row) error {
+			stood = true
+			return nil
+		}, name))
+	})
+	if err == nil && !stood {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("delete hook %q: %w", name, err)
+	}
+	return nil
+}
