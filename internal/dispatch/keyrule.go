@@ -45,9 +45,8 @@ func (d *Dispatcher) ChangeKey(
 func (d *Dispatcher) hearHolds(ctx context.Context, s *settlement) {
 	d.mu.Lock()
 	news := slices.ContainsFunc(s.reports, func(r reporting) bool {
-		sp := r.spot.span
 		return r.row.HoldKey > 0 && r.status == task.Recorded &&
-			(sp == nil || !sp.queue.conf.KeyRules)
+			!d.mem.confOf(r.row.Queue).KeyRules
 	})
 	d.release()
 	if !news {

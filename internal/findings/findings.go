@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,6 +104,9 @@ func (f *File) write() error {
 	var text bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(f.seeds)) {
 		fmt.Fprintf(&text, "%d %s\n", f.seeds[name], name)
+	}
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
+		return err
 	}
 	return os.WriteFile(f.path, text.Bytes(), 0o644)
 }

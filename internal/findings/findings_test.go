@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheSeedOfLastTimeIsTriedFirst(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "findings")
+	path := filepath.Join(t.TempDir(), "testdata", "findings") // whose folder is not there yet
 	var tried []uint64
 	shows := func(bad ...uint64) func(uint64) bool {
 		tried = nil
