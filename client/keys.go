@@ -24,8 +24,8 @@ func keyPath(queue, key string) string {
 	return queuePath(queue) + "/keys/" + text
 }
 
-// Keys lists the group keys of a queue that have work, or of which something is said, at most 1,000:
-// those with the most work first.
+// Keys lists the group keys of a queue that have work, or of which something is said, at most
+// 1,000: those with the most work first.
 func (c *Client) Keys(ctx context.Context, queue string) (view.QueueKeys, error) {
 	query := url.Values{"limit": {strconv.Itoa(limits.MaxHold)}}
 	var keys view.QueueKeys

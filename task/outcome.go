@@ -198,8 +198,8 @@ func RetryAfter(d time.Duration, err error) Outcome {
 	return Outcome{Kind: KindRetry, Delay: d, Error: text(err)}
 }
 
-// HoldingKey is a retry that pauses the group key of its task: for d, from when it is recorded, none
-// of the key's tasks begins, in the whole queue and at all nodes; what runs goes on.
+// HoldingKey is a retry that pauses the group key of its task: for d, from when it is recorded,
+// none of the key's tasks begins, in the whole queue and at all nodes; what runs goes on.
 //
 //	return task.RetryAfter(30*time.Second, err).HoldingKey(30 * time.Second)
 //

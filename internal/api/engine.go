@@ -123,8 +123,8 @@ type Queues interface {
 		change store.Change[task.Queue]) (store.Changed[task.Queue], error)
 	Queues(context.Context) ([]task.Queue, error)
 	PauseQueue(ctx context.Context, name string, paused bool) error
-	// ChangeKey changes what is said of a group key. Locations in an InvalidError are "path.key" and
-	// "body.…"; store.ErrKeyRules when the queue has as many rules that stay as it may.
+	// ChangeKey changes what is said of a group key. Locations in an InvalidError are "path.key"
+	// and "body.…"; store.ErrKeyRules when the queue has as many rules that stay as it may.
 	ChangeKey(context.Context, store.KeyChange) (store.KeyRule, error)
 	DeleteQueue(ctx context.Context, name string, force bool) error
 }

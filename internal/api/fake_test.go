@@ -530,7 +530,8 @@ func (f *fake) ChangeKey(_ context.Context, c store.KeyChange) (store.KeyRule, e
 	if c.Key == "one-too-many" {
 		return store.KeyRule{}, fmt.Errorf("change key: %w", store.ErrKeyRules)
 	}
-	err := f.change("key %s/%s pause %v resume %v weight %v", c.Queue, c.Key, c.Pause, c.Resume, weight)
+	err := f.change("key %s/%s pause %v resume %v weight %v", c.Queue, c.Key, c.Pause,
+		c.Resume, weight)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	was := f.rules[c.Queue+"/"+c.Key]

@@ -92,8 +92,8 @@ func (d *Dispatcher) Keys(ctx context.Context, queue string) (store.KeyUses, err
 }
 
 // setTurns takes in how many tasks a turn has of the keys of which a take brought something. While
-// the store may have more of them, what runs low here is looked for: a key that weighs much has gone
-// through what is here before others have.
+// the store may have more of them, what runs low here is looked for: a key that weighs much has
+// gone through what is here before others have.
 func (q *queue) setTurns(got *store.Taken) {
 	ls := q.ready.lanes
 	if ls == nil {

@@ -126,7 +126,7 @@ func TestARetryPausesItsKey(t *testing.T) {
 				hold := task.RetryAfter(time.Second, errors.New("slow down")).HoldingKey(
 					20 * time.Second)
 				h.report("w", first, hold, task.Recorded)
-				time.Sleep(1500 * time.Millisecond) // the round that hears of the queue's first rule
+				time.Sleep(1500 * time.Millisecond) // a round
 				got := h.holdFor("w", 10, time.Second)
 				if keys := keysOf(got); len(got) != 1 || keys["b"] != 1 {
 					t.Fatalf("%v began", keys)
@@ -201,7 +201,7 @@ func TestTurnsAreAsKeysWeigh(t *testing.T) {
 					}
 					order := ""
 					for len(order) < 300 {
-						time.Sleep(10 * time.Millisecond) // takes come along; seconds later some is given back
+						time.Sleep(10 * time.Millisecond) // takes come along
 						synctest.Wait()
 						got := h.holdFor("w", limit, time.Second)
 						if len(got) == 0 {

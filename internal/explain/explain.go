@@ -65,9 +65,9 @@ type Task struct {
 	Ahead store.Ahead
 	// Usual is how long hand-outs of its queue took lately, on average; 0 = nobody knows.
 	Usual time.Duration
-	// KeyGate is how its group key stood beside the limits of each key, and its pause, at the store's
-	// time KeyAt, in microseconds; the zero Gate is a task that has no key, or whose queue has no
-	// such limits and says nothing of single keys.
+	// KeyGate is how its group key stood beside the limits of each key, and its pause, at the
+	// store's time KeyAt, in microseconds; the zero Gate is a task that has no key, or whose queue
+	// has no such limits and says nothing of single keys.
 	KeyGate admission.Gate
 	// KeyOwner is the task that its key waits for, where that goes in order; zero = none.
 	// KeyStopped says that it is dead, and stops the key.

@@ -61,7 +61,8 @@ func keyPaused(t Task, q Queue) view.Reason {
 	r := view.Reason{Kind: view.ReasonKeyPaused,
 		Text: fmt.Sprintf("%s of queue %s is paused until somebody resumes it.",
 			keyName(t.GroupKey), q.Name),
-		Change: fmt.Sprintf("rota queue key resume %s %s", shellWord(q.Name), shellWord(t.GroupKey))}
+		Change: fmt.Sprintf("rota queue key resume %s %s", shellWord(q.Name),
+			shellWord(t.GroupKey))}
 	if held.Until != 0 {
 		left := time.Duration(held.Until-t.KeyAt) * time.Microsecond
 		r.Text = fmt.Sprintf("%s of queue %s is paused, for %v more.", keyName(t.GroupKey), q.Name,

@@ -295,7 +295,8 @@ func FuzzRoundTrip(f *testing.F) {
 		reports := []task.Report{{ID: id, Token: token,
 			Outcome: task.Outcome{Kind: task.KindNext, Stage: stage, Context: raw, Error: key}},
 			{ID: id, Token: token, Outcome: task.Outcome{
-				Kind: task.KindRetry, Delay: time.Duration(d), Error: key, HoldKey: time.Duration(d),
+				Kind: task.KindRetry, Delay: time.Duration(d), Error: key,
+				HoldKey: time.Duration(d),
 			}, Committed: d%2 == 0},
 			{ID: id, Token: token, Outcome: task.NextOn(task.Await{
 				Signal: queue, Key: key, Timeout: time.Duration(d), Else: stage,
