@@ -248,3 +248,41 @@ func TestNobodyStarvesBesideAKeyThatWeighsMuch(t *testing.T) {
 		}
 	})
 }
+
+// What a node has at hand of a key when that is paused goes out as soon as the pause is over, by
+// itself or as somebody says so.
+func TestWhatIsAtHandOfAPausedKeyGoesOutAfterwards(t *testing.T) {
+	for name, resumed := range map[string]bool{"by itself": false, "resumed": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *house) {
+				h.set(func(q *task.Queue) { q.Fair = true })
+				h.rule("z", store.KeyChange{Weight: new(2)})
+				h.keyed("a", 100)
+				h.done("w", h.holdFor("w", 20, time.Second)...)
+				at, pause := time.Now(), 700*time.Millisecond
+				if resumed {
+					pause = time.Hour
+				}
+				h.rule("a", store.KeyChange{Pause: pause})
+				got := h.waits("w", 1)
+				h.d.mu.Lock()
+				shut := len(h.d.mem.queues["q"].ready.lanes.shut.list)
+				h.d.mu.Unlock()
+				if shut != 1 {
+					t.Fatalf("%d keys are shut", shut)
+				}
+				if resumed {
+					time.Sleep(200 * time.Millisecond)
+					at = time.Now()
+					h.rule("a", store.KeyChange{Resume: true})
+					pause = 0
+				}
+				list := <-got
+				if took := time.Since(at); len(list) != 1 || took < pause ||
+					took > pause+100*time.Millisecond {
+					t.Errorf("%d began after %v", len(list), took)
+				}
+			})
+		})
+	}
+}

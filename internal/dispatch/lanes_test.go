@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -273,5 +274,39 @@ func TestAKeyThatIsNewWaitsForOneTurn(t *testing.T) {
 	}
 	if ls := l.q.ready.lanes; len(ls.by) != 2 {
 		t.Errorf("%d keys have lanes", len(ls.by))
+	}
+}
+
+// A hand-out that is held back gives its part of the turn back, the first of a turn as well as the
+// last, so that keys have as much of each turn as they weigh.
+func TestWhatIsHeldBackGivesItsPartOfTheTurnBack(t *testing.T) {
+	l := newLanesTest(t, 1, task.Queue{Fair: true})
+	l.q.ready.lanes.weights["b"] = 3
+	l.span("a", 1, 100)
+	l.span("b", 1, 100)
+	order := ""
+	for i := range 160 {
+		s := l.q.ready.pop()
+		it := s.cell.item
+		if it == nil {
+			it = s.span.newItem(s.cell.n, s.cell.stage, s.cell.context)
+			s.become(it)
+		}
+		it.turn = l.q.ready.turn()
+		if i%5 < 2 { // one after another comes to be held back
+			it.span.under--
+			it.enqueue()
+			l.q.ready.giveBack(it)
+			continue
+		}
+		it.place = settling
+		it.span.idle--
+		it.forget()
+		order += s.span.Key
+	}
+	for i := range len(order) - 4 {
+		if n := strings.Count(order[i:i+4], "a"); n != 1 {
+			t.Fatalf("%d of a in %s at %d of %s", n, order[i:i+4], i, order)
+		}
 	}
 }
