@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { may, part, send, call } from "./api";
 import { number, t, type Key } from "./i18n";
+import { Keys } from "./keys";
 import { useLoad } from "./load";
 import { flow, held, type Queue } from "./queues";
 import { Rate } from "./overview";
@@ -45,6 +46,7 @@ export function QueueScreen({ name }: { name: string }) {
           <Explain path={path + "/explain"} />
           <Panel title={t("runTime")}><Band stats={stats} step={stats.step} of="run" /></Panel>
         </div>
+        {(q.fair || q.limits) && <Keys path={path} />}
         <Panel title={t("settings")} side={may("operate") && !editing && <button type="button" class="small" onClick={() => setEditing(true)}>{t("edit")}</button>}>
           {editing ? <Settings q={q} path={path} close={() => { setEditing(false); queue.again(); }} /> : <Facts of={[
             [t("title"), q.title && <T s={q.title} />], [t("owner"), q.owner && <T s={q.owner} />],

@@ -14,7 +14,7 @@ export type Queue = {
   hold_limit: number; poll_interval: string; context_limit: number; retention: string; retention_dead: string; final_queue: string; paused: boolean;
   title: string; owner: string; max_running: number; rate: string; burst: number;
   per_key: { max_running: number; rate: string; burst: number; on_dead: string }; fair: boolean;
-  limits?: { running: number; full_keys: number; waiting_for: { max_running: boolean; rate: boolean; keys_at_limit: number } };
+  limits?: { running: number; full_keys: number; waiting_for: { max_running: boolean; rate: boolean; keys_at_limit: number; paused_keys: number } };
 };
 
 // held says whether a limit of the queue holds ready tasks back.

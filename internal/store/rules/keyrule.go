@@ -84,9 +84,10 @@ func (u *KeyUses) Rule(key string, paused int64, weight int) bool {
 	return true
 }
 
-// Ready counts tasks that are due and do not run; those without a key are not counted.
+// Ready counts tasks that are due and do not run; those without a key are not counted. A span may
+// have none.
 func (u *KeyUses) Ready(key string, n int) {
-	if key != "" {
+	if key != "" && n > 0 {
 		u.of(key).Ready += int64(n)
 	}
 }
