@@ -81,12 +81,15 @@ func (h *handed) item() *item {
 }
 
 // collect ends the waiting and returns the tasks, and what their worker is to know of each. Those
-// of a caller that is gone are ready again, as if never handed out.
+// of a caller that is gone are ready again, as if never handed out. What memory has forgotten since
+// it was given, as another node ended it or its queue was deleted, is nobody's.
 func (wt *waiter) collect(left bool, now time.Time) (list []handed, tasks []task.Handout) {
 	wt.leave()
-	list, tasks = make([]handed, len(wt.given)), make([]task.Handout, len(wt.given))
-	for i, s := range wt.given {
-		list[i], tasks[i] = s.handed(), s.handout()
+	list, tasks = make([]handed, 0, len(wt.given)), make([]task.Handout, 0, len(wt.given))
+	for _, s := range wt.given {
+		if s.here() {
+			list, tasks = append(list, s.handed()), append(tasks, s.handout())
+		}
 	}
 	if left {
 		for i := range list {
