@@ -88,7 +88,8 @@ func (wt *waiter) collect(left bool, now time.Time) (list []handed, tasks []task
 	list, tasks = make([]handed, 0, len(wt.given)), make([]task.Handout, 0, len(wt.given))
 	for _, s := range wt.given {
 		if s.here() {
-			list, tasks = append(list, s.handed()), append(tasks, s.handout())
+			list = append(list, s.handed())
+			tasks = append(tasks, s.handout())
 		}
 	}
 	if left {
