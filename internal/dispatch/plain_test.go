@@ -165,3 +165,28 @@ func TestSpanThatIsGivenBackHasTheRankOfItsPlainTasks(t *testing.T) {
 		t.Errorf("it is given back at %+v, want %+v", req.Orders, want)
 	}
 }
+
+// What memory has forgotten before its worker's hold came to fetch it is given to nobody.
+func TestWhatIsForgottenBeforeItsHoldFetchesItIsNobodys(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.many(2)
+		h.d.mu.Lock()
+		wt, _, err := h.d.mem.wait(task.HoldRequest{
+			Worker: "w", Queues: []string{"q"}, Limit: 2, Wait: time.Second,
+		}, time.Now())
+		h.d.release()
+		synctest.Wait() // for the take
+		h.d.mu.Lock()
+		defer h.d.release()
+		if err != nil || len(wt.given) != 2 {
+			t.Errorf("it waits in vain: %v", err)
+			return
+		}
+		kept := wt.given[1].id()
+		wt.given[0].item().forget()
+		list, tasks := wt.collect(false, time.Now())
+		if len(list) != 1 || len(tasks) != 1 || tasks[0].ID != kept {
+			t.Errorf("%d tasks were fetched: %v", len(tasks), tasks)
+		}
+	})
+}
