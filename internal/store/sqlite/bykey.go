@@ -121,13 +121,8 @@ func (b *keyTake) sortSpan(f *free) error {
 		if s.Base != f.Seq0 {
 			return true
 		}
-		key := s.GroupKey
-		if f.Seq0 > 0 { // who is edited moves into a span of its own
-			o, found, err := b.override(task.ID{Batch: f.Batch, N: s.N})
-			if bad = err; found {
-				key = o.GroupKey
-			}
-		}
+		var key string
+		key, bad = b.keyOfMember(&f.Span, s)
 		runs.Add(s.N, key)
 		return bad == nil
 	})

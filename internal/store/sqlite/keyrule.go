@@ -148,6 +148,16 @@ func (c *conn) groupKey(id task.ID) (key string, err error) {
 	return key, err
 }
 
+// keyOfMember is the group key of a task of a span.
+func (c *conn) keyOfMember(sp *store.Span, s *member) (string, error) {
+	if sp.Seq0 > 0 { // who is edited moves into a span of its own
+		if o, found, err := c.override(task.ID{Batch: sp.Batch, N: s.N}); err != nil || found {
+			return o.GroupKey, err
+		}
+	}
+	return s.GroupKey, nil
+}
+
 // pruneKeyRules deletes the rules of keys whose pauses are over.
 func (t *tx) pruneKeyRules(limit int) (pruned int, err error) {
 	var over []store.KeyRule
@@ -247,12 +257,7 @@ func (c *conn) keysOfSpan(u *rules.KeyUses, sp *store.Span) error {
 		}
 		key := sp.Key
 		if !sp.Sorted {
-			key = s.GroupKey
-			if o, found, err := c.override(task.ID{Batch: sp.Batch, N: s.N}); found {
-				key = o.GroupKey
-			} else {
-				bad = err
-			}
+			key, bad = c.keyOfMember(sp, s)
 		}
 		switch seq, running := runs[s.N]; {
 		case running && seq == s.Seq+1:
