@@ -26,14 +26,11 @@ func (d *Dispatcher) ChangeKey(
 		return store.KeyRule{}, err
 	}
 	rule, err := d.store.ChangeKey(ctx, c)
-	if err == nil {
-		err = d.reloadQueues(ctx) // whether any key has a rule stands there
-	}
 	if err != nil {
 		d.note(err)
 		return store.KeyRule{}, err
 	}
-	d.spread(ctx)
+	d.hearRules(ctx)
 	d.mu.Lock()
 	d.mem.ruled(c.Queue, time.Now())
 	d.release()
@@ -43,18 +40,25 @@ func (d *Dispatcher) ChangeKey(
 // hearHolds takes in, here and at the other nodes, that reports have paused keys of queues of which
 // nothing was said of single keys before.
 func (d *Dispatcher) hearHolds(ctx context.Context, s *settlement) {
+	if !slices.ContainsFunc(s.rows, func(r store.Report) bool { return r.HoldKey > 0 }) {
+		return
+	}
 	d.mu.Lock()
 	news := slices.ContainsFunc(s.reports, func(r reporting) bool {
 		return r.row.HoldKey > 0 && r.status == task.Recorded &&
 			!d.mem.confOf(r.row.Queue).KeyRules
 	})
 	d.release()
-	if !news {
-		return
+	if news {
+		d.hearRules(ctx)
 	}
-	if err := d.reloadQueues(ctx); err != nil { // the next round reads them
+}
+
+// hearRules reads which queues have rules of single keys, and lets the other nodes do so. What was
+// stored stands, also when that fails: each node's next round reads them.
+func (d *Dispatcher) hearRules(ctx context.Context) {
+	if err := d.reloadQueues(ctx); err != nil {
 		d.note(err)
-		return
 	}
 	d.spread(ctx)
 }
