@@ -40,16 +40,13 @@ func (d *Dispatcher) ChangeKey(
 // hearHolds takes in, here and at the other nodes, that reports have paused keys of queues of which
 // nothing was said of single keys before.
 func (d *Dispatcher) hearHolds(ctx context.Context, s *settlement) {
-	if !slices.ContainsFunc(s.rows, func(r store.Report) bool { return r.HoldKey > 0 }) {
-		return
+	var queues []string
+	for i := range s.reports {
+		if r := &s.reports[i]; r.row.HoldKey > 0 && r.status == task.Recorded {
+			queues = append(queues, r.row.Queue)
+		}
 	}
-	d.mu.Lock()
-	news := slices.ContainsFunc(s.reports, func(r reporting) bool {
-		return r.row.HoldKey > 0 && r.status == task.Recorded &&
-			!d.mem.confOf(r.row.Queue).KeyRules
-	})
-	d.release()
-	if news {
+	if slices.ContainsFunc(queues, func(name string) bool { return !d.queueConf(name).KeyRules }) {
 		d.hearRules(ctx)
 	}
 }
