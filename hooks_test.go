@@ -60,4 +60,8 @@ func TestADeliveryThatComesToTwoNodesAtOnceIsOneTask(t *testing.T) {
 			t.Errorf("round %d: %d of 8 calls say that the task is new, of %v", round, fresh, made)
 		}
 	}
+	call.ID, call.Header = "", map[string]string{"X-GitHub-Delivery": "delivery-0"}
+	if got, err := a.CallHook(t.Context(), "builds", call); err != nil || !got.Existing {
+		t.Errorf("a delivery whose id its caller gives as a header: %+v, %v", got, err)
+	}
 }

@@ -95,7 +95,7 @@ type HookCall struct {
 	Secret string            // it is signed with
 	ID     string            // of the delivery, where a header has it; "" = a new one
 	Body   []byte            // of any kind
-	Header map[string]string // more headers
+	Header map[string]string // more headers, or others than those of the signature and the id
 }
 
 // HookAnswer is what a call of a hook is answered: an id of a task, or of a signal whether it was
@@ -135,7 +135,7 @@ func (c *Client) callHook(
 		return answer, err
 	}
 	header := http.Header{}
-	for _, some := range []map[string]string{call.Header, signed} {
+	for _, some := range []map[string]string{signed, call.Header} {
 		for name, value := range some {
 			header.Set(name, value)
 		}

@@ -252,7 +252,7 @@ Each test is another delivery, unless --id or the body says otherwise.`,
 	cmd.Flags().StringVar(&call.ID, "id", "",
 		"`id` of the delivery, where it stands in a header (default a new one)")
 	cmd.Flags().StringArrayVar(&headers, "header", nil,
-		"one more header, `NAME: VALUE`; repeat it for others")
+		"a header, `NAME: VALUE`, also in place of one that the scheme has; repeat it for others")
 	return cmd
 }
 
