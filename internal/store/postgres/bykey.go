@@ -311,21 +311,18 @@ func (b *keyTake) byTurn(ctx context.Context) (after *string, cut bool, err erro
 	if len(open) == 0 {
 		return after, false, nil
 	}
-	turns, sum := make([]int, len(open)), make([]int32, len(open))
+	turns := make([]int, len(open))
 	for i, key := range open {
 		turns[i] = b.turnOf(key)
 	}
-	rounds := b.choice.Rounds(turns)
-	for i, turn := range turns {
-		sum[i] = int32(rounds * turn)
-	}
+	rounds, most := b.choice.Rounds(turns)
 	lists := make([][]store.Span, len(open))
 	if err := b.run(ctx, ask(spansOfKeys, func(r row) error {
 		var i int
 		sp, err := scanSpan(r, &i)
 		lists[i-1] = append(lists[i-1], sp)
 		return err
-	}, b.Queue, open, b.now, sum)); err != nil {
+	}, b.Queue, open, b.now, most)); err != nil {
 		return nil, false, err
 	}
 	for round := range rounds {
@@ -337,7 +334,7 @@ func (b *keyTake) byTurn(ctx context.Context) (after *string, cut bool, err erro
 		}
 	}
 	for i, key := range open {
-		cut = cut || len(lists[i]) == int(sum[i]) && b.choice.Open(key)
+		cut = cut || len(lists[i]) == most[i] && b.choice.Open(key)
 	}
 	return after, cut, nil
 }

@@ -136,12 +136,16 @@ func (b *ByKey) Offer(id int64, key string, width int) {
 	}
 }
 
-// Rounds is how often each of the keys that are open has a turn; turns are how many spans one of
-// each has.
-func (b *ByKey) Rounds(turns []int) int {
+// Rounds is how often each of the keys that are open has a turn, and how many spans of each are
+// looked at, no more than tasks are wanted; turns are how many spans a turn of each has.
+func (b *ByKey) Rounds(turns []int) (rounds int, most []int) {
 	sum := 0
 	for _, n := range turns {
 		sum += n
 	}
-	return (b.left + sum - 1) / max(sum, 1)
+	rounds = (b.left + sum - 1) / max(sum, 1)
+	for _, n := range turns {
+		most = append(most, min(rounds*n, b.left))
+	}
+	return rounds, most
 }

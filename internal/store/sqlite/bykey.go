@@ -191,14 +191,13 @@ func (b *keyTake) byTurn() (after *string, cut bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	rounds := b.choice.Rounds(turns)
+	rounds, most := b.choice.Rounds(turns)
 	lists := make([][]store.Span, len(open))
 	for i, key := range open {
-		per := rounds * turns[i]
 		if err := b.each(spansOfKey, func(st *sqlite.Stmt) bool {
 			lists[i] = append(lists[i], scanSpan(st))
 			return true
-		}, b.Queue, key, b.now, per); err != nil {
+		}, b.Queue, key, b.now, most[i]); err != nil {
 			return nil, false, err
 		}
 	}
@@ -211,7 +210,7 @@ func (b *keyTake) byTurn() (after *string, cut bool, err error) {
 		}
 	}
 	for i, key := range open {
-		cut = cut || len(lists[i]) == rounds*turns[i] && b.choice.Open(key)
+		cut = cut || len(lists[i]) == most[i] && b.choice.Open(key)
 	}
 	return after, cut, nil
 }

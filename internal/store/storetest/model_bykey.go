@@ -180,8 +180,9 @@ func (b *keyTake) turn() (after *string) {
 	}
 	rounds := (b.left + turns - 1) / turns // in each a key has a turn
 	lists := make([][]*store.Span, len(open))
+	most := b.left // that are looked at of a key
 	for i, key := range open {
-		per := rounds * b.turnOf(b.Queue, key)
+		per := min(rounds*b.turnOf(b.Queue, key), most)
 		if lists[i] = b.due(&key); len(lists[i]) > per {
 			lists[i] = lists[i][:per]
 		}
@@ -195,7 +196,7 @@ func (b *keyTake) turn() (after *string) {
 		}
 	}
 	for i, key := range open {
-		all := len(lists[i]) == rounds*b.turnOf(b.Queue, key)
+		all := len(lists[i]) == min(rounds*b.turnOf(b.Queue, key), most)
 		b.cut = b.cut || all && b.has(key) > 0
 	}
 	return after
