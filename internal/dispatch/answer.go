@@ -82,12 +82,12 @@ func (h *handed) item() *item {
 
 // collect ends the waiting and returns the tasks, and what their worker is to know of each. Those
 // of a caller that is gone are ready again, as if never handed out. What memory has forgotten since
-// it was given, as another node ended it or its queue was deleted, is nobody's.
+// it was given, as another node ended it or its queue was deleted, is left out.
 func (wt *waiter) collect(left bool, now time.Time) (list []handed, tasks []task.Handout) {
 	wt.leave()
 	list, tasks = make([]handed, 0, len(wt.given)), make([]task.Handout, 0, len(wt.given))
 	for _, s := range wt.given {
-		if s.here() {
+		if !s.forgotten() {
 			list = append(list, s.handed())
 			tasks = append(tasks, s.handout())
 		}
@@ -101,6 +101,9 @@ func (wt *waiter) collect(left bool, now time.Time) (list []handed, tasks []task
 	}
 	return list, tasks
 }
+
+// lost tells whether something of what the waiter was given is forgotten.
+func (wt *waiter) lost() bool { return slices.ContainsFunc(wt.given, spot.forgotten) }
 
 // unhand takes hand-outs back whose tokens nobody has seen, for others.
 func unhand(list []handed, now time.Time) {

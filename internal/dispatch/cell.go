@@ -54,6 +54,9 @@ func (s spot) id() task.ID { return task.ID{Batch: s.span.Batch, N: s.cell.n} }
 // here tells whether the task is in memory.
 func (s spot) here() bool { return s.cell != nil && s.place() != gone }
 
+// forgotten tells whether nothing is known of the task any more.
+func (s spot) forgotten() bool { return s.cell.item == nil && s.cell.place == gone }
+
 // place is where the task is.
 func (s spot) place() place {
 	if s.cell.item != nil {

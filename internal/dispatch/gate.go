@@ -74,6 +74,7 @@ func (q *queue) setConf(conf task.Queue) {
 	if byKeys {
 		q.ready.arrange(q.memory, &conf)
 		q.lap = lap{waiting: q.lap.waiting}
+		q.signPassed() // by other keys, or by none
 	}
 }
 

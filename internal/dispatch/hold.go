@@ -52,11 +52,13 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 		}
 		d.await(ctx, wt, r.Wait)
 		d.mu.Lock()
+		lost := wt.lost()
 		list, tasks := wt.collect(ctx.Err() != nil, time.Now())
 		d.release()
 		answer, held = d.answer(ctx, list, tasks, r.Room)
+		held = held || lost
 		answer.PollInterval = poll
-		// who was to get what was held back, and nothing else, waits on
+		// who was to get what was held back or is forgotten, and nothing else, waits on
 		r.Wait = min(r.Wait, time.Until(until))
 		held = held && len(answer.Tasks) == 0 && r.Wait > 0 && ctx.Err() == nil
 	}
