@@ -226,6 +226,16 @@ func (w *world) lead(name string, life func(*person)) {
 	})
 }
 
+// patience is how long after trouble everything must be final. Where the tasks of a key begin in
+// order, each waits until those before it have waited for what they wanted, a minute or so each
+// time, one after another.
+func (w *world) patience() time.Duration {
+	if w.gates() && w.ledger.gate.PerKey.InOrder() {
+		return 4 * patience
+	}
+	return patience
+}
+
 // over tells whether the run has come to its end.
 func (w *world) over() bool {
 	switch {
@@ -235,12 +245,12 @@ func (w *world) over() bool {
 		return false
 	case w.people == 0 && w.ledger.finished() && w.claims.unowned() == 0:
 		return true
-	case w.people == 0 && w.ledger.finished() && time.Since(w.healed) > patience:
-		w.breach("I6: %v after all trouble ended nobody looks after %d keys", patience,
+	case w.people == 0 && w.ledger.finished() && time.Since(w.healed) > w.patience():
+		w.breach("I6: %v after all trouble ended nobody looks after %d keys", w.patience(),
 			w.claims.unowned())
 		return true
-	case time.Since(w.healed) > patience:
-		w.breach("I11: %v after all trouble ended these are not final: %v", patience,
+	case time.Since(w.healed) > w.patience():
+		w.breach("I11: %v after all trouble ended these are not final: %v", w.patience(),
 			w.ledger.open())
 		return true
 	}
