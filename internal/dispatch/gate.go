@@ -78,16 +78,6 @@ func (q *queue) setConf(conf task.Queue) {
 	}
 }
 
-// slotsOf is how many tasks of a queue the waiter may still be given. What would only wait for its
-// worker counts against the limits all the same.
-func (wt *waiter) slotsOf(q *queue) int {
-	few := q.conf.PerKey.MaxRunning
-	if (q.gate.near() || 0 < few && few < limits.MaxHold) && wt.worker.room() < 1 {
-		return 0
-	}
-	return wt.slots()
-}
-
 // isNotAsked notes that the store will not be asked about a hand-out: it is none.
 func (h *handed) isNotAsked() {
 	if h.limited && h.current() {

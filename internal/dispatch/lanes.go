@@ -34,8 +34,8 @@ type lanes struct {
 	open laneHeap // by turn, then rank
 	shut laneHeap // by when it opens by itself
 	sum  laneSum  // of all lanes
-	// apart is what is ready of spans that have to be sorted first: it does not go out, and is given
-	// back
+	// apart is what is ready of spans that have to be sorted first: it does not go out, and is
+	// given back
 	apart heap
 	low   bool           // a lane that takes were told to pass over has little left
 	short bool           // so does one that is scarce

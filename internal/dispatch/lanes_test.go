@@ -63,13 +63,32 @@ func (t *lanesTest) span(key string, rank int64, n int) {
 	t.m.loadSpan(t.q, hs, 0, time.Time{})
 }
 
+// mixed takes a span with tasks of several keys into memory.
+func (t *lanesTest) mixed(rank int64, keys ...string) {
+	t.spans++
+	hs := &store.HeldSpan{Span: store.Span{
+		ID: t.spans, Token: 1, Batch: t.spans, Hi: int32(len(keys)) - 1, Queue: "q", Rank: rank,
+		Due: rank,
+	}, Keys: keys}
+	for i := range keys {
+		l := store.Loaded{
+			N: int32(i), ContextSeq: -1, Context: make(store.Value, t.rand.IntN(9)),
+		}
+		if t.rand.IntN(4) == 0 {
+			l.MaxAttempts = 3
+		}
+		hs.Tasks = append(hs.Tasks, l)
+	}
+	t.m.loadSpan(t.q, hs, 0, time.Time{})
+}
+
 // ready are the tasks that are ready, by key, each key's in the order in which they are to go out.
 func (t *lanesTest) ready() map[string][]spot {
 	keys := map[string][]spot{}
 	for _, sp := range t.m.spans {
 		for s := range sp.live() {
 			if s.place() == ready {
-				keys[sp.Key] = append(keys[sp.Key], s)
+				keys[s.key()] = append(keys[s.key()], s)
 			}
 		}
 	}
@@ -176,6 +195,12 @@ func (t *lanesTest) step(name string) {
 		return list[t.rand.IntN(len(list))]
 	}
 	switch what := t.rand.IntN(12); {
+	case what == 0 && ls.mixes():
+		keys := make([]string, 1+t.rand.IntN(6))
+		for i := range keys {
+			keys[i] = []string{"", "a", "b", "c", "d"}[t.rand.IntN(5)]
+		}
+		t.mixed(int64(t.rand.IntN(5)), keys...)
 	case what < 2 || n == 0:
 		t.span([]string{"", "a", "b", "c", "d"}[t.rand.IntN(5)], int64(t.rand.IntN(5)),
 			1+t.rand.IntN(6))
@@ -210,7 +235,8 @@ func (t *lanesTest) popOne(name string, all map[string][]spot, open []string) {
 		}
 		return
 	}
-	first, key := e.id, e.span.Key
+	first := e.id
+	key, _ := e.span.keyOf(first.N)
 	l := t.q.ready.lanes.by[key]
 	room := l.room
 	s := t.q.ready.pop()
@@ -250,8 +276,12 @@ func (t *lanesTest) popOne(name string, all map[string][]spot, open []string) {
 	it.enqueue()
 	t.q.ready.giveBack(it)
 	t.went(key, -1)
-	if e := t.q.ready.first(); e == nil || e.span.Key != key {
-		t.Fatalf("%s: %q had its turn, which came to nothing, and is not next", name, key)
+	e = t.q.ready.first()
+	if e == nil {
+		t.Fatalf("%s: %q had its turn, which came to nothing, and nothing is next", name, key)
+	}
+	if next, _ := e.span.keyOf(e.id.N); next != key {
+		t.Fatalf("%s: %q had its turn, which came to nothing, and %q is next", name, key, next)
 	}
 }
 

@@ -41,7 +41,8 @@ func (q *queue) match(now time.Time) {
 func (q *queue) handOut(now time.Time) {
 	for !q.conf.Paused && !q.memory.shut() && !q.gate.shut() {
 		first, next := q.waiting.Min(), q.ready.first()
-		if first == nil || first.Value.slotsOf(q) < 1 || next == nil || q.mustTake() {
+		if first == nil || first.Value.slotsOf(q, now) < 1 || next == nil || q.mustTake() ||
+			!first.Value.mayHold(q) {
 			break
 		}
 		if q.memory.expireFirst(next, now) {
@@ -59,10 +60,12 @@ func (wt *waiter) match(now time.Time) {
 		var best *entry
 		for _, in := range wt.members {
 			q := in.queue
-			if q.conf.Paused || q.mustTake() || q.gate.shut() || wt.slotsOf(q) < 1 {
+			if q.conf.Paused || q.mustTake() || q.gate.shut() ||
+				wt.slotsOf(q, now) < 1 {
 				continue
 			}
-			if e := in.queue.ready.first(); e != nil && (best == nil || e.before(best)) {
+			e := in.queue.ready.first()
+			if e != nil && wt.mayHold(q) && (best == nil || e.before(best)) {
 				best = e
 			}
 		}

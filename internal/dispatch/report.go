@@ -331,6 +331,9 @@ func (s *settlement) decideHeld(
 		s.bytes += len(c.context) + len(c.result) + c.brood.size()
 		first := it.place == out
 		if first {
+			if it.queue.gate.limited {
+				it.worker.haste.note(now.Sub(it.started), now)
+			}
 			it.settle()
 		}
 		r := s.add()

@@ -37,7 +37,7 @@ func (q *queue) demand(now time.Time) int {
 	for place := range q.waiting.All() {
 		w := place.Value.worker
 		// a worker with two holds has its room only once
-		room := max(min(place.Value.slotsOf(q), place.Value.room()-w.counted), 0)
+		room := max(min(place.Value.slotsOf(q, now), place.Value.room()-w.counted), 0)
 		w.counted += room
 		if slots += room; slots >= q.memory.conf.Ahead {
 			break
@@ -108,7 +108,8 @@ func (q *queue) takeSoon(now time.Time) {
 	q.memory.do.takes = append(q.memory.do.takes, taking{
 		queue: q, signs: q.signs,
 		TakeRequest: store.TakeRequest{
-			Holder: q.memory.conf.Holder, Queue: q.conf.Name, Limit: n, Keys: q.byKeys(n, want, now),
+			Holder: q.memory.conf.Holder, Queue: q.conf.Name, Limit: n,
+			Keys: q.byKeys(n, want, now),
 		},
 	})
 }

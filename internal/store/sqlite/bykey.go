@@ -100,8 +100,8 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 	return answer, err
 }
 
-// sortOrTake takes what is ready and not sorted, if it is to be taken as it is, and sorts some of it
-// else; more tells that there is still some.
+// sortOrTake takes what is ready and not sorted, if it is to be taken as it is, and sorts some of
+// it else; more tells that there is still some.
 func (b *keyTake) sortOrTake(answer *store.Taken) (more bool, err error) {
 	list, err := b.ready(readySpans, store.TakeRequest{
 		Queue: b.Queue, Limit: max(rules.SortedAtOnce, b.Keys.Whole+1),

@@ -21,9 +21,9 @@ type conn struct {
 	lent       []byte   // what borrow answered last
 }
 
-// boundLimit is a limit that is a value. SQLite's planner looks at such a value, and so prepares the
-// statement anew whenever it is bound, which costs many times what running it does. What a value and
-// 0 add up to it does not look at.
+// boundLimit is a limit that is a value. SQLite's planner looks at such a value, and so prepares
+// the statement anew whenever it is bound, which costs many times what running it does. What a
+// value and 0 add up to it does not look at.
 var boundLimit = regexp.MustCompile(`LIMIT (\?\d*)`)
 
 // prepare answers a statement, reset, without arguments.

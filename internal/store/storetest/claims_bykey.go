@@ -162,7 +162,9 @@ func keyClaims() []claim {
 			s.begin(a, outs...)
 			s.recorded(outs[1].report(s.clock, task.Finish(nil)))
 			s.recorded(outs[2].report(s.clock, task.Retry(errors.New("later"))))
-			s.ok(s.Give(s.ctx, store.GiveRequest{Holder: a, Spans: []store.Taking{outs[0].span.Taking()}}))
+			s.ok(s.Give(s.ctx, store.GiveRequest{
+				Holder: a, Spans: []store.Taking{outs[0].span.Taking()},
+			}))
 			got = s.byKeyOnce(a, store.ByKey{Whole: 9}, 1)
 			s.want("of those that are left", toldKeys(got), `0..3 not sorted ["x" "z" "w"]`)
 		}},
