@@ -72,8 +72,10 @@ func (s *topSource) openKey(ctx context.Context, t top.Thing) (string, error) {
 		return "", err
 	}
 	k := view.QueueKey{KeyRule: view.KeyRule{Key: t.ID, Weight: 1}}
-	if i := slices.IndexFunc(keys.Items, func(o view.QueueKey) bool { return o.Key == t.ID }); i >= 0 {
-		k = keys.Items[i]
+	for i := range keys.Items {
+		if keys.Items[i].Key == t.ID {
+			k = keys.Items[i]
+		}
 	}
 	sheet := term.Sheet{Indent: 10}
 	sheet.Line("queue", term.OneLine(t.Queue))

@@ -118,6 +118,11 @@ func keysOfMail() Loaded {
 	}}
 }
 
+// keysAs answers for the keys of a queue.
+func keysAs(queue string, l List) Loaded {
+	return Loaded{Query: Query{Screen: Keys, Queue: queue}, List: l}
+}
+
 // keys is a reader in front of the keys of queue mail.
 func keys() *reader { return live().press("down", "K").tell(keysOfMail()) }
 
@@ -252,19 +257,18 @@ func TestHostileTextsStayInTheirPlaces(t *testing.T) {
 				list.Rows[i].Cells[k].Text = text
 			}
 		}
+		act := Action{Cancel, Thing{Screen: Tasks, ID: text}}
 		readers := []*reader{
 			newReader().tell(s), newReader().tell(s).press("4").tell(list),
 			newReader().tell(s).press("4").tell(list).press("down", "c"),
 			newReader().tell(s).press("4").tell(list).press("/", text),
-			newReader().tell(s).press("K", "p").tell(Loaded{
-				Query: Query{Screen: Keys, Queue: text}, List: List{list.Heads, list.Rows, true, text},
-			}).press("p"),
-			newReader().tell(s).press("K").tell(Loaded{
-				Query: Query{Screen: Keys, Queue: text}, List: List{Note: text},
-			}),
+			newReader().tell(s).press("K").tell(
+				keysAs(text, List{list.Heads, list.Rows, true, text})),
+			newReader().tell(s).press("K").tell(keysAs(text, list.List)).press("p"),
+			newReader().tell(s).press("K").tell(keysAs(text, List{Note: text})),
 			newReader().tell(s, Lost{errors.New(text)}),
-			newReader().tell(s, Acted{Action{Cancel, Thing{Screen: Tasks, ID: text}}, text, nil}),
-			newReader().tell(s, Acted{Action{Cancel, Thing{Screen: Tasks, ID: text}}, "", errors.New(text)}),
+			newReader().tell(s, Acted{act, text, nil}),
+			newReader().tell(s, Acted{act, "", errors.New(text)}),
 		}
 		for i, r := range readers {
 			for _, width := range []int{40, 80, 120, 200} {
