@@ -515,6 +515,8 @@ export const en = {
   "reason.unserved": "Nobody serves this queue.",
   "reason.full": "All workers are full.",
   "reason.limit": "As many run as may.",
+  "reason.key_limit": "A limit of its group key holds it back.",
+  "reason.key_paused": "Nothing of a group key begins.",
   "reason.rate": "They begin as fast as they may.",
   "reason.turn": "Group keys take turns.",
   "reason.backing_off": "Backing off after an error.",

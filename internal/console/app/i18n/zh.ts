@@ -517,6 +517,8 @@ export const zh: Record<keyof typeof en, string> = {
   "reason.unserved": "没有工作者服务此队列。",
   "reason.full": "所有工作者已满。",
   "reason.limit": "同时运行数已达上限。",
+  "reason.key_limit": "已达其分组键的上限。",
+  "reason.key_paused": "某分组键的任务暂不开始。",
   "reason.rate": "开始速率已达上限。",
   "reason.turn": "各分组键轮流。",
   "reason.backing_off": "出错后退避中。",
