@@ -24,18 +24,7 @@ func TestTopShowsAClusterLiveAndOutlastsItsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := ptytest.New(t, 100, 30)
-	top := exec.Command(s.binary, "top", "--server", s.url)
-	top.Stdin, top.Stdout, top.Stderr = p.File, p.File, p.File
-	top.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := top.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if top.ProcessState == nil {
-			_ = top.Process.Kill()
-			_ = top.Wait()
-		}
-	})
+	top := startTop(t, s, p)
 	at := p.Await(0, "first")
 	if _, err := c.Submit(t.Context(), task.Submission{Queue: "second"}); err != nil {
 		t.Fatal(err)
@@ -64,6 +53,86 @@ func TestTopShowsAClusterLiveAndOutlastsItsServer(t *testing.T) {
 	p.Press("\x03")
 	if err := top.Wait(); err != nil || p.Raw() {
 		t.Errorf("ended with %v, raw: %v", err, p.Raw())
+	}
+}
+
+// startTop runs the view of a server on a terminal.
+func startTop(t *testing.T, s *victim, p *ptytest.Terminal) *exec.Cmd {
+	t.Helper()
+	top := exec.Command(s.binary, "top", "--server", s.url)
+	top.Stdin, top.Stdout, top.Stderr = p.File, p.File, p.File
+	top.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := top.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if top.ProcessState == nil {
+			_ = top.Process.Kill()
+			_ = top.Wait()
+		}
+	})
+	return top
+}
+
+func TestTopPausesAndResumesAGroupKey(t *testing.T) {
+	s := newVictim(t)
+	s.start()
+	c := s.connect()
+	awaitReady(t, c)
+	if _, err := c.Submit(t.Context(),
+		task.Submission{Queue: "mail", GroupKey: "a/b"},
+		task.Submission{Queue: "mail", GroupKey: "a/b"},
+		task.Submission{Queue: "mail", GroupKey: ".."},
+	); err != nil {
+		t.Fatal(err)
+	}
+	paused := func() string {
+		keys, err := c.Keys(t.Context(), "mail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, k := range keys.Items {
+			if k.Paused {
+				text += k.Key + " "
+			}
+		}
+		return text
+	}
+	p := ptytest.New(t, 80, 24)
+	top := startTop(t, s, p)
+	at := p.Await(p.Await(0, "mail"), "K keys")
+	p.Press("K")
+	at = p.Await(at, "does not go by group keys")
+	fair := true
+	if _, err := c.PutQueue(t.Context(), "mail", client.QueueChange{Fair: &fair}); err != nil {
+		t.Fatal(err)
+	}
+	p.Press("\x1b")
+	at = p.Await(at, "t tasks")
+	p.Press("\x1b[BK") // keys are read again when they are old: ten seconds at most
+	at = p.Await(p.Await(at, "group keys of queue mail, 2 keys"), "esc back")
+	p.Press("\x1b[Bp")
+	at = p.Await(at, "pause group key .. of queue mail? y/n")
+	p.Press("y")
+	at = p.Await(p.Await(at, "pause ..: done"), "until it is resumed")
+	if got := paused(); got != ".. " {
+		t.Errorf("paused are %q", got)
+	}
+	p.Press("P")
+	at = p.Await(at, "resume group key .. of queue mail? y/n")
+	p.Press("y")
+	at = p.Await(at, "resume ..: done")
+	p.Press("\x1b[Ap")
+	at = p.Await(at, "pause group key a/b of queue mail? y/n")
+	p.Press("y")
+	p.Await(at, "pause a/b: done")
+	if got := paused(); got != "a/b " {
+		t.Errorf("paused are %q", got)
+	}
+	p.Press("q")
+	if err := top.Wait(); err != nil {
+		t.Errorf("ended with %v", err)
 	}
 }
 

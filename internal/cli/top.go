@@ -19,7 +19,7 @@ func (a nodeCommands) top() *cobra.Command {
 		Long: `Watch how everything stands, live: the age of the oldest ready task, what waits and runs,
 what died, nodes, workers, schedules, jobs, and the lists behind these numbers. Keys move,
 filter, open a thing with why it does not run, drain workers, cancel and retry tasks, pause
-and resume queues; ? lists them. What changes something is asked before.
+and resume queues and group keys; ? lists them. What changes something is asked before.
 
 When the server is away it says since when, and goes on when one answers.
 

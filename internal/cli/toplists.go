@@ -48,6 +48,8 @@ func (s *topSource) List(ctx context.Context, q top.Query) (top.List, error) {
 		return s.nodes(ctx)
 	case top.Events:
 		return s.events(ctx)
+	case top.Keys:
+		return s.keys(ctx, q.Queue)
 	}
 	return top.List{}, nil
 }

@@ -50,6 +50,8 @@ func (s *topSource) Open(ctx context.Context, t top.Thing) (string, error) {
 		return b.scheduleText(&v) + "\n" + b.fireTable(fires, v.Zone), err
 	case top.Nodes:
 		return s.openNode(ctx, t.ID)
+	case top.Keys:
+		return s.openKey(ctx, t)
 	}
 	return s.openEvent(ctx, t.ID)
 }
@@ -196,6 +198,8 @@ func (s *topSource) Act(ctx context.Context, a top.Action) (note string, err err
 			return "", c.Cancel(ctx, id)
 		}
 		return "", c.Retry(ctx, id)
+	case a.Screen == top.Keys:
+		return s.actKey(ctx, a)
 	}
 	pauses := map[top.Screen][2]func(context.Context, string) error{
 		top.Overview: {c.PauseQueue, c.ResumeQueue}, top.Queues: {c.PauseQueue, c.ResumeQueue},

@@ -159,6 +159,11 @@ func TestLanguagesHaveTheSameTexts(t *testing.T) {
 	if len(en) < 100 {
 		t.Fatalf("only %d texts were found", len(en))
 	}
+	for _, kind := range reasons(t) {
+		if _, there := en["reason."+kind]; !there {
+			t.Errorf("en lacks reason.%s", kind)
+		}
+	}
 	for key, text := range en {
 		there, ok := zh[key]
 		if !ok {
@@ -177,6 +182,23 @@ func TestLanguagesHaveTheSameTexts(t *testing.T) {
 			t.Errorf("en lacks %s", key)
 		}
 	}
+}
+
+// reasons are the kinds of reasons that explain gives.
+func reasons(t *testing.T) (kinds []string) {
+	t.Helper()
+	b, err := os.ReadFile("../../view/explanation.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := regexp.MustCompile(`ReasonKind = "(\w+)"`)
+	for _, m := range kind.FindAllStringSubmatch(string(b), -1) {
+		kinds = append(kinds, m[1])
+	}
+	if len(kinds) < 10 {
+		t.Fatalf("only %d kinds of reasons were found", len(kinds))
+	}
+	return kinds
 }
 
 // sources are the files below a folder, by name.

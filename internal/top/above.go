@@ -303,11 +303,11 @@ func helpLines(width int) []string {
 		{"enter", "all that is known of what is under the cursor, and why it does not run; esc goes back"},
 		{"/", "show what contains all of some words; esc shows all again"},
 		{"space", "freeze what is shown; again: go on"},
-		{"t", "the tasks of a queue"},
+		{"t, K", "the tasks of a queue, its group keys; esc goes back from these"},
 		{"s", "tasks of the next state: dead, running, ready, waiting, done, cancelled, expired, any"},
 		{"c, r", "cancel a task, retry one that is over"},
 		{"d, D", "drain a worker, let it take work again"},
-		{"p, P", "pause a queue, group or schedule, resume it"},
+		{"p, P", "pause a queue, group key, group or schedule, resume it"},
 		{"ctrl+z", "put this aside; fg brings it back"},
 		{"q, ctrl+c", "quit"},
 	} {

@@ -32,7 +32,7 @@ func (m *Model) Lines(width, height int) []string {
 		lines = append(lines, m.detailLines(width, height-len(lines)-1)...)
 	default:
 		lines = append(lines, m.above(width)...)
-		lines = append(lines, bar(m.Screen, width))
+		lines = append(lines, bar(m.shown(), width))
 		lines = append(lines, m.table(width, height-len(lines)-1)...)
 	}
 	lines = lines[:min(len(lines), height-1)]
@@ -63,8 +63,8 @@ func (m *Model) Snapshot(width int) string {
 
 // bar names the screens, the one that is shown in bold.
 func bar(shown Screen, width int) string {
-	parts := make([]string, screens)
-	for i, name := range names {
+	parts := make([]string, onBar)
+	for i, name := range names[:onBar] {
 		parts[i] = fmt.Sprint(i+1) + " " + name
 		if Screen(i) == shown {
 			parts[i] = term.Bold("[" + parts[i] + "]")
@@ -101,6 +101,8 @@ func (m *Model) table(width, height int) []string {
 		return []string{term.Faint("reading …")}
 	case len(rows) == 0 && m.filter != "":
 		return []string{term.Faint("nothing matches " + term.OneLine(m.filter))}
+	case len(rows) == 0 && known.Note != "":
+		return wrapped(term.Faint(term.OneLine(known.Note)), width)
 	case len(rows) == 0:
 		return wrapped(term.Faint(m.emptyText()), width)
 	}
@@ -129,6 +131,8 @@ func (m *Model) emptyText() string {
 		return "no schedule: rota schedule set NAME --cron '0 3 * * *' --queue QUEUE makes one"
 	case Events:
 		return "nothing happened in the last hour"
+	case Keys:
+		return "no group key has work, and nothing is said of any"
 	}
 	return "none"
 }
@@ -287,17 +291,29 @@ func (m *Model) bottom(width int) string {
 		}
 		return term.Green(note)
 	}
-	keys := m.keysText()
-	if lipgloss.Width(keys) > width {
-		keys = "? help  q quit"
-	}
-	return term.Faint(keys)
+	return term.Faint(m.keysText(width))
 }
 
-func (m *Model) keysText() string {
+// keysText says what keys do here, as far as there is room.
+func (m *Model) keysText(width int) string {
 	if m.help {
 		return "any key goes back"
 	}
+	const least = "? help  q quit"
+	keys := m.hereText()
+	if m.detail == nil {
+		if text := keys + "space freeze  " + least; lipgloss.Width(text) <= width {
+			return text
+		}
+	}
+	if text := keys + least; lipgloss.Width(text) <= width {
+		return text
+	}
+	return least
+}
+
+// hereText says what keys do on this screen.
+func (m *Model) hereText() string {
 	var b strings.Builder
 	screen := m.Screen
 	if m.detail != nil {
@@ -308,7 +324,7 @@ func (m *Model) keysText() string {
 	}
 	switch screen {
 	case Overview, Queues:
-		b.WriteString("t tasks  p/P pause/resume  ")
+		b.WriteString("t tasks  K keys  p/P pause/resume  ")
 	case Workers:
 		b.WriteString("d/D drain/undrain  ")
 	case Tasks:
@@ -318,11 +334,13 @@ func (m *Model) keysText() string {
 		b.WriteString("c cancel  r retry  ")
 	case Groups, Schedules:
 		b.WriteString("p/P pause/resume  ")
+	case Keys:
+		b.WriteString("p/P pause/resume  ")
+		if m.detail == nil {
+			b.WriteString("esc back  ")
+		}
 	}
-	if m.detail == nil {
-		b.WriteString("space freeze  ")
-	}
-	return b.String() + "? help  q quit"
+	return b.String()
 }
 
 // filterText says which part of a list is shown.
@@ -341,6 +359,15 @@ func (m *Model) filterText() string {
 			parts = append(parts, "the newest "+term.Count(len(l.Rows)))
 		} else if read {
 			parts = append(parts, term.Plural(len(l.Rows), "task"))
+		}
+	}
+	if m.Screen == Keys {
+		parts = append(parts, "group keys of queue "+m.keysOf)
+		if l := m.lists[m.query()]; len(l.Rows) > 0 {
+			parts = append(parts, term.Plural(len(l.Rows), "key"))
+			if l.Note != "" {
+				parts = append(parts, l.Note)
+			}
 		}
 	}
 	if m.filter != "" && !m.typing {

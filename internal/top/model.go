@@ -12,7 +12,8 @@ import (
 // Screen is what is shown.
 type Screen int
 
-// Screens, in the order of their keys 1 to 8.
+// Screens, in the order of their keys 1 to 8. Behind them are those without a key: Keys, which
+// lists the group keys of one queue.
 const (
 	Overview Screen = iota
 	Queues
@@ -22,12 +23,14 @@ const (
 	Schedules
 	Nodes
 	Events
+	Keys
 	screens = iota
+	onBar   = int(Keys)
 )
 
-// names are the screens' names on the bar.
+// names are the screens' names.
 var names = [screens]string{
-	"overview", "queues", "workers", "tasks", "groups", "schedules", "nodes", "events",
+	"overview", "queues", "workers", "tasks", "groups", "schedules", "nodes", "events", "keys",
 }
 
 // Tone is what a word means, shown as a colour.
@@ -59,19 +62,22 @@ type List struct {
 	Heads []string
 	Rows  []Row
 	More  bool // there are more than are shown
+	// Note is what is to be known of the list; of one without rows, why it has none.
+	Note string
 }
 
 // Query asks for a list. Two that are equal are the same question.
 type Query struct {
 	Screen Screen
 	State  task.State // of tasks; "" = any
-	Queue  string     // of tasks; "" = any
+	Queue  string     // of tasks, "" = any; of keys the one that they are of
 }
 
 // Thing names what is opened or acted on.
 type Thing struct {
 	Screen Screen
 	ID     string
+	Queue  string // of a key
 }
 
 // Verb is something that an operator does.
@@ -95,6 +101,7 @@ var verbs = map[Screen]map[string]Verb{
 	Tasks:     {"c": Cancel, "r": Retry},
 	Groups:    {"p": Pause, "P": Resume},
 	Schedules: {"p": Pause, "P": Resume},
+	Keys:      {"p": Pause, "P": Resume},
 }
 
 // Effect is something that Run is to do. One field is set.
@@ -159,6 +166,8 @@ type Model struct {
 	Screen Screen
 	State  task.State // of the tasks that are listed
 	Queue  string
+	keysOf string // the queue whose keys are listed
+	before Screen // the one that Keys was opened from
 	lists  map[Query]Loaded
 	asked  map[Query]bool // questions under way
 	places [screens]place
@@ -186,14 +195,38 @@ func New(now time.Time) Model {
 // query is the question that the screen's list answers.
 func (m *Model) query() Query {
 	q := Query{Screen: m.Screen}
-	if m.Screen == Tasks {
+	switch m.Screen {
+	case Tasks:
 		q.State, q.Queue = m.State, m.Queue
+	case Keys:
+		q.Queue = m.keysOf
 	}
 	return q
 }
 
-// staleList is how old a list on the screen may be before it is read again.
-const staleList = 2 * time.Second
+// thing names what a row of the screen's list stands for.
+func (m *Model) thing(r Row) Thing {
+	t := Thing{Screen: m.Screen, ID: r.ID}
+	if m.Screen == Keys {
+		t.Queue = m.keysOf
+	}
+	return t
+}
+
+// How old a list on the screen may be before it is read again. To count the tasks of keys a node
+// looks at many rows.
+const (
+	staleList = 2 * time.Second
+	staleKeys = 10 * time.Second
+)
+
+// fresh is for how long a list need not be read again.
+func fresh(q Query) time.Duration {
+	if q.Screen == Keys {
+		return staleKeys
+	}
+	return staleList
+}
 
 // Update is the model after a message, and what is to be done.
 func (m Model) Update(msg any) (Model, []Effect) {
@@ -260,7 +293,7 @@ func (m *Model) load() []Effect {
 	if m.Screen == Overview || m.asked[q] || m.Paused && !m.lists[q].At.IsZero() {
 		return nil
 	}
-	if known, ok := m.lists[q]; ok && m.Now.Sub(known.At) < staleList {
+	if known, ok := m.lists[q]; ok && m.Now.Sub(known.At) < fresh(q) {
 		return nil
 	}
 	m.asked[q] = true

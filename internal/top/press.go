@@ -95,12 +95,11 @@ func (m *Model) detailKey(k string) []Effect {
 		m.scroll = 1 << 20
 	case "?":
 		m.help = true
-	case "t":
+	case "t", "K":
 		if (m.detail.Screen == Queues || m.detail.Screen == Overview) && m.detail.Err == nil {
 			queue := m.detail.ID
 			m.detail, m.scroll = nil, 0
-			m.show(Tasks)
-			m.Queue, m.State = queue, ""
+			m.showOf(queue, k)
 		}
 	default:
 		if verb, known := verbs[m.detail.Screen][k]; known {
@@ -124,9 +123,9 @@ func (m *Model) listKey(k string) []Effect {
 	case "?":
 		m.help = true
 	case "tab", "right", "l":
-		m.show((m.Screen + 1) % screens)
+		m.show((m.shown() + 1) % Screen(onBar))
 	case "shift+tab", "left", "h":
-		m.show((m.Screen + screens - 1) % screens)
+		m.show((m.shown() + Screen(onBar) - 1) % Screen(onBar))
 	case "up", "k":
 		at.cursor = max(at.cursor-1, 0)
 	case "down", "j":
@@ -142,10 +141,14 @@ func (m *Model) listKey(k string) []Effect {
 	case "/":
 		m.typing, m.filter = true, ""
 	case "esc":
-		if m.filter == "" {
+		switch {
+		case m.filter != "":
+			m.filter = ""
+		case m.Screen == Keys:
+			m.show(m.before)
+		default:
 			m.Queue = ""
 		}
-		m.filter = ""
 	case "space":
 		if m.Paused = !m.Paused; !m.Paused {
 			m.take()
@@ -160,7 +163,7 @@ func (m *Model) listKey(k string) []Effect {
 
 // letter are keys that name a screen, or that mean something on one only.
 func (m *Model) letter(k string) {
-	if len(k) == 1 && k[0] >= '1' && k[0] < '1'+screens {
+	if len(k) == 1 && k[0] >= '1' && k[0] < '1'+byte(onBar) {
 		m.show(Screen(k[0] - '1'))
 		return
 	}
@@ -171,13 +174,11 @@ func (m *Model) letter(k string) {
 		m.State = states[(i+1)%len(states)]
 		m.places[Tasks] = place{}
 	case !some:
-	case (m.Screen == Queues || m.Screen == Overview) && k == "t":
-		m.show(Tasks)
-		m.Queue, m.State = row.ID, ""
-		m.places[Tasks] = place{}
+	case (m.Screen == Queues || m.Screen == Overview) && (k == "t" || k == "K"):
+		m.showOf(row.ID, k)
 	default:
 		if verb, known := verbs[m.Screen][k]; known {
-			m.ask = &Action{verb, Thing{m.Screen, row.ID}}
+			m.ask = &Action{verb, m.thing(row)}
 		}
 	}
 }
@@ -190,13 +191,33 @@ func (m *Model) show(s Screen) {
 	m.Screen = s
 }
 
+// showOf turns to what a queue has: its tasks by t, its group keys by K.
+func (m *Model) showOf(queue, k string) {
+	if k == "K" {
+		m.before, m.keysOf = m.Screen, queue
+		m.show(Keys)
+	} else {
+		m.show(Tasks)
+		m.Queue, m.State = queue, ""
+	}
+	m.places[m.Screen] = place{}
+}
+
+// shown is the screen that stands out on the bar: behind Keys it is the one with their queue.
+func (m *Model) shown() Screen {
+	if m.Screen == Keys {
+		return m.before
+	}
+	return m.Screen
+}
+
 // open shows all of what is under the cursor.
 func (m *Model) open() []Effect {
 	row, some := m.current()
 	if !some || row.ID == "" {
 		return nil
 	}
-	thing := Thing{m.Screen, row.ID}
+	thing := m.thing(row)
 	m.detail, m.scroll = &Opened{Thing: thing}, 0
 	return []Effect{{Open: &thing}}
 }
@@ -204,8 +225,15 @@ func (m *Model) open() []Effect {
 // asking is the question before something is done.
 func asking(a *Action) string {
 	what := strings.TrimSuffix(names[a.Screen], "s")
-	if a.Screen == Overview {
+	switch a.Screen {
+	case Overview:
 		what = "queue"
+	case Keys:
+		what = "group key"
 	}
-	return string(a.Verb) + " " + what + " " + term.OneLine(a.ID) + "? y/n"
+	text := string(a.Verb) + " " + what + " " + term.OneLine(a.ID)
+	if a.Screen == Keys {
+		text += " of queue " + term.OneLine(a.Queue)
+	}
+	return text + "? y/n"
 }

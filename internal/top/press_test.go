@@ -56,7 +56,7 @@ func TestNothingIsDoneWithoutYes(t *testing.T) {
 		for answer, done := range map[string]bool{"y": true, "Y": true, "n": false, "esc": false,
 			"enter": false, "c": false} {
 			r := live().press("4").tell(deadTasks()).press("down", key, answer)
-			want := []Action{{verb, Thing{Tasks, "1pq3v0m7d2k5g11"}}}
+			want := []Action{{verb, Thing{Screen: Tasks, ID: "1pq3v0m7d2k5g11"}}}
 			if got := acts(r.asked); done != slices.Equal(got, want) || !done && len(got) > 0 {
 				t.Errorf("%s, answered by %s: %v", verb, answer, got)
 			}
@@ -161,13 +161,77 @@ func TestTasksOfAQueueAndOfTheNextState(t *testing.T) {
 	}
 }
 
+func TestKeysOfAQueueAreListedAndSteered(t *testing.T) {
+	r := live().press("2").tell(Loaded{Query: Query{Screen: Queues}, At: noon, List: List{
+		Heads: []string{"QUEUE"}, Rows: []Row{{"mail", []Cell{{Text: "mail"}}}},
+	}}).press("K")
+	want := Query{Screen: Keys, Queue: "mail"}
+	if got := loads(r.asked); got[len(got)-1] != want {
+		t.Fatalf("asked for %v, want %v", got, want)
+	}
+	r.tell(keysOfMail()).press("down", "p", "y", "P", "n", "down", "P", "y")
+	done := []Action{
+		{Pause, Thing{Screen: Keys, ID: "客户 a/b", Queue: "mail"}},
+		{Resume, Thing{Screen: Keys, ID: "a\x1b[2Jb\nc\u202egpj.exe", Queue: "mail"}},
+	}
+	if got := acts(r.asked); !slices.Equal(got, done) {
+		t.Errorf("did %v, want %v", got, done)
+	}
+	r.press("/", "7", "enter", "esc")
+	if r.Screen != Keys || r.filter != "" {
+		t.Errorf("after the first escape: screen %v, filter %q", r.Screen, r.filter)
+	}
+	if r.press("esc"); r.Screen != Queues {
+		t.Errorf("after the second escape: screen %v", r.Screen)
+	}
+	if r.press("K", "tab"); r.Screen != Workers {
+		t.Errorf("behind the keys of a queue comes screen %v", r.Screen)
+	}
+	if r.press("1", "K", "shift+tab"); r.Screen != Events {
+		t.Errorf("before the keys of a queue on the overview comes screen %v", r.Screen)
+	}
+	for _, digit := range []string{"0", "9"} {
+		if r.press(digit); r.Screen != Events {
+			t.Errorf("%s turns to screen %v", digit, r.Screen)
+		}
+	}
+	// from all that is known of a queue, and back to its list
+	r.press("2", "enter", "K", "enter")
+	key := Thing{Screen: Keys, ID: "customer-7", Queue: "mail"}
+	if last := r.asked[len(r.asked)-1].Open; last == nil || *last != key {
+		t.Errorf("opened %v", last)
+	}
+	if r.press("esc", "esc"); r.Screen != Queues {
+		t.Errorf("back from the keys it shows screen %v", r.Screen)
+	}
+}
+
+func TestKeysAreReadSeldom(t *testing.T) {
+	list := keysOfMail()
+	r := live().press("down", "K").tell(list)
+	before := len(loads(r.asked))
+	r.tell(Tick(list.At.Add(staleKeys - 1)))
+	if got := len(loads(r.asked)) - before; got != 0 {
+		t.Errorf("keys are read again %d times", got)
+	}
+	r.press("p", "y").tell(Acted{acts(r.asked)[0], "", nil})
+	if got := len(loads(r.asked)) - before; got != 1 {
+		t.Errorf("after a pause keys are read %d times", got)
+	}
+	list.At = noon.Add(time.Minute)
+	r.tell(Tick(list.At), list, Tick(list.At.Add(staleKeys)))
+	if got := len(loads(r.asked)) - before; got != 2 {
+		t.Errorf("old keys are read again %d times", got)
+	}
+}
+
 func TestLateAnswersOfWhatIsNotOpenAnyMoreAreDropped(t *testing.T) {
 	r := live().press("4").tell(deadTasks()).press("enter", "esc", "down", "enter")
-	r.tell(Opened{Thing: Thing{Tasks, "1pq3v0m7d2k5g10"}, Text: "the first"})
+	r.tell(Opened{Thing: Thing{Screen: Tasks, ID: "1pq3v0m7d2k5g10"}, Text: "the first"})
 	if r.detail == nil || r.detail.Text != "" {
 		t.Errorf("it shows %+v", r.detail)
 	}
-	r.tell(Opened{Thing: Thing{Tasks, "1pq3v0m7d2k5g11"}, Text: "the second"})
+	r.tell(Opened{Thing: Thing{Screen: Tasks, ID: "1pq3v0m7d2k5g11"}, Text: "the second"})
 	if r.detail.Text != "the second" {
 		t.Errorf("it shows %+v", r.detail)
 	}

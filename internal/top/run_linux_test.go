@@ -84,7 +84,7 @@ func TestTerminalShowsActsAndIsGivenBack(t *testing.T) {
 		t.Errorf("ended with %v, raw: %v", err, p.Raw())
 	}
 	p.Await(at, ansi.ShowCursor+ansi.ResetModeAltScreenSaveCursor)
-	want := []Action{{Retry, Thing{Tasks, "1pq3v0m7d2k5g11"}}}
+	want := []Action{{Retry, Thing{Screen: Tasks, ID: "1pq3v0m7d2k5g11"}}}
 	if !slices.Equal(c.did, want) {
 		t.Errorf("did %v, want %v", c.did, want)
 	}

@@ -100,6 +100,32 @@ func deadTasks() Loaded {
 	}}
 }
 
+// keysOfMail are group keys of queue mail, one of them hostile.
+func keysOfMail() Loaded {
+	row := func(key, state, paused string, tone Tone, ready, running, weight string) Row {
+		return Row{key, []Cell{{Text: key}, {state, tone}, {Text: ready}, {Text: running},
+			{Text: weight}, {Text: paused}}}
+	}
+	return Loaded{Query: Query{Screen: Keys, Queue: "mail"}, At: noon, List: List{
+		Heads: []string{"KEY", "STATE", "#READY", "#RUNNING", "#WEIGHT", "PAUSED"},
+		Rows: []Row{
+			row("customer-7", "full", "", Busy, "12,345", "3", "1"),
+			row("客户 a/b", "paused", "for 29m", Busy, "7", "0", "5"),
+			row("a\x1b[2Jb\nc\u202egpj.exe", "paused", "until it is resumed", Busy, "1", "0", "1"),
+			row("..", "open", "", Good, "0", "1", "1"),
+		},
+		Note: "more work than was looked at",
+	}}
+}
+
+// keysAs answers for the keys of a queue.
+func keysAs(queue string, l List) Loaded {
+	return Loaded{Query: Query{Screen: Keys, Queue: queue}, List: l}
+}
+
+// keys is a reader in front of the keys of queue mail.
+func keys() *reader { return live().press("down", "K").tell(keysOfMail()) }
+
 // live is a reader in front of a cluster at work.
 func live() *reader {
 	r := newReader()
@@ -127,6 +153,14 @@ func TestScreens(t *testing.T) {
 		"no-news":     live().tell(Tick(noon.Add(time.Minute))),
 		"failed": live().press("3").tell(Loaded{
 			Query: Query{Screen: Workers}, At: noon, Err: errors.New("list workers: no answer"),
+		}),
+		"keys":        keys().press("down"),
+		"keys-filter": keys().press("/", "7"),
+		"keys-ask":    keys().press("down", "p"),
+		"keys-none": live().press("down", "K").tell(Loaded{
+			Query: Query{Screen: Keys, Queue: "mail"}, At: noon, List: List{
+				Note: "queue mail does not go by group keys: " + strings.Repeat("and why ", 20),
+			},
 		}),
 		"empty-groups": live().press("5").tell(Loaded{Query: Query{Screen: Groups}, At: noon}),
 	} {
@@ -159,7 +193,7 @@ func many(n int) *reader {
 func detail() *reader {
 	r := live().press("4").tell(deadTasks()).press("enter")
 	long := strings.Repeat("连接被拒绝 and a long English sentence; ", 9)
-	return r.tell(Opened{Thing: Thing{Tasks, "1pq3v0m7d2k5g10"},
+	return r.tell(Opened{Thing: Thing{Screen: Tasks, ID: "1pq3v0m7d2k5g10"},
 		Text: "task  1pq3v0m7d2k5g10\nerror " + long + "\n" + strings.Repeat("a line\n", 60)})
 }
 
@@ -223,13 +257,18 @@ func TestHostileTextsStayInTheirPlaces(t *testing.T) {
 				list.Rows[i].Cells[k].Text = text
 			}
 		}
+		act := Action{Cancel, Thing{Screen: Tasks, ID: text}}
 		readers := []*reader{
 			newReader().tell(s), newReader().tell(s).press("4").tell(list),
 			newReader().tell(s).press("4").tell(list).press("down", "c"),
 			newReader().tell(s).press("4").tell(list).press("/", text),
+			newReader().tell(s).press("K").tell(
+				keysAs(text, List{list.Heads, list.Rows, true, text})),
+			newReader().tell(s).press("K").tell(keysAs(text, list.List)).press("p"),
+			newReader().tell(s).press("K").tell(keysAs(text, List{Note: text})),
 			newReader().tell(s, Lost{errors.New(text)}),
-			newReader().tell(s, Acted{Action{Cancel, Thing{Tasks, text}}, text, nil}),
-			newReader().tell(s, Acted{Action{Cancel, Thing{Tasks, text}}, "", errors.New(text)}),
+			newReader().tell(s, Acted{act, text, nil}),
+			newReader().tell(s, Acted{act, "", errors.New(text)}),
 		}
 		for i, r := range readers {
 			for _, width := range []int{40, 80, 120, 200} {

@@ -46,7 +46,7 @@ export function QueueScreen({ name }: { name: string }) {
           <Explain path={path + "/explain"} />
           <Panel title={t("runTime")}><Band stats={stats} step={stats.step} of="run" /></Panel>
         </div>
-        {(q.fair || q.limits) && <Keys path={path} />}
+        {(q.fair || q.limits) && <Keys path={path} fair={q.fair} />}
         <Panel title={t("settings")} side={may("operate") && !editing && <button type="button" class="small" onClick={() => setEditing(true)}>{t("edit")}</button>}>
           {editing ? <Settings q={q} path={path} close={() => { setEditing(false); queue.again(); }} /> : <Facts of={[
             [t("title"), q.title && <T s={q.title} />], [t("owner"), q.owner && <T s={q.owner} />],

@@ -5,6 +5,7 @@ import { known, number, t } from "./i18n";
 import { differences, indented, rawField } from "./json";
 import { useLoad } from "./load";
 import { go, to } from "./route";
+import { SignalForm, awaited, type Awaited as Wanted, type Awaits } from "./signal";
 import { Submit } from "./submit";
 import { Table } from "./table";
 import { Carries, type TaskItem } from "./tasks";
@@ -14,7 +15,6 @@ import { Age, Dur, When, clock, duration, now } from "./time";
 import { Act, Bar, Copy, Fault, Facts, Mark, N, Panel, Title } from "./ui";
 
 export type Step = { seq: number; outcome: string; stage: string; worker: string; started: string | null; finished: string | null; error: string; changed?: string[] };
-type Awaits = { tasks?: boolean; signal?: string; key?: string; children?: "all" | "first_dead"; until?: string; else?: string };
 type Children = { total: number; done: number; dead: number; cancelled: number; expired: number };
 type Prior = { id: string; ref?: string; if: "done" | "ended"; state?: string };
 type Whole = TaskItem & { after?: Prior[]; steps: Step[]; awaits?: Awaits; parent?: string; children?: Children; contextText: string; resultText: string };
@@ -32,6 +32,7 @@ export function TaskScreen({ id }: { id: string }) {
   const task = useLoad<Whole>("v1/tasks/" + part(id), every, readTask);
   const x = task.data;
   const [again, setAgain] = useState(false);
+  const [wanted, setWanted] = useState<Wanted | null>(null);
   // What is over seldom changes, and a large context is not read every moment.
   const large = x !== null && x.contextText.length + x.resultText.length > 200_000;
   useEffect(() => { if (x) setEvery(final(x.state) ? 15_000 : large ? 10_000 : 1500); }, [x?.state, large]);
@@ -39,10 +40,11 @@ export function TaskScreen({ id }: { id: string }) {
   if (!x) return <><Title crumbs={crumbs}>{t("task")} <span class="mono"><T s={id} /></span></Title><Fault error={task.error} again={task.again} /></>;
   return (
     <>
-      <Title crumbs={crumbs} side={<Actions x={x} after={task.again} another={() => setAgain(true)} />}>
+      <Title crumbs={crumbs} side={<Actions x={x} after={task.again} another={() => setAgain(true)} signal={setWanted} />}>
         <span class="mono"><T s={x.id} /></span> <Mark state={x.state} />
       </Title>
       {again && <Submit.Form close={() => setAgain(false)} begin={{ queue: x.queue, stage: firstStage(x), context: x.contextText === "null" ? "" : x.contextText, priority: x.priority, group_key: x.group_key, meta: x.meta }} />}
+      {wanted && <SignalForm of={wanted} close={() => setWanted(null)} after={task.again} />}
       <Fault error={task.error} />
       <div class="two">
         <Panel title={t("about1")}>
@@ -76,10 +78,12 @@ export function TaskScreen({ id }: { id: string }) {
 
 const firstStage = (x: Whole) => x.steps.find((s) => s.started)?.stage ?? x.stage;
 
-function Actions({ x, after, another }: { x: Whole; after: () => void; another: () => void }) {
+function Actions({ x, after, another, signal }: { x: Whole; after: () => void; another: () => void; signal: (w: Wanted) => void }) {
   const path = "v1/tasks/" + part(x.id);
+  const wanted = awaited(x);
   return (
     <>
+      {wanted && <button type="button" class="main" onClick={() => signal(wanted)}>{t("sendSignal")}</button>}
       {x.state === "waiting" && <Act label={t("runNow")} does={() => send("POST", path + "/run")} after={after} />}
       {final(x.state) && <Act label={t("retry")} does={() => send("POST", path + "/retry")} after={after} ask={x.state === "done" ? t("retryDone") : undefined} />}
       {!final(x.state) && <Act label={t("cancel")} kind="bad" need="submit" does={() => send("POST", path + "/cancel")} after={after} ask={x.state === "running" ? t("cancelRunning") : t("cancelTask")} />}
@@ -97,7 +101,7 @@ function Awaited({ of: a }: { of: Awaits }) {
       {a.signal && <T s={t("awaitsSignal", { s: a.signal }) + (a.key ? " " + t("awaitsKey", { k: a.key }) : "")} />}
       {a.children && t(a.children === "all" ? "awaitsChildren" : "awaitsFirst")}
       {a.until && <> · {t("until")} <When at={a.until} /></>}
-      {a.else && <> · <T s={t("awaitsElse", { s: a.else })} /></>}
+      {a.else ? <> · <T s={t("awaitsElse", { s: a.else })} /></> : a.until && <> · {t("awaitsAgain")}</>}
     </>
   );
 }

@@ -1,6 +1,7 @@
 // Actions do what they say: each is done on the screen, and looked at by the API.
 import assert from "node:assert/strict";
 import { go, open, settled } from "./browser.mjs";
+import { free } from "./hostile.mjs";
 import { Worker } from "./node.mjs";
 
 const press = (page, name, within = "main") => page.locator(within).getByRole("button", { name, exact: true }).first().click();
@@ -184,6 +185,140 @@ export const actions = {
     await press(page, "Save");
     await eventually("taken away", async () => { const q = await node.call("GET", "/v1/queues/heap"); return q.per_key.max_running === 0 && q.per_key.rate === "" && q.per_key.burst === 0 && !q.fair; });
   },
+  async "group keys are listed as text, paused, resumed and weighed"(page, node) {
+    const own = ["customer-7", "a/b & c?d#e%2F", "..", "."], keys = [...own, ...free.filter((s) => !own.includes(s))].slice(0, 49);
+    await node.call("PUT", "/v1/queues/keyed", { fair: true });
+    await node.call("POST", "/v1/tasks", { tasks: keys.map((s) => ({ queue: "keyed", group_key: s, context: {} })) });
+    await go(page, "/queues/keyed");
+    const panel = page.locator("section.panel", { has: page.getByRole("heading", { name: "Group keys", exact: true }) });
+    await eventually("all keys", async () => (await panel.locator("tbody tr").count()) === keys.length);
+    const bad = await page.evaluate(() => ({ pwned: window.pwned, made: document.querySelectorAll("main script, main img, main iframe, main style, main link, main base, main meta").length }));
+    assert.deepEqual(bad, { pwned: undefined, made: 0 });
+    const shown = (await panel.locator("tbody").innerText()).normalize();
+    for (const s of keys.filter((s) => !/\p{Cf}/u.test(s))) assert.ok(shown.includes(s.trim().normalize().replace(/\s+/g, " ")) || shown.includes(s.trim()), "the key is shown as it is: " + s);
+    const row = (key) => panel.locator("tbody tr").filter({ has: page.locator("td:first-child bdi.u").filter({ hasText: new RegExp("^" + key.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&") + "$") }) });
+    const button = (key, name) => row(key).getByRole("button", { name, exact: true });
+    const rule = async (key) => (await node.call("GET", "/v1/queues/keyed/keys?limit=1000")).items.find((k) => k.key === key);
+    for (const key of [".", ".."]) for (const name of ["Pause", "Weigh"]) assert.ok(await button(key, name).isDisabled(), `${name} of ${key} is off`);
+    for (const key of ["customer-7", "a/b & c?d#e%2F"]) {
+      await button(key, "Pause").click();
+      await confirm(page, "Pause");
+      await eventually(key + " is paused", async () => (await rule(key)).paused);
+      await eventually("the row says so", async () => (await row(key).innerText()).toLowerCase().includes("paused"));
+      await button(key, "Resume").click();
+      await eventually(key + " is resumed", async () => !(await rule(key)).paused);
+      await button(key, "Weigh").click();
+      const form = page.locator('dialog[open][aria-label="Weigh"]');
+      await form.getByLabel("Tasks of a turn").fill("1001");
+      await form.getByRole("button", { name: "Save", exact: true }).click();
+      await shows(page, "body.weight");
+      await form.getByLabel("Tasks of a turn").fill("5");
+      await form.getByRole("button", { name: "Save", exact: true }).click();
+      await eventually(key + " weighs 5", async () => (await rule(key)).weight === 5);
+      await eventually("the row says so", async () => (await row(key).locator("td").nth(3).innerText()) === "5");
+    }
+    // A pause that ends by itself says when.
+    await node.call("POST", "/v1/queues/keyed/keys/customer-7/pause", { for: "2h" });
+    await go(page, "/queues");
+    await go(page, "/queues/keyed");
+    await eventually("until when", async () => (await row("customer-7").locator("time").count()) === 1);
+    // More keys than are shown are told of.
+    await node.call("POST", "/v1/tasks", { tasks: [1, 2, 3].map((n) => ({ queue: "keyed", group_key: "more-" + n, context: {} })) });
+    await go(page, "/queues");
+    await go(page, "/queues/keyed");
+    await shows(page, "Those 50 with the most work.");
+    // Weights say nothing where keys do not take turns.
+    await node.call("PUT", "/v1/queues/keyed", { fair: false });
+    await eventually("no key is to weigh", async () => (await panel.getByRole("button", { name: "Weigh" }).count()) === 0 && (await button("customer-7", "Resume").count()) === 1);
+  },
+  async "a task gets the signal that it waits for"(page, node) {
+    const worker = new Worker(node, "approver", { queues: ["approvals"] });
+    const wait = async (wanted) => {
+      const { tasks: [{ id }] } = await node.call("POST", "/v1/tasks", { tasks: [{ queue: "approvals" }] });
+      const held = await worker.hold(1);
+      assert.deepEqual(held.map((x) => x.id), [id]);
+      await worker.report(held, "next", { stage: "decide", await: wanted });
+      await eventually("it waits", async () => (await node.call("GET", "/v1/tasks/" + id)).state === "blocked");
+      return id;
+    };
+    const open = async (id) => { await go(page, "/tasks/" + id); await press(page, "Send the signal"); return page.locator('dialog[open][aria-label="Send the signal"]'); };
+    const send = (form) => form.getByRole("button", { name: "Send the signal", exact: true });
+    const woken = async (id) => { const [x] = await worker.hold(1); assert.equal(x.id, id); await worker.report([x], "done"); return x.signal; };
+
+    const first = await wait({ signal: "approved", timeout: "24h", else: "remind" });
+    let form = await open(first);
+    await shows(page, "signal approved");
+    await shows(page, "then stage remind");
+    await form.getByLabel("Payload").fill('{"n": 1e400');
+    assert.ok(await send(form).isDisabled(), "what is no JSON is not sent");
+    await form.getByLabel("Payload").fill(' {"n": 1e400, "n": 12345678901234567890} ');
+    await send(form).click();
+    await shows(page, "Delivered: the wait is over.");
+    await eventually("it goes on", async () => (await node.call("GET", "/v1/tasks/" + first)).state === "ready");
+    await eventually("nothing is to send any more", async () => (await page.locator("main").getByRole("button", { name: "Send the signal" }).count()) === 0);
+    const got = await (await fetch(node.url + "/v1/tasks/hold", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ worker: "approver", queues: ["approvals"], limit: 1, wait: "5s" }) })).text();
+    assert.ok(got.includes('{"n": 1e400, "n": 12345678901234567890}'), "the payload went byte for byte: " + got.slice(0, 400));
+    const [{ id, token }] = JSON.parse(got).tasks;
+    await worker.report([{ id, token }], "done");
+
+    // As text, once under a key; the task goes on meanwhile, and what is sent again counts once.
+    const second = await wait({ signal: "approved", timeout: "1h" });
+    form = await open(second);
+    await shows(page, "then this stage all the same");
+    await form.getByLabel("Payload").fill('yes "all" <b>of it</b>');
+    await form.getByLabel("it is text").check();
+    await form.getByLabel("Counts once under the key").fill("mail-77");
+    await node.call("POST", `/v1/tasks/${second}/signal`, { name: "approved", key: "mail-77", payload: 1 });
+    await send(form).click();
+    await shows(page, "It had been sent before, and counts once.");
+    assert.equal((await woken(second)).payload, 1);
+
+    const third = await wait({ signal: "approved" });
+    form = await open(third);
+    await form.getByLabel("Payload").fill('yes "all" <b>of it</b>');
+    await form.getByLabel("it is text").check();
+    await node.call("POST", `/v1/tasks/${third}/signal`, { name: "approved" });
+    await send(form).click();
+    await shows(page, "Kept: nobody waits for it now.");
+    await woken(third);
+    form = await open(await wait({ signal: "approved" }));
+    await form.getByLabel("Payload").fill("x".repeat(65 * 1024));
+    await form.getByLabel("it is text").check();
+    await send(form).click();
+    await eventually("it is refused in the form", async () => (await form.getByRole("alert").innerText()).includes("payload"));
+    await form.getByLabel("Payload").fill('yes "all" <b>of it</b>');
+    await send(form).click();
+    await shows(page, "Delivered: the wait is over.");
+    assert.equal((await woken(page.url().split("/").at(-1))).payload, 'yes "all" <b>of it</b>');
+
+    // A wait by name and key is ended by these, not by the task.
+    const keyed = await wait({ signal: "paid", key: "order/7 <i>", timeout: "1h" });
+    form = await open(keyed);
+    await shows(page, "with key order/7 <i>");
+    assert.equal(await form.getByLabel("Counts once under the key").count(), 0);
+    await send(form).click();
+    await shows(page, "Delivered: the wait is over.");
+    await woken(keyed);
+  },
+  async "hooks are listed, filtered and deleted"(page, node) {
+    await node.call("PUT", "/v1/hooks/short-lived", { scheme: "plain", secrets: ["It's a Secret to Everybody", "It's another Secret to Everybody"], signal: "paid", key: "/a/<b>x~1y" });
+    await go(page, "/hooks");
+    await shows(page, "short-lived");
+    const rows = page.locator("main table.list tbody tr");
+    await eventually("what becomes of them", async () => {
+      const text = (await rows.allInnerTexts()).join("\n");
+      return text.includes("signal paid · /a/<b>x~1y") && text.includes("mail · new");
+    });
+    assert.ok(!(await page.locator("body").innerText()).includes("Everybody"), "secrets are shown nowhere");
+    assert.equal(await rows.filter({ hasText: "short-lived" }).locator("td").nth(3).innerText(), "2");
+    await page.locator("#filter").fill("short");
+    await eventually("one row", async () => (await rows.count()) === 1);
+    await press(page, "Delete");
+    await confirm(page, "Delete");
+    await eventually("deleted", async () => !(await node.call("GET", "/v1/hooks?limit=500")).items.some((h) => h.name === "short-lived"));
+    await page.locator("#filter").fill("");
+    await eventually("the others are left", async () => (await rows.count()) === 2);
+  },
   async "a worker drains and takes work again"(page, node) {
     await go(page, "/workers?open=mailer-1");
     await press(page, "Drain", "dialog[open]");
@@ -318,7 +453,7 @@ export async function shared(browser, node) {
 }
 
 // access: a token is asked for, kept for the tab only unless told, and shows only what it may do.
-export async function access(browser, node) {
+export async function access(browser, node, ids) {
   const page = await open(browser, node);
   await shows(page, "This node wants an access token.");
   const give = async (token, stay) => {
@@ -334,6 +469,10 @@ export async function access(browser, node) {
   await shows(page, "viewer");
   await go(page, "/queues/mail");
   for (const name of ["Pause", "Submit a task", "Delete", "Change"]) assert.equal(await page.locator("main").getByRole("button", { name, exact: true }).count(), 0, name + " is not there for a viewer");
+  await go(page, "/tasks/" + ids.task);
+  await shows(page, "signal approved");
+  assert.equal(await page.locator("main").getByRole("button", { name: "Send the signal" }).count(), 0, "a viewer sends no signal");
+  await go(page, "/queues/mail");
   assert.equal(await page.evaluate(() => localStorage.getItem("rota-token") ?? "" + sessionStorage.getItem("rota-token")), "eye-token-eye-token");
   assert.equal(await page.evaluate(() => localStorage.getItem("rota-token")), null, "it is not kept for longer than the tab");
   // A tab with another token has a stream of its own: it may see something else.
@@ -344,6 +483,18 @@ export async function access(browser, node) {
   const streams = (p) => p.calls.filter((c) => c.includes("/v1/overview/stream")).length;
   await eventually("a stream for each token", async () => streams(other) >= 1 && (await other.locator(".live-word").innerText()) === "Live");
   await other.close();
+  // Whoever may submit may signal a task; by name and key only without a scope, since that may go to any queue.
+  const scoped = await open(browser, node, { context: await browser.newContext() });
+  await scoped.getByLabel("Access token").fill("web-token-web-token");
+  await scoped.getByRole("button", { name: "Continue" }).click();
+  await settled(scoped);
+  for (const [id, buttons] of [[ids.task, 1], [ids.key, 0]]) {
+    await go(scoped, "/tasks/" + id);
+    await shows(scoped, "signal approved");
+    await eventually("buttons that send a signal: " + buttons, async () => (await scoped.locator("main").getByRole("button", { name: "Send the signal" }).count()) === buttons);
+  }
+  page.faults.push(...scoped.faults);
+  await scoped.context().close();
   await page.getByRole("button", { name: "Forget token" }).click();
   await eventually("nothing is shown any more", async () => (await page.locator(".node-name").innerText()) === "");
   await give("ops-token-ops-token", true);

@@ -31,6 +31,8 @@ export async function ten(node) {
   const again = await w1.hold(1);
   await w1.report(again, "retry", { error: errors[1] });
   const dead = again[0].id;
+  const [blocked] = await submit([{ queue: "thumbnails", stage: "ask", context: { image: "photo-0.jpg" } }]);
+  await w2.report(await w2.hold(1), "next", { stage: "publish", await: { signal: "approved", key: "photo-0", timeout: "24h", else: "remind" } });
   const [running] = await submit([{ queue: "thumbnails", stage: "resize", context: { image: "photo-1.jpg" } }]);
   await w2.hold(1, "frame 412 of 960");
   const [waiting] = await submit([{ queue: "reports", delay: "2h", context: { month: "2026-11" } }]);
@@ -48,7 +50,7 @@ export async function ten(node) {
   await node.call("PUT", "/v1/hooks/paid", { scheme: "stripe", secrets: ["It's a Secret to Everybody"], signal: "paid", key: "/data/order" });
   await node.call("PUT", "/v1/notifiers/ops", { kind: "webhook", url: "http://127.0.0.1:9/hook", on: ["queue.unserved", "node.offline"] });
   for (const w of [w1, w2, ...jobs]) w.beats();
-  return { done, dead, running, waiting };
+  return { done, dead, running, waiting, blocked };
 }
 
 // million submits tasks in batches of a thousand, eight at a time.

@@ -166,11 +166,22 @@ async function cut(browser, node) {
   return faults;
 }
 
+// waits makes a task that waits for a signal to itself, and one that waits for one with a key.
+async function waits(node) {
+  const worker = new Worker(node, "approver", { queues: ["mail"] }), ids = {};
+  for (const [name, wanted] of [["task", { signal: "approved" }], ["key", { signal: "approved", key: "order-7" }]]) {
+    ids[name] = (await node.call("POST", "/v1/tasks", { tasks: [{ queue: "mail" }] })).tasks[0].id;
+    await worker.report(await worker.hold(1), "next", { stage: "decide", await: wanted });
+  }
+  return ids;
+}
+
 async function guarded(browser) {
-  const node = await Node.start({ tokens: "root admin root-token-root-token\neye viewer eye-token-eye-token\nops operator ops-token-ops-token\n" });
+  const node = await Node.start({ tokens: "root admin root-token-root-token\neye viewer eye-token-eye-token\nops operator ops-token-ops-token\nweb submitter web-token-web-token queues=mail\n" });
   try {
     await node.call("PUT", "/v1/queues/mail", {});
-    await check("a token is asked for, and decides what is there", () => access(browser, node));
+    const ids = await waits(node);
+    await check("a token is asked for, and decides what is there", () => access(browser, node, ids));
   } finally { await node.stop(); }
 }
 
