@@ -34,7 +34,7 @@ var callHookDoc = described{
 		Summary: "Deliver something to a hook",
 		Description: "For other programs: without an access token, signed as the hook says, with a body of any kind of at most 1 MiB. It is stored before it is answered, " +
 			"and the same delivery makes one task, however often it comes. A signature that is missing, wrong or too old, and a hook that there is not, are all answered " +
-			"401 in the same words. 422 when the body lacks what the hook needs of it.",
+			"401 in the same words. 422 when the body lacks what the hook needs of it. Forms of Slack are answered 200 without a body: it would show what stands there to its user.",
 		Parameters: []*huma.Param{pathParameter("name", "the hook's name")},
 		Security:   []map[string][]string{{}},
 	},
@@ -89,10 +89,15 @@ func (a *API) callHook(w *answer, r *http.Request) error {
 		a.metrics.hooks.count("", hookRefused)
 		return a.unsigned(r)
 	}
-	out, outcome, err := a.deliver(w, r, h, hook.Delivered(h, request))
+	delivery := hook.Delivered(h, request)
+	out, outcome, err := a.deliver(w, r, h, delivery)
 	a.metrics.hooks.count(h.Name, outcome)
 	if err != nil {
 		return err
+	}
+	if delivery.Silent() {
+		w.WriteHeader(http.StatusOK)
+		return nil
 	}
 	a.writeValue(w, http.StatusOK, out)
 	return nil

@@ -207,6 +207,28 @@ func TestSlackIsToldItsChallengeWhenItHasSigned(t *testing.T) {
 	}
 }
 
+// Slack shows to its user what a command or a button is answered.
+func TestSlacksFormsAreAnsweredNothing(t *testing.T) {
+	c := newCaller(t, nil)
+	const form = "Content-Type: application/x-www-form-urlencoded"
+	const body = "command=%2Fdeploy&user_id=U1"
+	for range 2 {
+		c.want(c.call("talk", body, c.signed("talk", hookSecret, "", body), form), "200 ")
+	}
+	if len(c.engine.tasks) != 1 || !strings.HasSuffix(string(c.engine.tasks[0].Context),
+		`"form":{"command":"/deploy","user_id":"U1"}}`) {
+		t.Errorf("the tasks are %+v", c.engine.tasks)
+	}
+	if text := c.call("talk", body, nil, form); !strings.HasPrefix(text, "401 {") {
+		t.Errorf("unsigned: %s", text)
+	}
+	c.engine.fails = store.ErrUnknown
+	text := c.call("talk", body, c.signed("talk", hookSecret, "", body), form)
+	if !strings.HasPrefix(text, "503 {") {
+		t.Errorf("not stored: %s", text)
+	}
+}
+
 // Nobody learns from an answer whether there is a hook, nor what was wrong with a call of it.
 func TestWhateverIsWrongWithACallIsAnsweredInTheSameWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

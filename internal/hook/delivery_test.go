@@ -103,7 +103,7 @@ func TestABodyThatIsNotJSONIsTextOrBytes(t *testing.T) {
 		deep[1:1999]: `"body":` + deep[1:1999],
 	} {
 		s, _, err := Delivered(h, request(text, nil)).Task()
-		context := strings.ReplaceAll(string(s.Context), `\u0026`, "&")
+		context := string(s.Context)
 		if _, got, ok := strings.Cut(context, `"headers":{},`); err != nil || !ok || got != want+"}" {
 			t.Errorf("%.40q: %.200s, %v", text, context, err)
 		}
