@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +64,32 @@ func TestADeliveryHasTheIdThatItsSenderGivesIt(t *testing.T) {
 			t.Errorf("by a header: %q, %v", id, err)
 		}
 	})
+}
+
+// Where the id is signed, an id in a header that is not must not make another delivery of it.
+func TestAnIDBesideTheSignedOneIsNone(t *testing.T) {
+	h := made(store.Hook{Name: "h", Scheme: Standard, Queue: "q", Secrets: []store.Secret{secret}})
+	at := "1790000000"
+	mac := macOf(make([]byte, 24), "."+at+".", []byte(body))
+	set := map[string]string{
+		"Svix-Timestamp": at, "Svix-Signature": "v1," + base64.StdEncoding.EncodeToString(mac),
+	}
+	ids := map[string]bool{}
+	for _, unsigned := range []string{"", "a", "b"} {
+		set["Webhook-Id"] = unsigned
+		r := request(body, set)
+		if !Verify(h, r, now) {
+			t.Fatal("the signature is wrong")
+		}
+		id, err := Delivered(h, r).id()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[id] = true
+	}
+	if len(ids) != 1 {
+		t.Errorf("one delivery has the ids %v", ids)
+	}
 }
 
 func TestADeliveryBecomesATask(t *testing.T) {
