@@ -13,10 +13,6 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// maxHookBodies is the memory in bytes that the bodies of calls of hooks may take. It is their own:
-// whoever reaches a node may send one, and must not keep others from what they have a token for.
-const maxHookBodies = 16 << 20
-
 // hookOut is what a caller of a hook is answered: of a task its id, of a signal whether it was
 // delivered.
 type hookOut struct {
@@ -61,15 +57,16 @@ const (
 )
 
 func (a *API) callHook(w *answer, r *http.Request) error {
-	taken := int64(0)
-	defer func() { a.hookBodies.give(taken) }()
-	body, err := readBody(r, hook.MaxBody, func(n int64) bool {
-		if !a.hookBodies.take(n, 0) {
-			return false
-		}
-		taken += n
-		return true
+	in := a.hookBodies.begin(func() {
+		http.NewResponseController(w).SetReadDeadline(time.Now())
 	})
+	defer a.hookBodies.end(in)
+	body, err := readBody(r, hook.MaxBody, firstHookRead, func(n int64) bool {
+		return a.hookBodies.more(r.Context(), in, n)
+	})
+	if whole := a.hookBodies.read(in); err == nil && !whole {
+		err = busy(tooManyBodies)
+	}
 	if err != nil {
 		return err
 	}

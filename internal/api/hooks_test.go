@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -432,4 +434,65 @@ func TestHooksAreListedInPages(t *testing.T) {
 		strings.Contains(text, "talk") {
 		t.Errorf("%d %s", r.StatusCode, text)
 	}
+}
+
+// Who announces large bodies and sends them slowly takes the memory of all: without a rule signed
+// calls would be refused for as long as a body may take.
+func TestSlowBodiesGiveWayToSignedCalls(t *testing.T) {
+	e := &taker{fake: newFake()}
+	serve(t, e, func(t *testing.T, _ *http.Server, p *pipes) {
+		const sent = 16*firstHookRead + 1 // a fourth of the memory that is taken for it
+		var group sync.WaitGroup
+		defer group.Wait()
+		var cut atomic.Int64
+		for range maxHookBodies / (64 * firstHookRead) {
+			c := p.dial()
+			group.Go(func() {
+				fmt.Fprintf(c, "POST /v1/hooks/guess HTTP/1.1\r\nHost: x\r\n"+
+					"Content-Length: %d\r\n\r\n%s", hook.MaxBody, strings.Repeat("x", sent))
+				text, after := untilCut(t, c)
+				if !strings.HasPrefix(text, "HTTP/1.1 408 ") {
+					t.Errorf("a slow body is answered %.40q", text)
+				}
+				if after < 10*time.Second {
+					cut.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		body := `{"repo":"` + strings.Repeat("x", 100) + `","pad":"` +
+			strings.Repeat("x", 2*firstHookRead) + `"}`
+		call := func() string {
+			c := p.dial()
+			defer c.Close()
+			set, err := hook.Sign(&hooked[0], hookSecret, "d", []byte(body), time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(c, "POST /v1/hooks/builds HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n",
+				len(body))
+			for name, value := range set {
+				fmt.Fprintf(c, "%s: %s\r\n", name, value)
+			}
+			go fmt.Fprint(c, "\r\n", body)
+			answer, err := bufio.NewReader(c).ReadString('\n')
+			if err != nil {
+				t.Error(err)
+			}
+			return answer
+		}
+		if got := call(); !strings.Contains(got, " 503 ") {
+			t.Errorf("at once: %s", got)
+		}
+		time.Sleep(slowBody)
+		for range 3 {
+			if got := call(); !strings.Contains(got, " 200 ") {
+				t.Errorf("when others are slow: %s", got)
+			}
+		}
+		time.Sleep(slowBody) // net/http lingers
+		if n := cut.Load(); n != 1 {
+			t.Errorf("%d slow bodies were cut off for the room of one", n)
+		}
+	})
 }
