@@ -13,7 +13,7 @@ const (
 	// token for.
 	maxHookBodies = 16 << 20
 
-	// firstHookRead is how much of the body of a call of a hook is believed before its bytes arrive.
+	// firstHookRead is how much of the body of such a call is believed before its bytes arrive.
 	firstHookRead = 4 << 10
 
 	// slowBody is how long a body may take when others need its memory.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -245,7 +246,13 @@ Each test is another delivery, unless --id or the body says otherwise.`,
 				return err
 			}
 		}
+		if _, err := c.Hook(ctx, args[0]); err != nil {
+			return err
+		}
 		got, err := c.CallHook(ctx, args[0], call)
+		if errors.Is(err, client.ErrUnauthorized) { // no access token would help
+			return fmt.Errorf("%v; --secret-file must have one of the hook's secrets", err)
+		}
 		if err != nil {
 			return err
 		}
