@@ -78,6 +78,7 @@ type taker struct {
 	mu    sync.Mutex
 	tasks []task.Submission
 	fails error
+	dies  bool // once, when it has stored and before it answers
 }
 
 func (e *taker) Submit(_ context.Context, tasks []task.Submission) ([]task.Receipt, error) {
@@ -92,6 +93,10 @@ func (e *taker) Submit(_ context.Context, tasks []task.Submission) ([]task.Recei
 		}
 	}
 	e.tasks = append(e.tasks, tasks...)
+	if e.dies {
+		e.dies = false
+		return nil, store.ErrUnknown
+	}
 	return []task.Receipt{{ID: idOf(int32(len(e.tasks) - 1))}}, nil
 }
 
@@ -171,6 +176,22 @@ func TestWhatIsSignedBecomesOneTask(t *testing.T) {
 			`"body":{"repo": "a/b"}}`),
 	}); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// What is stored and not answered is sent again, and is one task.
+func TestADeliveryThatWasStoredAndNotAnsweredIsOneTask(t *testing.T) {
+	c := newCaller(t, nil)
+	c.engine.dies = true
+	const body = `{"repo": "a/b"}`
+	headers := c.signed("builds", hookSecret, "d-1", body)
+	if text := c.call("builds", body, headers); !strings.HasPrefix(text, "503 ") {
+		t.Errorf("when nobody knows: %s", text)
+	}
+	c.want(c.call("builds", body, headers),
+		`200 {"id":"`+idOf(0).String()+`","existing":true}`)
+	if n := len(c.engine.tasks); n != 1 {
+		t.Errorf("there are %d tasks", n)
 	}
 }
 
