@@ -106,6 +106,8 @@ type HookAnswer struct {
 	Delivered bool    `json:"delivered,omitempty"`
 	Repeated  bool    `json:"repeated,omitempty"`  // the signal had been sent before
 	Challenge string  `json:"challenge,omitempty"` // of Slack
+	// Silent: all is well, and nothing more is said, as Slack wants it of forms.
+	Silent bool `json:"silent,omitempty"`
 }
 
 // CallHook signs a delivery as the hook wants it and makes the call, to try a hook out. It does
@@ -143,8 +145,15 @@ func (c *Client) callHook(
 	if call.Body == nil {
 		call.Body = []byte{}
 	}
-	err = c.send(ctx, request{
+	got, err := c.do(ctx, request{
 		method: http.MethodPost, path: hookPath(name), body: call.Body, signed: header, safe: true,
-	}, &answer)
-	return answer, err
+	})
+	if err != nil || len(got.body) == 0 {
+		answer.Silent = err == nil
+		return answer, err
+	}
+	if err := json.Unmarshal(got.body, &answer); err != nil {
+		return answer, fmt.Errorf("read answer: %w", err)
+	}
+	return answer, nil
 }

@@ -233,7 +233,7 @@ type API struct {
 	browsers   *http.CrossOriginProtection
 	metrics    *metrics
 	bodies     budget  // bytes of request bodies
-	hookBodies budget  // of those of calls of hooks
+	hookBodies inflow  // of those of calls of hooks
 	large      budget  // bytes of large answers
 	loads      budget  // tasks that are being read, before anybody knows how large they are
 	follows    follows // streams of server-sent events

@@ -11,11 +11,13 @@ import (
 // sends nothing takes this much of the budget, not more.
 const firstRead = 64 << 10
 
+const tooManyBodies = "too many large requests are under way"
+
 // body reads the whole request body into memory of its own: what is parsed from it may point into
 // it. Calls of workers pass spare 0; the others leave something of the budget for them. The budget
 // is given back at the end of the call, or by letGo.
 func (a *API) body(w *answer, r *http.Request, spare int64) ([]byte, error) {
-	return readBody(r, a.conf.MaxBody, func(n int64) bool {
+	return readBody(r, a.conf.MaxBody, firstRead, func(n int64) bool {
 		if !a.bodies.take(n, spare) {
 			return false
 		}
@@ -25,8 +27,10 @@ func (a *API) body(w *answer, r *http.Request, spare int64) ([]byte, error) {
 }
 
 // readBody reads a request body of at most limit bytes, for which it takes what it needs of a
-// budget.
-func readBody(r *http.Request, limit int64, take func(n int64) bool) ([]byte, error) {
+// budget. Of the body so much is believed before its bytes arrive as first says.
+func readBody(
+	r *http.Request, limit, first int64, take func(n int64) bool,
+) ([]byte, error) {
 	size := r.ContentLength
 	if size > limit {
 		return nil, tooLarge(limit)
@@ -37,9 +41,9 @@ func readBody(r *http.Request, limit int64, take func(n int64) bool) ([]byte, er
 	var b []byte
 	for done := false; !done; {
 		if len(b) == cap(b) {
-			room := min(max(firstRead, 4*int64(cap(b))), size)
+			room := min(max(first, 4*int64(cap(b))), size)
 			if !take(room - int64(cap(b))) {
-				return nil, busy("too many large requests are under way")
+				return nil, busy(tooManyBodies)
 			}
 			b = append(make([]byte, 0, room), b...)
 		}

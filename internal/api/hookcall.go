@@ -13,10 +13,6 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// maxHookBodies is the memory in bytes that the bodies of calls of hooks may take. It is their own:
-// whoever reaches a node may send one, and must not keep others from what they have a token for.
-const maxHookBodies = 16 << 20
-
 // hookOut is what a caller of a hook is answered: of a task its id, of a signal whether it was
 // delivered.
 type hookOut struct {
@@ -34,7 +30,7 @@ var callHookDoc = described{
 		Summary: "Deliver something to a hook",
 		Description: "For other programs: without an access token, signed as the hook says, with a body of any kind of at most 1 MiB. It is stored before it is answered, " +
 			"and the same delivery makes one task, however often it comes. A signature that is missing, wrong or too old, and a hook that there is not, are all answered " +
-			"401 in the same words. 422 when the body lacks what the hook needs of it.",
+			"401 in the same words. 422 when the body lacks what the hook needs of it. Forms of Slack are answered 200 without a body: it would show what stands there to its user.",
 		Parameters: []*huma.Param{pathParameter("name", "the hook's name")},
 		Security:   []map[string][]string{{}},
 	},
@@ -61,15 +57,16 @@ const (
 )
 
 func (a *API) callHook(w *answer, r *http.Request) error {
-	taken := int64(0)
-	defer func() { a.hookBodies.give(taken) }()
-	body, err := readBody(r, hook.MaxBody, func(n int64) bool {
-		if !a.hookBodies.take(n, 0) {
-			return false
-		}
-		taken += n
-		return true
+	in := a.hookBodies.begin(func() {
+		http.NewResponseController(w).SetReadDeadline(time.Now())
 	})
+	defer a.hookBodies.end(in)
+	body, err := readBody(r, hook.MaxBody, firstHookRead, func(n int64) bool {
+		return a.hookBodies.more(r.Context(), in, n)
+	})
+	if whole := a.hookBodies.read(in); err == nil && !whole {
+		err = busy(tooManyBodies)
+	}
 	if err != nil {
 		return err
 	}
@@ -89,10 +86,15 @@ func (a *API) callHook(w *answer, r *http.Request) error {
 		a.metrics.hooks.count("", hookRefused)
 		return a.unsigned(r)
 	}
-	out, outcome, err := a.deliver(w, r, h, hook.Delivered(h, request))
+	delivery := hook.Delivered(h, request)
+	out, outcome, err := a.deliver(w, r, h, delivery)
 	a.metrics.hooks.count(h.Name, outcome)
 	if err != nil {
 		return err
+	}
+	if delivery.Silent() {
+		w.WriteHeader(http.StatusOK)
+		return nil
 	}
 	a.writeValue(w, http.StatusOK, out)
 	return nil

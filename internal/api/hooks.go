@@ -32,7 +32,7 @@ type hookIn struct {
 	Header    string   `json:"header,omitempty" maxLength:"64" doc:"plain: the header with the signature; X-Signature"`
 	Prefix    string   `json:"prefix,omitempty" maxLength:"64" doc:"plain: what stands before the signature, as sha256="`
 	Tolerance duration `json:"tolerance,omitzero" doc:"slack, standard, stripe: how far the time that is signed may be from the node's; 5m"`
-	ID        string   `json:"id,omitempty" maxLength:"256" doc:"where the id of a delivery stands: a JSON pointer into the body, as /event/id, or a header; left out = where the scheme has it, else a hash of what was signed"`
+	ID        string   `json:"id,omitempty" maxLength:"256" doc:"where the id of a delivery stands: a JSON pointer into the body, as /event/id, also into a form, or a header; left out = where the scheme has it, else a hash of what was signed"`
 	Headers   []string `json:"headers,omitempty" maxItems:"16" doc:"headers that the task is told; left out = Content-Type and those by which the sender says what it sends"`
 
 	Queue    string            `json:"queue,omitempty" doc:"each delivery becomes a task of this queue. Give this, or signal"`

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +78,7 @@ type taker struct {
 	mu    sync.Mutex
 	tasks []task.Submission
 	fails error
+	dies  bool // once, when it has stored and before it answers
 }
 
 func (e *taker) Submit(_ context.Context, tasks []task.Submission) ([]task.Receipt, error) {
@@ -90,6 +93,10 @@ func (e *taker) Submit(_ context.Context, tasks []task.Submission) ([]task.Recei
 		}
 	}
 	e.tasks = append(e.tasks, tasks...)
+	if e.dies {
+		e.dies = false
+		return nil, store.ErrUnknown
+	}
 	return []task.Receipt{{ID: idOf(int32(len(e.tasks) - 1))}}, nil
 }
 
@@ -172,6 +179,22 @@ func TestWhatIsSignedBecomesOneTask(t *testing.T) {
 	}
 }
 
+// What is stored and not answered is sent again, and is one task.
+func TestADeliveryThatWasStoredAndNotAnsweredIsOneTask(t *testing.T) {
+	c := newCaller(t, nil)
+	c.engine.dies = true
+	const body = `{"repo": "a/b"}`
+	headers := c.signed("builds", hookSecret, "d-1", body)
+	if text := c.call("builds", body, headers); !strings.HasPrefix(text, "503 ") {
+		t.Errorf("when nobody knows: %s", text)
+	}
+	c.want(c.call("builds", body, headers),
+		`200 {"id":"`+idOf(0).String()+`","existing":true}`)
+	if n := len(c.engine.tasks); n != 1 {
+		t.Errorf("there are %d tasks", n)
+	}
+}
+
 func TestWhatIsSignedBecomesASignal(t *testing.T) {
 	c := newCaller(t, nil)
 	for body, want := range map[string]string{
@@ -204,6 +227,28 @@ func TestSlackIsToldItsChallengeWhenItHasSigned(t *testing.T) {
 	}
 	if len(c.engine.tasks) > 0 {
 		t.Errorf("it is a task: %+v", c.engine.tasks)
+	}
+}
+
+// Slack shows to its user what a command or a button is answered.
+func TestSlacksFormsAreAnsweredNothing(t *testing.T) {
+	c := newCaller(t, nil)
+	const form = "Content-Type: application/x-www-form-urlencoded"
+	const body = "command=%2Fdeploy&user_id=U1"
+	for range 2 {
+		c.want(c.call("talk", body, c.signed("talk", hookSecret, "", body), form), "200 ")
+	}
+	if len(c.engine.tasks) != 1 || !strings.HasSuffix(string(c.engine.tasks[0].Context),
+		`"form":{"command":"/deploy","user_id":"U1"}}`) {
+		t.Errorf("the tasks are %+v", c.engine.tasks)
+	}
+	if text := c.call("talk", body, nil, form); !strings.HasPrefix(text, "401 {") {
+		t.Errorf("unsigned: %s", text)
+	}
+	c.engine.fails = store.ErrUnknown
+	text := c.call("talk", body, c.signed("talk", hookSecret, "", body), form)
+	if !strings.HasPrefix(text, "503 {") {
+		t.Errorf("not stored: %s", text)
 	}
 }
 
@@ -410,4 +455,65 @@ func TestHooksAreListedInPages(t *testing.T) {
 		strings.Contains(text, "talk") {
 		t.Errorf("%d %s", r.StatusCode, text)
 	}
+}
+
+// Who announces large bodies and sends them slowly takes the memory of all: without a rule signed
+// calls would be refused for as long as a body may take.
+func TestSlowBodiesGiveWayToSignedCalls(t *testing.T) {
+	e := &taker{fake: newFake()}
+	serve(t, e, func(t *testing.T, _ *http.Server, p *pipes) {
+		const sent = 16*firstHookRead + 1 // a fourth of the memory that is taken for it
+		var group sync.WaitGroup
+		defer group.Wait()
+		var cut atomic.Int64
+		for range maxHookBodies / (64 * firstHookRead) {
+			c := p.dial()
+			group.Go(func() {
+				fmt.Fprintf(c, "POST /v1/hooks/guess HTTP/1.1\r\nHost: x\r\n"+
+					"Content-Length: %d\r\n\r\n%s", hook.MaxBody, strings.Repeat("x", sent))
+				text, after := untilCut(t, c)
+				if !strings.HasPrefix(text, "HTTP/1.1 408 ") {
+					t.Errorf("a slow body is answered %.40q", text)
+				}
+				if after < 10*time.Second {
+					cut.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		body := `{"repo":"` + strings.Repeat("x", 100) + `","pad":"` +
+			strings.Repeat("x", 2*firstHookRead) + `"}`
+		call := func() string {
+			c := p.dial()
+			defer c.Close()
+			set, err := hook.Sign(&hooked[0], hookSecret, "d", []byte(body), time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(c, "POST /v1/hooks/builds HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n",
+				len(body))
+			for name, value := range set {
+				fmt.Fprintf(c, "%s: %s\r\n", name, value)
+			}
+			go fmt.Fprint(c, "\r\n", body)
+			answer, err := bufio.NewReader(c).ReadString('\n')
+			if err != nil {
+				t.Error(err)
+			}
+			return answer
+		}
+		if got := call(); !strings.Contains(got, " 503 ") {
+			t.Errorf("at once: %s", got)
+		}
+		time.Sleep(slowBody)
+		for range 3 {
+			if got := call(); !strings.Contains(got, " 200 ") {
+				t.Errorf("when others are slow: %s", got)
+			}
+		}
+		time.Sleep(slowBody) // net/http lingers
+		if n := cut.Load(); n != 1 {
+			t.Errorf("%d slow bodies were cut off for the room of one", n)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -120,9 +121,10 @@ func (a hookCommands) hookSet() *cobra.Command {
 		Use:   "set NAME",
 		Short: "Create a hook or change it",
 		Long: `Create a hook or change it: the flags are its whole configuration. With --queue each delivery
-becomes a task, whose context is {"hook","id","headers","body"}; with --signal a signal, whose
-payload is the body. Secrets are read from files, - is stdin, so that they stand in no list of
-processes; without --secret-file they stay as they are, as long as the scheme does.
+becomes a task, whose context is {"hook","id","headers","body"}, or "form" with the fields of a
+form; with --signal a signal, whose payload is the body. Secrets are read from files, - is stdin,
+so that they stand in no list of processes; without --secret-file they stay as they are, as long as
+the scheme does.
 
     --scheme    how calls are signed
     github      X-Hub-Signature-256, as GitHub, Gitea and Forgejo do
@@ -134,7 +136,8 @@ processes; without --secret-file they stay as they are, as long as the scheme do
 
 To replace a secret, give both files until the other program signs with the new one, at most
 three. --id says where the id of a delivery stands when the scheme does not: a JSON pointer
-into the body, as /event/id, or the name of a header. The same id makes one task.`,
+into the body, as /event/id, or the name of a header. The same id makes one task. Pointers lead
+into forms, too, and on into a field whose text is JSON: /payload/user/id.`,
 		Example: `  rota hook set builds --scheme github --secret-file secret --queue builds \
       --group-key /repository/full_name
   rota hook set paid --scheme stripe --secret-file secret --signal paid --signal-key /data/object/id
@@ -220,7 +223,9 @@ func (a hookCommands) hookTest() *cobra.Command {
 answer. It does what a call of the other program does. BODY is a text, - for stdin, or @file.
 Each test is another delivery, unless --id or the body says otherwise.`,
 		Example: `  rota hook test builds @push.json --secret-file secret --header 'X-GitHub-Event: push'
-  rota hook test builds '{"repository":{"full_name":"ann/site"}}' --secret-file secret --id 1`,
+  rota hook test builds '{"repository":{"full_name":"ann/site"}}' --secret-file secret --id 1
+  rota hook test talk 'command=/deploy&user_id=U1' --secret-file secret \
+      --header 'Content-Type: application/x-www-form-urlencoded'`,
 		Args: takes("NAME", "BODY"),
 	}, func(ctx context.Context, c *client.Client, args []string) (err error) {
 		if err := checkNames("hook", args[0]); err != nil {
@@ -241,7 +246,13 @@ Each test is another delivery, unless --id or the body says otherwise.`,
 				return err
 			}
 		}
+		if _, err := c.Hook(ctx, args[0]); err != nil {
+			return err
+		}
 		got, err := c.CallHook(ctx, args[0], call)
+		if errors.Is(err, client.ErrUnauthorized) { // no access token would help
+			return fmt.Errorf("%v; --secret-file must have one of the hook's secrets", err)
+		}
 		if err != nil {
 			return err
 		}
@@ -271,6 +282,8 @@ func headersOf(list []string) (map[string]string, error) {
 // hookAnswerText says what became of a call.
 func hookAnswerText(got *client.HookAnswer) string {
 	switch {
+	case got.Silent:
+		return "It is stored, and answered nothing, as Slack wants it of forms"
 	case got.Challenge != "":
 		return "It is answered the challenge " + term.OneLine(got.Challenge)
 	case got.ID.Batch != 0 && got.Existing:

@@ -23,14 +23,34 @@ const keyFor = 7 * 24 * time.Hour
 type Delivery struct {
 	hook *store.Hook
 	Request
-	json bool // whether the body is a JSON value that a context can have in it
+	// value is the body as JSON: as it came, or the fields of a form. nil = it is neither; then
+	// lack says what is wrong with it.
+	value json.RawMessage
+	form  bool
+	lack  string
 }
 
-// Delivered is a request that was verified, as one of a hook.
+// Delivered is a request that was verified, as one of a hook. What is JSON is JSON, whatever its
+// Content-Type: many senders say of it that it is a form.
 func Delivered(h *store.Hook, r Request) *Delivery {
+	d := &Delivery{hook: h, Request: r, lack: "the body is not JSON"}
 	inside := slices.Concat([]byte{'['}, r.Body, []byte{']'}) // the context nests it once more
-	return &Delivery{h, r, wire.CheckValue(r.Body) == "" && wire.CheckValue(inside) == ""}
+	if wire.CheckValue(r.Body) == "" && wire.CheckValue(inside) == "" {
+		d.value = bytes.TrimSpace(r.Body)
+		return d
+	}
+	if isForm(r.Header("Content-Type")) {
+		value, err := formOf(r.Body)
+		if d.value, d.form = value, err == nil; err != nil {
+			d.lack = "the body is no form: " + err.Error()
+		}
+	}
+	return d
 }
+
+// Silent tells whether the sender is to be answered nothing when all is well: Slack takes what it
+// is answered for a message to the user who has given a command or pressed a button.
+func (d *Delivery) Silent() bool { return d.hook.Scheme == "slack" && d.form }
 
 // By is who the hook's signals are from.
 func (d *Delivery) By() string { return "hook:" + d.hook.Name }
@@ -38,14 +58,14 @@ func (d *Delivery) By() string { return "hook:" + d.hook.Name }
 // Challenge is what Slack wants to be told to believe that a URL is its app's; "" when it does not
 // ask.
 func (d *Delivery) Challenge() string {
-	if d.hook.Scheme != "slack" || !d.json {
+	if d.hook.Scheme != "slack" || d.value == nil || d.form {
 		return ""
 	}
 	var asked struct {
 		Type      string `json:"type"`
 		Challenge string `json:"challenge"`
 	}
-	if json.Unmarshal(d.Body, &asked) != nil || asked.Type != "url_verification" {
+	if json.Unmarshal(d.value, &asked) != nil || asked.Type != "url_verification" {
 		return ""
 	}
 	return asked.Challenge
@@ -71,8 +91,8 @@ func (d *Delivery) id() (string, error) {
 			return id, nil
 		}
 	}
-	if how.idAt != "" && d.json {
-		if id, ok := textOf(at(d.Body, how.idAt)); ok {
+	if how.idAt != "" && d.value != nil {
+		if id, ok := textOf(at(d.value, how.idAt)); ok {
 			return id, nil
 		}
 	}
@@ -91,10 +111,10 @@ func (d *Delivery) header(name string) string {
 
 // text is what stands in the body at a pointer. The error is a *task.InvalidError.
 func (d *Delivery) text(pointer string) (string, error) {
-	if !d.json {
-		return "", lacks("body"+pointer, "is not there: the body is not JSON")
+	if d.value == nil {
+		return "", lacks("body"+pointer, "is not there: "+d.lack)
 	}
-	value := bytes.TrimSpace(at(d.Body, pointer))
+	value := at(d.value, pointer)
 	if len(value) == 0 {
 		return "", lacks("body"+pointer, "is not there")
 	}
@@ -105,9 +125,9 @@ func (d *Delivery) text(pointer string) (string, error) {
 	return text, nil
 }
 
-func lacks(location, format string) error {
+func lacks(location, message string) error {
 	var e task.InvalidError
-	e.Add(location, "%s", format)
+	e.Add(location, "%s", message)
 	return e.Err()
 }
 
@@ -152,8 +172,10 @@ func (d *Delivery) context(id string) json.RawMessage {
 	}
 	b = append(b, '}', ',')
 	switch {
-	case d.json:
-		b = append(append(b, `"body":`...), bytes.TrimSpace(d.Body)...)
+	case d.form:
+		b = append(append(b, `"form":`...), d.value...)
+	case d.value != nil:
+		b = append(append(b, `"body":`...), d.value...)
 	case utf8.Valid(d.Body):
 		b = append(append(b, `"text":`...), jsonOf(string(d.Body))...)
 	default:
@@ -162,19 +184,21 @@ func (d *Delivery) context(id string) json.RawMessage {
 	return append(b, '}')
 }
 
-// jsonOf is a text as a JSON string. What is no UTF-8 in it is replaced.
-func jsonOf(text string) []byte {
-	b, err := json.Marshal(text)
-	if err != nil {
-		panic(err) // strings always encode
+// jsonOf is a text or a list of texts as JSON. What is no UTF-8 in it is replaced.
+func jsonOf[T string | []string](v T) []byte {
+	var b bytes.Buffer
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false)
+	if err := to.Encode(v); err != nil {
+		panic(err) // texts always encode
 	}
-	return b
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
 // Signal is the signal that the delivery becomes. Errors are *task.InvalidError.
 func (d *Delivery) Signal() (s task.SignalRequest, err error) {
 	h := d.hook
-	s = task.SignalRequest{Name: h.Signal, Keep: h.Keep, Payload: bytes.TrimSpace(d.Body)}
-	s.Key, err = d.text(h.Key) // of a body that is not JSON there is none
+	s = task.SignalRequest{Name: h.Signal, Keep: h.Keep, Payload: d.value}
+	s.Key, err = d.text(h.Key) // of a body that is neither JSON nor a form there is none
 	return s, err
 }

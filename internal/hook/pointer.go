@@ -25,12 +25,16 @@ func validPointer(text string) bool {
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 // at is what stands in a JSON value at a pointer, nil when nothing does. Of a name that comes twice
-// in an object the last counts.
+// in an object the last counts. Where a pointer goes on below a text, the text is read as JSON:
+// senders put JSON into a field of a form.
 func at(value json.RawMessage, pointer string) json.RawMessage {
 	for token := range strings.SplitSeq(pointer[1:], "/") {
 		token = unescape.Replace(token)
 		var object map[string]json.RawMessage
 		var array []json.RawMessage
+		if text, ok := textOf(value); ok && value[0] == '"' {
+			value = json.RawMessage(text)
+		}
 		switch {
 		case json.Unmarshal(value, &object) == nil && object != nil:
 			value = object[token]

@@ -32,7 +32,7 @@ type signature struct {
 type scheme struct {
 	proof []string // headers that show who called
 	dated bool     // it signs a time
-	id    string   // the header in which deliveries have ids; "" = none
+	id    string   // the header in which deliveries have ids that are not signed; "" = none
 	idAt  string   // a pointer to it in the body; "" = none
 	shown []string // headers that tell what was sent
 
@@ -92,7 +92,7 @@ var schemes = map[string]*scheme{
 		},
 	},
 	Standard: {
-		proof: []string{"Webhook-Signature", "Svix-Signature"}, dated: true, id: "Webhook-Id",
+		proof: []string{"Webhook-Signature", "Svix-Signature"}, dated: true,
 		before: func(id, at string) string { return id + "." + at + "." },
 		read:   readStandard,
 		write: func(_ *store.Hook, set map[string]string, id, at string, mac []byte) {

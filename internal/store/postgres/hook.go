@@ -9,7 +9,7 @@ import (
 
 const (
 	// lockHook makes a hook or locks the one that stands, whoever else does at the same time.
-	lockHook = `INSERT INTO rota.hook AS h (name, shown, secret) VALUES ($1, $2, $3)
+	lockHook = `INSERT INTO rota.hook AS h (name, shown, secret) VALUES ($1, '{}', '[]')
 ON CONFLICT (name) DO UPDATE SET shown = h.shown
 RETURNING name, shown, secret, xmax = 0`
 	updateHook = `UPDATE rota.hook SET shown = $2, secret = $3 WHERE name = $1`
@@ -31,29 +31,12 @@ func scanHook(r row, more ...any) (h store.Hook, err error) {
 func (s *Store) ChangeHook(
 	ctx context.Context, name string, change store.Change[store.Hook],
 ) (changed store.Changed[store.Hook], err error) {
-	fresh := store.Hook{Name: name}
-	shown, secret, err := fresh.Columns()
-	if err == nil {
-		err = s.write(ctx, func(ctx context.Context, t *tx) error {
-			h := &changed.Is
-			err := t.run(ctx, ask(lockHook, func(r row) (err error) {
-				*h, err = scanHook(r, &changed.Created)
-				return err
-			}, name, string(shown), string(secret)))
-			if err == nil {
-				err = change(h, !changed.Created)
-			}
-			if err != nil {
-				return err
-			}
-			h.Name = name
-			shown, secret, err := h.Columns()
-			if err != nil {
-				return err
-			}
-			return t.finish(ctx, tell(updateHook, name, string(shown), string(secret)))
+	changed, err = changeConf(ctx, s, lockHook, name, scanHook, change,
+		func(_, is *store.Hook) (query, error) {
+			is.Name = name
+			shown, secret, err := is.Columns()
+			return tell(updateHook, name, string(shown), string(secret)), err
 		})
-	}
 	if err != nil {
 		return store.Changed[store.Hook]{}, fmt.Errorf("change hook %q: %w", name, err)
 	}
@@ -75,18 +58,7 @@ func (s *Store) Hooks(ctx context.Context) (list []store.Hook, err error) {
 
 // DeleteHook forgets a hook.
 func (s *Store) DeleteHook(ctx context.Context, name string) error {
-	stood := false
-	err := s.write(ctx, func(ctx context.Context, t *tx) error {
-		stood = false
-		return t.finish(ctx, ask(deleteHook, func(row) error {
-			stood = true
-			return nil
-		}, name))
-	})
-	if err == nil && !stood {
-		err = store.ErrNotFound
-	}
-	if err != nil {
+	if err := s.forgetConf(ctx, deleteHook, name); err != nil {
 		return fmt.Errorf("delete hook %q: %w", name, err)
 	}
 	return nil

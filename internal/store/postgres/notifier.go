@@ -13,7 +13,7 @@ const (
 	// lockNotifier makes a notifier or locks the one that stands, whoever else does at the same
 	// time.
 	lockNotifier = `INSERT INTO rota.notifier AS n (` + notifierColumns + `)
-SELECT $1, $2, $3, last, 0, false, '' FROM rota.event_head ON CONFLICT (name)
+SELECT $1, '{}', '[]', last, 0, false, '' FROM rota.event_head ON CONFLICT (name)
 DO UPDATE SET trouble = n.trouble
 RETURNING ` + notifierColumns + `, xmax = 0`
 	updateNotifier  = `UPDATE rota.notifier SET shown = $2, secret = $3 WHERE name = $1`
@@ -40,30 +40,12 @@ func scanNotifier(r row, more ...any) (n store.Notifier, err error) {
 func (s *Store) ChangeNotifier(
 	ctx context.Context, name string, change store.Change[store.Notifier],
 ) (changed store.Changed[store.Notifier], err error) {
-	fresh := store.Notifier{Name: name}
-	shown, secret, err := fresh.Columns()
-	if err == nil {
-		err = s.write(ctx, func(ctx context.Context, t *tx) error {
-			n := &changed.Is
-			err := t.run(ctx, ask(lockNotifier, func(r row) (err error) {
-				*n, err = scanNotifier(r, &changed.Created)
-				return err
-			}, name, string(shown), string(secret)))
-			served := n.Served
-			if err == nil {
-				err = change(n, !changed.Created)
-			}
-			if err != nil {
-				return err
-			}
-			n.Name, n.Served = name, served
-			shown, secret, err := n.Columns()
-			if err != nil {
-				return err
-			}
-			return t.finish(ctx, tell(updateNotifier, name, string(shown), string(secret)))
+	changed, err = changeConf(ctx, s, lockNotifier, name, scanNotifier, change,
+		func(was, is *store.Notifier) (query, error) {
+			is.Name, is.Served = name, was.Served
+			shown, secret, err := is.Columns()
+			return tell(updateNotifier, name, string(shown), string(secret)), err
 		})
-	}
 	if err != nil {
 		return store.Changed[store.Notifier]{}, fmt.Errorf("change notifier %q: %w", name, err)
 	}
@@ -85,18 +67,7 @@ func (s *Store) Notifiers(ctx context.Context) (list []store.Notifier, err error
 
 // DeleteNotifier forgets a notifier.
 func (s *Store) DeleteNotifier(ctx context.Context, name string) error {
-	stood := false
-	err := s.write(ctx, func(ctx context.Context, t *tx) error {
-		stood = false
-		return t.finish(ctx, ask(deleteNotifier, func(row) error {
-			stood = true
-			return nil
-		}, name))
-	})
-	if err == nil && !stood {
-		err = store.ErrNotFound
-	}
-	if err != nil {
+	if err := s.forgetConf(ctx, deleteNotifier, name); err != nil {
 		return fmt.Errorf("delete notifier %q: %w", name, err)
 	}
 	return nil

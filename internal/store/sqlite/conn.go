@@ -130,6 +130,35 @@ func (c *conn) one(query string, row func(*sqlite.Stmt), args ...any) (found boo
 	return found, err
 }
 
+// scanOne reads the row that a query finds, if there is one.
+func scanOne[T any](
+	c *conn, scan func(*sqlite.Stmt) (T, error), is *T, query string, args ...any,
+) (found bool, err error) {
+	var bad error
+	found, err = c.one(query, func(st *sqlite.Stmt) { *is, bad = scan(st) }, args...)
+	if err == nil {
+		err = bad
+	}
+	return found, err
+}
+
+// scanAll reads all rows of a query.
+func scanAll[T any](
+	c *conn, scan func(*sqlite.Stmt) (T, error), query string, args ...any,
+) (list []T, err error) {
+	var bad error
+	err = c.each(query, func(st *sqlite.Stmt) bool {
+		var one T
+		one, bad = scan(st)
+		list = append(list, one)
+		return bad == nil
+	}, args...)
+	if err == nil {
+		err = bad
+	}
+	return list, err
+}
+
 // has tells whether a statement that reads finds anything.
 func (c *conn) has(query string, args ...any) (bool, error) {
 	return c.one(query, func(*sqlite.Stmt) {}, args...)

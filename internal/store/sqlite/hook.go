@@ -25,8 +25,21 @@ func scanHook(st *sqlite.Stmt) (store.Hook, error) {
 func (s *Store) ChangeHook(
 	ctx context.Context, name string, change store.Change[store.Hook],
 ) (changed store.Changed[store.Hook], err error) {
-	err = s.write(ctx, func(t *tx) (err error) {
-		changed, err = t.changeHook(name, change)
+	err = s.write(ctx, func(t *tx) error {
+		h := store.Hook{Name: name}
+		stands, err := scanOne(t.conn, scanHook, &h, findHook, name)
+		if err == nil {
+			err = change(&h, stands)
+		}
+		if err != nil {
+			return err
+		}
+		h.Name = name
+		shown, secret, err := h.Columns()
+		if err == nil {
+			_, err = t.exec(putHook, name, string(shown), string(secret))
+		}
+		changed = store.Changed[store.Hook]{Is: h, Created: !stands}
 		return err
 	})
 	if err != nil {
@@ -35,43 +48,10 @@ func (s *Store) ChangeHook(
 	return changed, nil
 }
 
-func (t *tx) changeHook(
-	name string, change store.Change[store.Hook],
-) (changed store.Changed[store.Hook], err error) {
-	h := store.Hook{Name: name}
-	var bad error
-	stands, err := t.one(findHook, func(st *sqlite.Stmt) { h, bad = scanHook(st) }, name)
-	if err == nil {
-		err = bad
-	}
-	if err == nil {
-		err = change(&h, stands)
-	}
-	if err != nil {
-		return changed, err
-	}
-	h.Name = name
-	shown, secret, err := h.Columns()
-	if err == nil {
-		_, err = t.exec(putHook, name, string(shown), string(secret))
-	}
-	return store.Changed[store.Hook]{Is: h, Created: !stands}, err
-}
-
 // Hooks lists all hooks, by name.
 func (s *Store) Hooks(ctx context.Context) (list []store.Hook, err error) {
-	err = s.read(ctx, func(c *conn) error {
-		var bad error
-		list = nil
-		err := c.each(allHooks, func(st *sqlite.Stmt) bool {
-			var h store.Hook
-			h, bad = scanHook(st)
-			list = append(list, h)
-			return bad == nil
-		})
-		if err == nil {
-			err = bad
-		}
+	err = s.read(ctx, func(c *conn) (err error) {
+		list, err = scanAll(c, scanHook, allHooks)
 		return err
 	})
 	if err != nil {
@@ -82,14 +62,7 @@ func (s *Store) Hooks(ctx context.Context) (list []store.Hook, err error) {
 
 // DeleteHook forgets a hook.
 func (s *Store) DeleteHook(ctx context.Context, name string) error {
-	err := s.write(ctx, func(t *tx) error {
-		n, err := t.exec(deleteHook, name)
-		if err == nil && n == 0 {
-			err = store.ErrNotFound
-		}
-		return err
-	})
-	if err != nil {
+	if err := s.forgetConf(ctx, deleteHook, name); err != nil {
 		return fmt.Errorf("delete hook %q: %w", name, err)
 	}
 	return nil

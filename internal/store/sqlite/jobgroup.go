@@ -59,15 +59,11 @@ func scanGroup(st *sqlite.Stmt) (g group, err error) {
 func (c *conn) group(name string) (group, error) { return c.oneGroup(findGroup, name) }
 
 func (c *conn) oneGroup(query string, arg any) (g group, err error) {
-	var bad error
-	found, err := c.one(query, func(st *sqlite.Stmt) { g, bad = scanGroup(st) }, arg)
-	switch {
-	case err != nil:
-		return g, err
-	case !found:
-		return g, store.ErrNotFound
+	found, err := scanOne(c, scanGroup, &g, query, arg)
+	if err == nil && !found {
+		err = store.ErrNotFound
 	}
-	return g, bad
+	return g, err
 }
 
 func (c *conn) groups() (list []store.Group, err error) {

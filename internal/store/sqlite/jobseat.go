@@ -146,16 +146,7 @@ func (c *conn) seats(known, now int64) (list store.Seats, err error) {
 	}); err != nil || list.Version == known {
 		return list, err
 	}
-	var bad error
-	err = c.each(allSeats, func(st *sqlite.Stmt) bool {
-		var seat store.Seat
-		seat, bad = scanSeat(st)
-		list.Seats = append(list.Seats, seat)
-		return bad == nil
-	})
-	if err == nil {
-		err = bad
-	}
+	list.Seats, err = scanAll(c, scanSeat, allSeats)
 	return list, err
 }
 

@@ -31,8 +31,28 @@ func scanNotifier(st *sqlite.Stmt) (store.Notifier, error) {
 func (s *Store) ChangeNotifier(
 	ctx context.Context, name string, change store.Change[store.Notifier],
 ) (changed store.Changed[store.Notifier], err error) {
-	err = s.write(ctx, func(t *tx) (err error) {
-		changed, err = t.changeNotifier(name, change)
+	err = s.write(ctx, func(t *tx) error {
+		n := store.Notifier{Name: name}
+		stands, err := scanOne(t.conn, scanNotifier, &n, findNotifier, name)
+		if err == nil && !stands {
+			_, err = t.one(newestEvent, func(st *sqlite.Stmt) {
+				n.Served.Delivered = st.ColumnInt64(0)
+			})
+		}
+		p := n.Served
+		if err == nil {
+			err = change(&n, stands)
+		}
+		if err != nil {
+			return err
+		}
+		n.Name, n.Served = name, p
+		shown, secret, err := n.Columns()
+		if err == nil {
+			_, err = t.exec(putNotifier, name, string(shown), string(secret), p.Delivered,
+				p.Failing, p.Told, p.Trouble)
+		}
+		changed = store.Changed[store.Notifier]{Is: n, Created: !stands}
 		return err
 	})
 	if err != nil {
@@ -41,50 +61,10 @@ func (s *Store) ChangeNotifier(
 	return changed, nil
 }
 
-func (t *tx) changeNotifier(
-	name string, change store.Change[store.Notifier],
-) (changed store.Changed[store.Notifier], err error) {
-	n := store.Notifier{Name: name}
-	var bad error
-	stands, err := t.one(findNotifier, func(st *sqlite.Stmt) { n, bad = scanNotifier(st) }, name)
-	if err == nil {
-		err = bad
-	}
-	if err == nil && !stands {
-		_, err = t.one(newestEvent, func(st *sqlite.Stmt) {
-			n.Served.Delivered = st.ColumnInt64(0)
-		})
-	}
-	p := n.Served
-	if err == nil {
-		err = change(&n, stands)
-	}
-	if err != nil {
-		return changed, err
-	}
-	n.Name, n.Served = name, p
-	shown, secret, err := n.Columns()
-	if err == nil {
-		_, err = t.exec(putNotifier, name, string(shown), string(secret), p.Delivered, p.Failing,
-			p.Told, p.Trouble)
-	}
-	return store.Changed[store.Notifier]{Is: n, Created: !stands}, err
-}
-
 // Notifiers lists all notifiers, by name.
 func (s *Store) Notifiers(ctx context.Context) (list []store.Notifier, err error) {
-	err = s.read(ctx, func(c *conn) error {
-		var bad error
-		list = nil
-		err := c.each(allNotifiers, func(st *sqlite.Stmt) bool {
-			var n store.Notifier
-			n, bad = scanNotifier(st)
-			list = append(list, n)
-			return bad == nil
-		})
-		if err == nil {
-			err = bad
-		}
+	err = s.read(ctx, func(c *conn) (err error) {
+		list, err = scanAll(c, scanNotifier, allNotifiers)
 		return err
 	})
 	if err != nil {
@@ -95,17 +75,21 @@ func (s *Store) Notifiers(ctx context.Context) (list []store.Notifier, err error
 
 // DeleteNotifier forgets a notifier.
 func (s *Store) DeleteNotifier(ctx context.Context, name string) error {
-	err := s.write(ctx, func(t *tx) error {
-		n, err := t.exec(deleteNotifier, name)
+	if err := s.forgetConf(ctx, deleteNotifier, name); err != nil {
+		return fmt.Errorf("delete notifier %q: %w", name, err)
+	}
+	return nil
+}
+
+// forgetConf runs a statement that deletes the configuration of a name; store.ErrNotFound.
+func (s *Store) forgetConf(ctx context.Context, query, name string) error {
+	return s.write(ctx, func(t *tx) error {
+		n, err := t.exec(query, name)
 		if err == nil && n == 0 {
 			err = store.ErrNotFound
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("delete notifier %q: %w", name, err)
-	}
-	return nil
 }
 
 // Advance moves a notifier on from where it still stands. See the contract, storetest.Notifiers.

@@ -47,30 +47,16 @@ func scanSchedule(st *sqlite.Stmt) (s schedule, err error) {
 
 // schedules runs a query for schedules, without their days.
 func (c *conn) schedules(query string, args ...any) (list []schedule, err error) {
-	var bad error
-	err = c.each(query, func(st *sqlite.Stmt) bool {
-		var s schedule
-		s, bad = scanSchedule(st)
-		list = append(list, s)
-		return bad == nil
-	}, args...)
-	if err == nil {
-		err = bad
-	}
-	return list, err
+	return scanAll(c, scanSchedule, query, args...)
 }
 
 // schedule reads a schedule, without its days; store.ErrNotFound.
 func (c *conn) schedule(name string) (s schedule, err error) {
-	var bad error
-	found, err := c.one(findSchedule, func(st *sqlite.Stmt) { s, bad = scanSchedule(st) }, name)
-	switch {
-	case err != nil:
-		return s, err
-	case !found:
-		return s, store.ErrNotFound
+	found, err := scanOne(c, scanSchedule, &s, findSchedule, name)
+	if err == nil && !found {
+		err = store.ErrNotFound
 	}
-	return s, bad
+	return s, err
 }
 
 // listed are schedules as they are answered, with their days.
