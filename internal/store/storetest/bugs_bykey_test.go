@@ -116,6 +116,39 @@ func keyBugs() []bug {
 					return got, err
 				}
 			}},
+		{"what does not fit is taken as it is, too", "WhatFitsIsTakenAsItIs",
+			takeAs(func(k *store.ByKey) { k.Whole *= 2 })},
+		{"nothing is taken as it is", "WhatFitsIsTakenAsItIs",
+			takeAs(func(k *store.ByKey) { k.Whole = 0 })},
+		{"what is taken as it is has the keys that were submitted",
+			"WhatIsTakenAsItIsSaysTheKeysOfItsTasks", func(p *planted) {
+				p.take = func(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
+					got, err := p.Model.Take(ctx, r)
+					for _, sp := range got.Spans {
+						for i := range sp.Keys {
+							f := p.Model.tasks[task.ID{Batch: sp.Batch, N: sp.Tasks[i].N}]
+							sp.Keys[i] = f.GroupKey
+						}
+					}
+					return got, err
+				}
+			}},
+		{"what is taken as it is has the keys of all numbers",
+			"WhatIsTakenAsItIsSaysTheKeysOfItsTasks", func(p *planted) {
+				p.take = func(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
+					got, err := p.Model.Take(ctx, r)
+					for i := range got.Spans {
+						sp := &got.Spans[i]
+						for k := range sp.Keys {
+							id := task.ID{Batch: sp.Batch, N: sp.Lo + int32(k)}
+							if f := p.Model.tasks[id]; f != nil {
+								sp.Keys[k] = f.override().GroupKey
+							}
+						}
+					}
+					return got, err
+				}
+			}},
 		{"nothing is skipped", "AKeyWithoutRoomKeepsNoOtherOneWaiting",
 			takeAs(func(k *store.ByKey) { k.Skip = nil })},
 		{"rank decides where keys take turns", "KeysTakeTurns",
