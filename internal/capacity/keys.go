@@ -134,8 +134,10 @@ func (l *keyLooks) gates(
 			rate.Limits.Running = 0
 			w.Left = float64(rate.Left(math.MaxInt32, now))
 		}
-		if w.Held = g.Stopped || g.Paused > now; !w.Held && g.Owner != (task.ID{}) && w.Running == 0 {
-			owners, owned = append(owners, g.Owner), append(owned, w)
+		w.Held = g.Stopped || g.Paused > now
+		if !w.Held && w.Running == 0 && g.Owner != (task.ID{}) {
+			owners = append(owners, g.Owner)
+			owned = append(owned, w)
 		}
 	}
 	if len(owners) == 0 {

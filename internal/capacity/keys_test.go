@@ -71,7 +71,8 @@ func TestKeysAreAskedWhatTheyWaitFor(t *testing.T) {
 	}{
 		"pauses": {task.KeyLimits{},
 			keyWorld{uses: store.KeyUses{Now: 100, Cut: true, Keys: []store.KeyUse{
-				use("a", 9, 1, 101), use("b", 7, 0, 99), use("c", 0, 0, store.Never), use("d", 1, 0, store.Never)}}},
+				use("a", 9, 1, 101), use("b", 7, 0, 99), use("c", 0, 0, store.Never),
+				use("d", 1, 0, store.Never)}}},
 			[]forecast.KeyWork{{Ready: 9, Running: 1, Held: true, Left: -1},
 				{Ready: 7, Left: -1}, {Ready: 1, Held: true, Left: -1}}, nil},
 		"keys in order": {order,
@@ -93,9 +94,11 @@ func TestKeysAreAskedWhatTheyWaitFor(t *testing.T) {
 			[]string{"blocked", "free", "ready", "stopped", "waits"}},
 		"rates": {rate,
 			keyWorld{
-				uses: store.KeyUses{Now: 100, Keys: []store.KeyUse{use("a", 50, 5, 0), use("b", 40, 0, 0)}},
+				uses: store.KeyUses{Now: 100, Keys: []store.KeyUse{
+					use("a", 50, 5, 0), use("b", 40, 0, 0)}},
 				gates: []store.KeyGate{
-					{Key: "a", Gate: admission.Gate{Limits: perSecond, Bucket: admission.Bucket{At: 100}}},
+					{Key: "a", Gate: admission.Gate{
+						Limits: perSecond, Bucket: admission.Bucket{At: 100}}},
 					{Key: "b", Gate: admission.Gate{
 						Limits: perSecond, Bucket: admission.Bucket{Level: 7e6, At: 100}}},
 				},
@@ -104,7 +107,8 @@ func TestKeysAreAskedWhatTheyWaitFor(t *testing.T) {
 	} {
 		looks := keyLooks{ask: &c.world}
 		got, err := looks.keysOf(t.Context(), &task.Queue{Name: "q", PerKey: c.limits}, 2)
-		if want := forecast.KeysOf(c.want, &c.limits, 2, c.world.uses.Cut); err != nil || got != want {
+		want := forecast.KeysOf(c.want, &c.limits, 2, c.world.uses.Cut)
+		if err != nil || got != want {
 			t.Errorf("%s: %v\n%+v, want\n%+v", name, err, got, want)
 		}
 		var asked [][]string

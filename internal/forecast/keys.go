@@ -31,9 +31,10 @@ type Keys struct {
 	// Slots is how many slots the keys let be used, those that run included; FullSlots are those of
 	// them that belong to keys which have more to do than they may within DrainWithin.
 	Slots, FullSlots float64
-	Work             float64 // seconds that all of Ready without Held runs
-	Soon             float64 // of Work, what can be done within DrainWithin with any number of slots
-	Longest          float64 // seconds until no key has more of it, with any number of slots
+	// Work is how many seconds all of Ready without Held runs; Soon is what of that can be done
+	// within DrainWithin, and Longest how many seconds it takes to do all of it, with any number of
+	// slots.
+	Work, Soon, Longest float64
 }
 
 // KeysOf adds up the keys of a queue whose tasks run for so many seconds; cut tells that there are

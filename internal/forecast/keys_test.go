@@ -29,8 +29,10 @@ func TestWhatKeysLeaveOfWhatThereIs(t *testing.T) {
 		"a key in order": {[]KeyWork{{Ready: 100_000, Running: 1}}, task.KeyLimits{MaxRunning: 1},
 			Keys{Ready: 100_000, Running: 1, Full: 100_000, AtOnce: 1, Slots: 1, FullSlots: 1,
 				Work: 200_000, Soon: 300, Longest: 200_000}},
-		"three keys of one each": {alike(3, KeyWork{Ready: 20, Running: 1}), task.KeyLimits{MaxRunning: 1},
-			Keys{Ready: 60, Running: 3, Full: 60, AtOnce: 3, Slots: 3, Work: 120, Soon: 120, Longest: 40}},
+		"three keys of one each": {alike(3, KeyWork{Ready: 20, Running: 1}),
+			task.KeyLimits{MaxRunning: 1},
+			Keys{Ready: 60, Running: 3, Full: 60, AtOnce: 3, Slots: 3, Work: 120, Soon: 120,
+				Longest: 40}},
 		"one of ten places is left": {[]KeyWork{{Ready: 10_000, Running: 9}},
 			task.KeyLimits{MaxRunning: 10},
 			Keys{Ready: 10_000, Running: 9, Full: 8500, AtOnce: 10, Slots: 10, FullSlots: 10,
@@ -65,7 +67,9 @@ func TestWhatKeysLeaveOfWhatThereIs(t *testing.T) {
 
 // keyed is a queue to which so many tasks of a second came each minute, of which so many ended.
 func keyed(came, left float64, ready, running int64, k Keys) Queue {
-	q := Queue{Name: "q", ByKeys: true, Ready: ready, Running: running, Record: steady(came, 1), Keys: k}
+	q := Queue{
+		Name: "q", ByKeys: true, Ready: ready, Running: running, Keys: k, Record: steady(came, 1),
+	}
 	q.Record.Left = slices.Repeat([]float64{left}, Window)
 	for i := range q.Record.Waited { // for their keys: these are no bursts
 		q.Record.Waited[i], q.Record.Slots[i] = 3600, 1000
@@ -75,7 +79,12 @@ func keyed(came, left float64, ready, running int64, k Keys) Queue {
 
 func TestWorkersDoNotHelpTasksThatWaitForTheirKeys(t *testing.T) {
 	order := task.KeyLimits{MaxRunning: 1}
+	slow := task.KeyLimits{Rate: task.Rate{Count: 1, Per: 4 * time.Second}}
 	paused := KeyWork{Ready: 100_000, Held: true}
+	three := alike(3, KeyWork{Ready: 30_000, Running: 1})
+	oneRuns := append(alike(2, KeyWork{Ready: 30_000}), three[0])
+	oneLong := append(alike(5, KeyWork{Running: 1}), KeyWork{Ready: 100_000, Running: 1})
+	inOrder := func(list []KeyWork) Keys { return KeysOf(list, &order, 1, false) }
 	for name, c := range map[string]struct {
 		queue  Queue
 		each   int // slots of a worker
@@ -103,36 +112,33 @@ func TestWorkersDoNotHelpTasksThatWaitForTheirKeys(t *testing.T) {
 			8, 0, false, false,
 			"nothing of it may begin: 100,000 ready tasks are of keys that are paused, stopped or wait for a retry"},
 		"a key in order": {keyed(1200, 60, 100_000, 1,
-			KeysOf([]KeyWork{{Ready: 100_000, Running: 1}}, &order, 1, false)), 1, 1, true, false,
+			inOrder(oneLong[5:])), 1, 1, true, false,
 			"1,200 tasks a minute of 1s each, 20 slots busy; 100,000 are ready, which take 27h47m with the workers that there are; its keys let 1 run: more workers are of no use; 1 worker of 1 slot keeps 95 % of the waits below 5s"},
 		"three keys of one each": {keyed(3600, 180, 90_000, 3,
-			KeysOf(alike(3, KeyWork{Ready: 30_000, Running: 1}), &order, 1, false)), 1, 3, true, false,
+			inOrder(three)), 1, 3, true, false,
 			"3,600 tasks a minute of 1s each, 60 slots busy; 90,000 are ready, which take 8h20m with the workers that there are; its keys let 3 run: more workers are of no use; 3 workers of 1 slot keep 95 % of the waits below 5s"},
 		"three keys of which one runs": {keyed(3600, 60, 90_000, 1,
-			KeysOf(append(alike(2, KeyWork{Ready: 30_000}), KeyWork{Ready: 30_000, Running: 1}), &order,
-				1, false)), 1, 3, true, false,
+			inOrder(oneRuns)), 1, 3, true, false,
 			"3,600 tasks a minute of 1s each, 60 slots busy; 90,000 are ready, which take 8h20m with the workers that there are; its keys let 3 run: more workers are of no use; 3 workers of 1 slot keep 95 % of the waits below 5s"},
 		"its own limit lets fewer run": {
 			func() Queue {
-				q := keyed(3600, 120, 90_000, 2,
-					KeysOf(alike(3, KeyWork{Ready: 30_000, Running: 1}), &order, 1, false))
+				q := keyed(3600, 120, 90_000, 2, inOrder(three))
 				q.MaxRunning = 2
 				return q
 			}(), 1, 2, true, false,
 			"3,600 tasks a minute of 1s each, 60 slots busy; max_running is 2: more workers are of no use; 2 workers of 1 slot keep 95 % of the waits below 5s"},
 		"a rate of each key": {keyed(3600, 60, 40_000, 1,
-			KeysOf(append(alike(3, KeyWork{Ready: 10_000}), KeyWork{Ready: 10_000, Running: 1}), &task.KeyLimits{
-				Rate: task.Rate{Count: 1, Per: 4 * time.Second}}, 1, false)), 1, 1, true, false,
+			KeysOf(append(alike(3, KeyWork{Ready: 10_000}), KeyWork{Ready: 10_000, Running: 1}),
+				&slow, 1, false)), 1, 1, true, false,
 			"3,600 tasks a minute of 1s each, 60 slots busy; 40,000 are ready, which take 11h7m with the workers that there are; its keys let 1 run: more workers are of no use; 1 worker of 1 slot keeps 95 % of the waits below 5s"},
 		"a key in order beside many others": {keyed(1500, 360, 100_000, 6,
-			KeysOf(append(alike(5, KeyWork{Running: 1}), KeyWork{Ready: 100_000, Running: 1}), &order, 1,
-				false)), 1, 7, true, false,
+			inOrder(oneLong)), 1, 7, true, false,
 			"1,500 tasks a minute of 1s each, 25 slots busy; 100,000 are ready, which take 27h47m with the workers that there are; some of its keys have more to do than they may at a time; 7 workers of 1 slot keep 95 % of the waits below 5s"},
 		"a list that was cut": {keyed(60, 60, 100_000, 1, KeysOf(
 			[]KeyWork{{Ready: 20_000, Held: true}}, &task.KeyLimits{}, 1, true)), 8, 34, true, true,
 			"60 tasks a minute of 1s each, 1 slot busy; 80,000 are ready, which take 1h23m with the workers that there are; 20,000 ready tasks are of keys that are paused, stopped or wait for a retry; not all of its keys were looked at; 34 workers of 8 slots work that off in 5m, then keep 95 % of the waits below 5s"},
 		"a key that waits for a moment only": {keyed(1200, 1200, 3, 20,
-			KeysOf(alike(3, KeyWork{Ready: 1, Running: 1}), &order, 1, false)), 1, 21, true, false,
+			inOrder(alike(3, KeyWork{Ready: 1, Running: 1}))), 1, 21, true, false,
 			"1,200 tasks a minute of 1s each, 20 slots busy; 21 workers of 1 slot keep 95 % of the waits below 5s"},
 	} {
 		workers := alikeWorkers(16/c.each, c.each)
@@ -180,7 +186,8 @@ func TestKeysNeverMakeMoreWanted(t *testing.T) {
 		bare := needOf(t, f, q.Name, Target)
 		limits := task.KeyLimits{MaxRunning: r.IntN(4)}
 		if r.IntN(2) == 0 {
-			limits.Rate = task.Rate{Count: 1 + int64(r.IntN(20)), Per: time.Duration(1+r.IntN(20)) * time.Second}
+			per := time.Duration(1+r.IntN(20)) * time.Second
+			limits.Rate = task.Rate{Count: 1 + r.Int64N(20), Per: per}
 		}
 		var list []KeyWork
 		ready, running := q.Ready, q.Running
@@ -194,7 +201,9 @@ func TestKeysNeverMakeMoreWanted(t *testing.T) {
 		}
 		q.Keys = KeysOf(list, &limits, q.Record.Mean, false)
 		n := needOf(t, f, q.Name, Target)
-		if n.Wanted > bare.Wanted && !New(f).pools[0].shared || n.Wanted < 0 || strings.Contains(n.Why, "-") ||
+		// of shared workers another part may fall to the queue then, with other bursts
+		more := n.Wanted > bare.Wanted && !New(f).pools[0].shared
+		if more || n.Wanted < 0 || strings.Contains(n.Why, "-") ||
 			strings.Contains(n.Why, "NaN") || strings.Contains(n.Why, "292277h") {
 			t.Fatalf("%d: %+v of %+v\n%+v, without keys\n%+v", i, n, q.Keys, list, bare)
 		}

@@ -17,8 +17,8 @@ type work struct {
 	ready, backlog, soon float64
 }
 
-// work is what comes to a queue, of which the share counts that its limits and its keys let through.
-// Its tasks come in bursts of so many at least.
+// work is what comes to a queue, of which the share counts that its limits and its keys let
+// through. Its tasks come in bursts of so many at least.
 func (q *Queue) work(bursts float64) (w work) {
 	r, allowed := &q.Record, q.allowed()
 	if r.Runs == 0 { // nobody knows how long its tasks run: those that do go on

@@ -12,8 +12,8 @@ type Record struct {
 	// as long as Arrived: in each of these minutes, the mean of the seconds that those that began
 	// had waited, and how many slots took the queue's tasks at the least; below 0 = not known
 	Waited, Slots []float64
-	// as long as Arrived: in each of these minutes, the attempts that ended, but for those that were
-	// lost; nil = not known
+	// as long as Arrived: in each of these minutes, the attempts that ended, but for those that
+	// were lost; nil = not known
 	Left []float64
 
 	Runs   float64 // attempts that ended in it, the present minute included
