@@ -122,8 +122,8 @@ func TestTasksThatWaitForTheirKeysWantNoWorkers(t *testing.T) {
 				wanted int
 				why    string
 			}{
-				"mail":   {1, "8,000 ready tasks are of keys that are paused, stopped or wait for a retry"},
-				"orders": {1, "4,000 ready tasks are of keys that are paused, stopped or wait for a retry"},
+				"mail":   {1, "8,000 ready tasks are of keys that are paused, or whose task in front failed or waits"},
+				"orders": {1, "4,000 ready tasks are of keys that are paused, or whose task in front failed or waits"},
 				"ledger": {3, "its keys let 3 run: more workers are of no use"},
 			} {
 				var q forecast.Need

@@ -98,19 +98,19 @@ func TestWorkersDoNotHelpTasksThatWaitForTheirKeys(t *testing.T) {
 		"a paused key has all of it": {
 			keyed(60, 60, 100_000, 1, KeysOf([]KeyWork{paused}, &task.KeyLimits{}, 1, false)),
 			8, 1, true, true,
-			"60 tasks a minute of 1s each, 1 slot busy; 100,000 ready tasks are of keys that are paused, stopped or wait for a retry; 1 worker of 8 slots keeps 95 % of the waits below 5s"},
+			"60 tasks a minute of 1s each, 1 slot busy; 100,000 ready tasks are of keys that are paused, or whose task in front failed or waits; 1 worker of 8 slots keeps 95 % of the waits below 5s"},
 		"a paused key to which 6,000 come a minute": {
 			keyed(6060, 60, 100_000, 1, KeysOf([]KeyWork{paused}, &task.KeyLimits{}, 1, false)),
 			8, 1, true, false,
-			"6,060 tasks a minute of 1s each, 101 slots busy; 100,000 ready tasks are of keys that are paused, stopped or wait for a retry; 1 worker of 8 slots keeps 95 % of the waits below 5s"},
+			"6,060 tasks a minute of 1s each, 101 slots busy; 100,000 ready tasks are of keys that are paused, or whose task in front failed or waits; 1 worker of 8 slots keeps 95 % of the waits below 5s"},
 		"a paused key, beside others that have too few workers": {
 			keyed(1260, 960, 130_000, 16, KeysOf([]KeyWork{paused, {Ready: 30_000, Running: 16}},
 				&task.KeyLimits{}, 1, false)), 8, 16, true, false,
-			"1,260 tasks a minute of 1s each, 21 slots busy; 30,000 are ready, which take 31m40s with the workers that there are; 100,000 ready tasks are of keys that are paused, stopped or wait for a retry; 16 workers of 8 slots work that off in 4m40s, then keep 95 % of the waits below 5s"},
+			"1,260 tasks a minute of 1s each, 21 slots busy; 30,000 are ready, which take 31m40s with the workers that there are; 100,000 ready tasks are of keys that are paused, or whose task in front failed or waits; 16 workers of 8 slots work that off in 4m40s, then keep 95 % of the waits below 5s"},
 		"nothing came but of a paused key": {
 			keyed(100, 0, 100_000, 0, KeysOf([]KeyWork{paused}, &task.KeyLimits{}, 1, false)),
 			8, 0, false, false,
-			"nothing of it may begin: 100,000 ready tasks are of keys that are paused, stopped or wait for a retry"},
+			"nothing of it may begin: 100,000 ready tasks are of keys that are paused, or whose task in front failed or waits"},
 		"a key in order": {keyed(1200, 60, 100_000, 1,
 			inOrder(oneLong[5:])), 1, 1, true, false,
 			"1,200 tasks a minute of 1s each, 20 slots busy; 100,000 are ready, which take 27h47m with the workers that there are; its keys let 1 run: more workers are of no use; 1 worker of 1 slot keeps 95 % of the waits below 5s"},
@@ -136,7 +136,7 @@ func TestWorkersDoNotHelpTasksThatWaitForTheirKeys(t *testing.T) {
 			"1,500 tasks a minute of 1s each, 25 slots busy; 100,000 are ready, which take 27h47m with the workers that there are; some of its keys have more to do than they may at a time; 7 workers of 1 slot keep 95 % of the waits below 5s"},
 		"a list that was cut": {keyed(60, 60, 100_000, 1, KeysOf(
 			[]KeyWork{{Ready: 20_000, Held: true}}, &task.KeyLimits{}, 1, true)), 8, 34, true, true,
-			"60 tasks a minute of 1s each, 1 slot busy; 80,000 are ready, which take 1h23m with the workers that there are; 20,000 ready tasks are of keys that are paused, stopped or wait for a retry; not all of its keys were looked at; 34 workers of 8 slots work that off in 5m, then keep 95 % of the waits below 5s"},
+			"60 tasks a minute of 1s each, 1 slot busy; 80,000 are ready, which take 1h23m with the workers that there are; 20,000 ready tasks are of keys that are paused, or whose task in front failed or waits; not all of its keys were looked at; 34 workers of 8 slots work that off in 5m, then keep 95 % of the waits below 5s"},
 		"a key that waits for a moment only": {keyed(1200, 1200, 3, 20,
 			inOrder(alike(3, KeyWork{Ready: 1, Running: 1}))), 1, 21, true, false,
 			"1,200 tasks a minute of 1s each, 20 slots busy; 21 workers of 1 slot keep 95 % of the waits below 5s"},

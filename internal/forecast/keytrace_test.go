@@ -44,7 +44,8 @@ func (s *keyedSim) runsOf(key string) (n int64) {
 func (s *keyedSim) step(now float64, slots int, r *recorder) {
 	for i := len(s.running) - 1; i >= 0; i-- {
 		if s.ends[i] <= now {
-			s.running, s.ends = slices.Delete(s.running, i, i+1), slices.Delete(s.ends, i, i+1)
+			s.running = slices.Delete(s.running, i, i+1)
+			s.ends = slices.Delete(s.ends, i, i+1)
 		}
 	}
 	for ; s.next < len(s.tasks) && s.tasks[s.next].at <= now; s.next++ {
@@ -62,7 +63,8 @@ func (s *keyedSim) step(now float64, slots int, r *recorder) {
 			!s.paused(key, int64(now/60)) && (most == 0 || s.runsOf(key) < most); {
 			t := s.waiting[key][0]
 			s.waiting[key] = s.waiting[key][1:]
-			s.running, s.ends = append(s.running, t), append(s.ends, now+t.runs)
+			s.running = append(s.running, t)
+			s.ends = append(s.ends, now+t.runs)
 			s.waits[key] = append(s.waits[key], now-t.at)
 			r.at(now).Wait.Add(int64((now - t.at) * 1e6))
 			end := r.at(now + t.runs)
@@ -96,7 +98,8 @@ func (s *keyedSim) follow(minutes int64) (wanted []int) {
 // need is the forecast at a minute.
 func (s *keyedSim) need(r *recorder, minute int64, slots int) Need {
 	q := Queue{
-		Name: "q", ByKeys: true, Record: r.past.Of("q", base+minute), Running: int64(len(s.running)),
+		Name: "q", ByKeys: true, Running: int64(len(s.running)),
+		Record: r.past.Of("q", base+minute),
 	}
 	var list []KeyWork
 	work := map[string]int64{}
@@ -146,6 +149,7 @@ func TestSlotsThatFollowAForecastAreOfUseWithKeys(t *testing.T) {
 	one := traceOf(1, poisson(1200), constant(1))
 	many := traceOf(2, poisson(300), exponential(1)) // five slots busy
 	never := func(string, int64) bool { return false }
+	order := task.KeyLimits{MaxRunning: 1}
 	for name, c := range map[string]struct {
 		sim   keyedSim
 		early float64 // slots on average from minute 30 to 60, at most
@@ -154,9 +158,9 @@ func TestSlotsThatFollowAForecastAreOfUseWithKeys(t *testing.T) {
 		p95   float64 // of the waits of others; in the last one they wait for those of the key
 	}{
 		"a key in order alone": {keyedSim{
-			tasks: together(one, nil), limits: task.KeyLimits{MaxRunning: 1}, paused: never}, 1, 1, 1, 0},
+			tasks: together(one, nil), limits: order, paused: never}, 1, 1, 1, 0},
 		"a key in order beside others": {keyedSim{
-			tasks: together(one, many), limits: task.KeyLimits{MaxRunning: 1}, paused: never}, 8, 8, 6, 5},
+			tasks: together(one, many), limits: order, paused: never}, 8, 8, 6, 5},
 		"a paused key beside others": {keyedSim{tasks: together(one, many),
 			paused: func(key string, _ int64) bool { return key == "one" }}, 7, 7, 6, 5},
 		"a key that is paused for half an hour": {keyedSim{tasks: together(one, many),

@@ -69,9 +69,9 @@ const noUse = ": more workers are of no use"
 // heldBack says how much is ready of keys of which nothing begins.
 func (q *Queue) heldBack() string {
 	if q.Keys.Held == 1 {
-		return "1 ready task is of a key that is paused, stopped or waits for a retry"
+		return "1 ready task is of a key that is paused, or whose task in front failed or waits"
 	}
-	return thousands(q.Keys.Held) + " ready tasks are of keys that are paused, stopped or wait for a retry"
+	return thousands(q.Keys.Held) + " ready tasks are of keys that are paused, or whose task in front failed or waits"
 }
 
 // comes says what comes to a queue and its workers.
