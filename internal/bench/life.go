@@ -38,16 +38,48 @@ func hundred() []task.Submission {
 
 // lifeHTTP: submitters in this process, a server, a worker.
 func (r *rig) lifeHTTP(ctx context.Context) ([]float64, error) {
-	return r.remoteLife(ctx, connections, hundred())
+	return r.remoteLife(ctx, connections, [][]task.Submission{hundred()})
 }
 
 // lone is the same with 64 submitters that each submit one task after the other.
 func (r *rig) lone(ctx context.Context) ([]float64, error) {
-	return r.remoteLife(ctx, Lanes, hundred()[:1])
+	return r.remoteLife(ctx, Lanes, [][]task.Submission{hundred()[:1]})
+}
+
+// keys is how many group keys the tasks of a queue with limits of each have.
+const keys = 10_000
+
+// ofKeys are submissions of 100 tasks, each of a group key of its own.
+func ofKeys() [][]task.Submission {
+	list := make([][]task.Submission, keys/100)
+	for i := range list {
+		list[i] = hundred()
+		for k := range list[i] {
+			list[i][k].GroupKey = fmt.Sprintf("customer-%d", i*100+k)
+		}
+	}
+	return list
 }
 
 // limited is lifeHTTP in a queue with limits that hold nothing back: what they cost by themselves.
 func (r *rig) limited(ctx context.Context) ([]float64, error) {
+	return r.limitedLife(ctx, client.QueueChange{
+		MaxRunning: new(limits.MaxRunning),
+		Rate:       &task.Rate{Count: task.MaxRateCount, Per: time.Second},
+	}, [][]task.Submission{hundred()})
+}
+
+// limitedKeys is the same with a rate, and with limits of each of many keys.
+func (r *rig) limitedKeys(ctx context.Context) ([]float64, error) {
+	return r.limitedLife(ctx, client.QueueChange{
+		Rate:   &task.Rate{Count: task.MaxRateCount, Per: time.Second},
+		PerKey: &client.KeyLimitsChange{MaxRunning: new(8)},
+	}, ofKeys())
+}
+
+func (r *rig) limitedLife(
+	ctx context.Context, limited client.QueueChange, tasks [][]task.Submission,
+) ([]float64, error) {
 	if err := r.serve(ctx); err != nil {
 		return nil, err
 	}
@@ -56,17 +88,14 @@ func (r *rig) limited(ctx context.Context) ([]float64, error) {
 		return nil, err
 	}
 	defer c.Close()
-	if _, err := c.PutQueue(ctx, Queue, client.QueueChange{
-		MaxRunning: new(limits.MaxRunning),
-		Rate:       &task.Rate{Count: task.MaxRateCount, Per: time.Second},
-	}); err != nil {
+	if _, err := c.PutQueue(ctx, Queue, limited); err != nil {
 		return nil, err
 	}
-	return r.remoteLife(ctx, connections, hundred())
+	return r.remoteLife(ctx, connections, tasks)
 }
 
 func (r *rig) remoteLife(
-	ctx context.Context, callers int, tasks []task.Submission,
+	ctx context.Context, callers int, tasks [][]task.Submission,
 ) ([]float64, error) {
 	if r.server == nil {
 		if err := r.serve(ctx); err != nil {
@@ -89,7 +118,7 @@ func (r *rig) remoteLife(
 	l := life{
 		rig: r, callers: callers, tasks: tasks, handled: r.handled.Load,
 		counts: func(ctx context.Context) (task.Counts, error) { return r.counts(ctx, clients[0]) },
-		submit: func(ctx context.Context, caller int) error {
+		submit: func(ctx context.Context, caller int, tasks []task.Submission) error {
 			_, err := clients[caller].Submit(ctx, tasks...)
 			return err
 		},
@@ -117,14 +146,13 @@ func (r *rig) lifeInProcess(ctx context.Context) (values []float64, err error) {
 		stop()
 		err = errors.Join(err, <-ended)
 	}()
-	tasks := hundred()
 	l := life{
-		rig: r, callers: connections, tasks: tasks, handled: handled.Load,
+		rig: r, callers: connections, tasks: [][]task.Submission{hundred()}, handled: handled.Load,
 		counts: func(ctx context.Context) (task.Counts, error) {
 			q, err := node.Queue(ctx, Queue)
 			return q.Counts, err
 		},
-		submit: func(ctx context.Context, _ int) error {
+		submit: func(ctx context.Context, _ int, tasks []task.Submission) error {
 			_, err := node.Submit(ctx, tasks...)
 			return err
 		},
@@ -136,10 +164,11 @@ func (r *rig) lifeInProcess(ctx context.Context) (values []float64, err error) {
 type life struct {
 	*rig
 	callers   int
-	tasks     []task.Submission // of one submission
-	submit    func(ctx context.Context, caller int) error
+	tasks     [][]task.Submission // submissions, made in turn
+	submit    func(ctx context.Context, caller int, tasks []task.Submission) error
 	handled   func() int64
 	counts    func(context.Context) (task.Counts, error)
+	turn      atomic.Int64
 	submitted atomic.Int64
 }
 
@@ -181,10 +210,11 @@ func (l *life) stream(streaming, ctx context.Context, caller int) error {
 			}
 			continue
 		}
-		if err := l.submit(ctx, caller); err != nil {
+		tasks := l.tasks[l.turn.Add(1)%int64(len(l.tasks))]
+		if err := l.submit(ctx, caller, tasks); err != nil {
 			return err
 		}
-		l.submitted.Add(int64(len(l.tasks)))
+		l.submitted.Add(int64(len(tasks)))
 	}
 	return nil
 }

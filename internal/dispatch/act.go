@@ -247,9 +247,9 @@ func (it *item) leave(queue string, over bool, now time.Time) {
 	}
 	if it.place == out {
 		it.sweep()
-		m.placeFree(queue, it.span, over, now)
+		m.placeFree(queue, spot{it.span, it.cell}, over, now)
 	} else if it.owns {
-		m.placeFree(queue, it.span, true, now)
+		m.placeFree(queue, spot{it.span, it.cell}, true, now)
 	}
 	it.forget()
 	it.queue.match(now) // a neighbour, or its worker's room

@@ -70,7 +70,7 @@ func (d *Dispatcher) unblockOn() {
 func (m *memory) unblocked(list []*span, now time.Time) {
 	var queues []*queue
 	for _, sp := range list {
-		sp.queue.keyFree(sp, now)
+		sp.queue.keyFree(sp.Key, sp.Sorted, now)
 		if !slices.Contains(queues, sp.queue) {
 			queues = append(queues, sp.queue)
 		}

@@ -88,10 +88,10 @@ func (d *Dispatcher) waitsForParent(parent task.ID, b *brood) string {
 	d.mu.Lock()
 	defer d.release()
 	it := d.mem.item(parent)
-	if it == nil || it.span.key() == "" || !it.queue.conf.PerKey.InOrder() {
+	if it == nil || it.key() == "" || !it.queue.conf.PerKey.InOrder() {
 		return ""
 	}
-	queue, key := it.queue.conf.Name, it.span.key()
+	queue, key := it.queue.conf.Name, it.key()
 	for i := range b.tasks {
 		if b.tasks[i].Queue == queue && b.tasks[i].GroupKey == key {
 			return fmt.Sprintf("spawn[%d].group_key: keys of queue %q go in order, so this child "+

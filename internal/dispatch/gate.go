@@ -163,7 +163,7 @@ func (m *memory) beginRows(
 	req.Holder = m.conf.Holder
 	var apart []handed
 	for _, it := range list {
-		if it.queue.ready.lanes != nil && !it.span.Sorted && !again {
+		if ls := it.queue.ready.lanes; ls != nil && ls.isApart(it.span) && !again {
 			h := it.handed()
 			h.isNotAsked()
 			apart = append(apart, h)
@@ -172,7 +172,7 @@ func (m *memory) beginRows(
 		it.asking(1)
 		asked = append(asked, it)
 		req.Rows = append(req.Rows, store.Begin{
-			Queue: it.queue.conf.Name, Key: it.span.key(), Running: it.running(),
+			Queue: it.queue.conf.Name, Key: it.key(), Running: it.running(),
 			Unique: it.unique,
 		})
 	}
@@ -283,7 +283,7 @@ func (m *memory) giveUpAgain(now time.Time) {
 // begins notes that the store lets a hand-out begin.
 func (it *item) begins(now time.Time) {
 	it.asked, it.row = false, true
-	it.owns = it.queue.conf.PerKey.InOrder() && it.span.key() != ""
+	it.owns = it.queue.conf.PerKey.InOrder() && it.key() != ""
 	if !now.Before(it.until) { // its alarm rang while the store was asked
 		it.watchDeadline(0)
 	}
@@ -375,9 +375,9 @@ func (m *memory) shutGates(now time.Time) []string {
 }
 
 // placeFree notes that a hand-out of a queue has ended that counted against its limit, or its
-// key's: this node may hand out others, and so may the other nodes. sp is the span that it is in,
-// nil = it is not held here; over says that the task is, too.
-func (m *memory) placeFree(name string, sp *span, over bool, now time.Time) *queue {
+// key's: this node may hand out others, and so may the other nodes. s is the task, nowhere = it is
+// not held here; over says that it is over, too.
+func (m *memory) placeFree(name string, s spot, over bool, now time.Time) *queue {
 	q := m.queues[name]
 	if q == nil || q.conf.MaxRunning == 0 && q.conf.PerKey.MaxRunning == 0 {
 		return nil
@@ -386,7 +386,11 @@ func (m *memory) placeFree(name string, sp *span, over bool, now time.Time) *que
 		q.gate.room = max(q.gate.room, 0) + 1
 	}
 	if over || !q.conf.PerKey.InOrder() {
-		q.keyFree(sp, now)
+		key, known := "", false
+		if s.span != nil {
+			key, known = s.span.keyOf(s.cell.n)
+		}
+		q.keyFree(key, known, now)
 	}
 	m.do.ends(name)
 	return q

@@ -44,7 +44,7 @@ func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span
 	for _, sp := range m.sortedSpans() {
 		q := m.queue(sp.Queue)
 		wanted := !q.conf.Paused && !m.draining && now.Sub(q.wanted) <= m.conf.GiveAfter
-		apart := !sp.Sorted && q.ready.lanes != nil
+		apart := q.ready.lanes != nil && q.ready.lanes.isApart(sp)
 		if sp.idle == 0 || wanted && !stale[sp] && !sp.behind && !apart || sp.giving ||
 			sp.anySettling() {
 			continue

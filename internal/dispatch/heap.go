@@ -69,25 +69,25 @@ func (h *heap) push(it *item, front bool) {
 	})
 }
 
-// pushRun makes the plain ones of a span's tasks ready, which are all not yet handed out.
-func (h *heap) pushRun(sp *span) {
-	e := entry{
-		rank: sp.Rank, span: sp, round: sp.memory.turns, to: int32(len(sp.cells)) - 1,
-	}
-	if e.void() {
-		return
-	}
-	e.id = task.ID{Batch: sp.Batch, N: sp.cells[e.from].n}
-	h.countRun(&e)
-	h.add(e)
+// runOf is the run of a span's plain tasks, which are all not yet handed out.
+func runOf(sp *span) entry {
+	return entry{rank: sp.Rank, span: sp, round: sp.memory.turns, to: int32(len(sp.cells)) - 1}
 }
 
-// take takes over an entry of another heap that is not void.
+// pushRun makes the plain ones of a span's tasks ready.
+func (h *heap) pushRun(sp *span) {
+	if e := runOf(sp); !e.void() {
+		h.take(e)
+	}
+}
+
+// take takes over an entry that is not void: of another heap, or a part of one.
 func (h *heap) take(e entry) {
 	if e.item != nil {
 		h.count++
 		h.bytes += int64(e.bytes)
 	} else {
+		e.id = task.ID{Batch: e.span.Batch, N: e.span.cells[e.from].n}
 		h.countRun(&e)
 	}
 	h.add(e)

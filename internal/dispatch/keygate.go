@@ -48,13 +48,35 @@ func (sp *span) key() string {
 	return sp.Key
 }
 
+// keyOf is the group key of one of the span's tasks, if it is known.
+func (sp *span) keyOf(n int32) (key string, known bool) {
+	if sp.Sorted {
+		return sp.Key, true
+	}
+	if i, found := sp.at(n); found && sp.keys != nil {
+		return sp.keys[i], true
+	}
+	return "", false
+}
+
+// key is the group key of the task; "" = it has none, or that is not known.
+func (s spot) key() string {
+	key, _ := s.span.keyOf(s.cell.n)
+	return key
+}
+
+func (it *item) key() string {
+	key, _ := it.span.keyOf(it.id.N)
+	return key
+}
+
 // limitsKeys tells whether group keys of the queue have limits, or may be paused.
 func (q *queue) limitsKeys() bool { return q.ready.lanes != nil && q.ready.lanes.limited }
 
 // asking notes that the store is being asked about so many more hand-outs like it.
 func (it *item) asking(n int) {
 	it.queue.gate.asking += n
-	if ls, key := it.queue.ready.lanes, it.span.key(); ls != nil && key != "" {
+	if ls, key := it.queue.ready.lanes, it.key(); ls != nil && key != "" {
 		if ls.asked[key] += n; ls.asked[key] <= 0 { // less if it went by no keys at first
 			delete(ls.asked, key)
 		}
@@ -63,8 +85,8 @@ func (it *item) asking(n int) {
 
 // lane is that of the item's key, if there is one, and the key has limits.
 func (it *item) lane() *lane {
-	if ls := it.queue.ready.lanes; ls != nil && ls.limits(it.span.key()) {
-		return ls.by[it.span.Key]
+	if ls := it.queue.ready.lanes; ls != nil && ls.limits(it.key()) {
+		return ls.by[it.key()]
 	}
 	return nil
 }
@@ -103,7 +125,7 @@ func (q *queue) seeKey(g *store.KeyGate, storeNow int64, now time.Time) {
 // isNext tells whether the task that owns a key is ready here, and puts it before all others then.
 func (q *queue) isNext(owner task.ID, key string) bool {
 	it := q.memory.item(owner)
-	if it == nil || it.queue != q || it.span.key() != key || it.place != ready {
+	if it == nil || it.queue != q || it.key() != key || it.place != ready {
 		return false
 	}
 	if !it.owns {
@@ -158,15 +180,15 @@ func (q *queue) opensKeys(at int64, now time.Time) {
 	q.match(now)
 }
 
-// keyFree notes that a task of a span has ended here that counted against its key's limit. What
-// takes passed over of the key may begin now.
-func (q *queue) keyFree(sp *span, now time.Time) {
+// keyFree notes that a task of a key has ended here that counted against the key's limit; known =
+// the key is. What takes passed over of the key may begin now.
+func (q *queue) keyFree(key string, known bool, now time.Time) {
 	switch {
-	case !q.limitsKeys() || q.conf.PerKey.MaxRunning == 0 || sp != nil && sp.Sorted && sp.Key == "":
-	case sp == nil || !sp.Sorted:
+	case !q.limitsKeys() || q.conf.PerKey.MaxRunning == 0 || known && key == "":
+	case !known:
 		q.keysFreed(now)
 	default:
-		if l := q.ready.lanes.by[sp.Key]; l != nil && l.opens == 0 {
+		if l := q.ready.lanes.by[key]; l != nil && l.opens == 0 {
 			room := min(max(l.room, 0)+1, q.conf.PerKey.MaxRunning)
 			q.ready.lanes.setRoom(l, room, 0)
 		}

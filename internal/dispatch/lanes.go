@@ -25,6 +25,7 @@ type lanes struct {
 	fair    bool
 	limited bool // each key has limits, but for "", which is none
 	inOrder bool // a task of a key begins when the one before is over
+	weighs  bool // keys take turns, and some may have more than one at a time
 	rated   bool // and they say how fast tasks begin
 	room    int  // of a lane of whose key nothing is known
 	// Each lane has entries, perhaps of what left since, and is in by and in exactly one of open
@@ -33,7 +34,8 @@ type lanes struct {
 	open laneHeap // by turn, then rank
 	shut laneHeap // by when it opens by itself
 	sum  laneSum  // of all lanes
-	// apart is what is ready of spans that are not sorted: it does not go out, and is given back
+	// apart is what is ready of spans that have to be sorted first: it does not go out, and is given
+	// back
 	apart heap
 	low   bool           // a lane that takes were told to pass over has little left
 	short bool           // so does one that is scarce
@@ -90,6 +92,7 @@ func newLanes(m *memory, conf *task.Queue) *lanes {
 		memory: m, fair: conf.Fair, limited: admission.LimitsKeys(conf),
 		rated:   limits.Rate.Count > 0,
 		inOrder: limits.Running == 1,
+		weighs:  conf.Fair && conf.KeyRules,
 		room:    unknownRoom, by: map[string]*lane{}, asked: map[string]int{},
 		weights: map[string]int{},
 	}
@@ -117,21 +120,28 @@ func (l *lane) opensBy() int64 {
 // limits tells whether a key has limits.
 func (ls *lanes) limits(key string) bool { return ls.limited && key != "" }
 
-// lane is that of a span's tasks, made if there is none; nil = they are apart.
-func (ls *lanes) lane(sp *span) *lane {
-	if !sp.Sorted {
-		return nil
-	}
-	l := ls.by[sp.Key]
+// mixes tells whether spans with tasks of several keys may be handed out as they are. Where a task
+// of a key waits for the one before it, the store says which one that is, and has to know the keys
+// of spans; so it has where they weigh, as it says how much.
+func (ls *lanes) mixes() bool { return !ls.inOrder && !ls.weighs }
+
+// isApart tells whether a span has to be sorted before tasks of it go out.
+func (ls *lanes) isApart(sp *span) bool {
+	return !sp.Sorted && (sp.keys == nil || !ls.mixes())
+}
+
+// lane is that of a key's tasks, made if there is none.
+func (ls *lanes) lane(key string) *lane {
+	l := ls.by[key]
 	if l == nil {
 		l = &lane{
-			key: sp.Key, room: unknownRoom, turn: ls.turn(), since: ls.memory.turns,
-			weight: max(ls.weights[sp.Key], 1),
+			key: key, room: unknownRoom, turn: ls.turn(), since: ls.memory.turns,
+			weight: max(ls.weights[key], 1),
 		}
-		if ls.limits(sp.Key) {
+		if ls.limits(key) {
 			l.room = ls.room
 		}
-		ls.by[sp.Key] = l
+		ls.by[key] = l
 	}
 	return l
 }
@@ -146,12 +156,11 @@ func (ls *lanes) turn() int64 {
 }
 
 func (ls *lanes) push(it *item) {
-	l := ls.lane(it.span)
-	if l == nil {
+	if ls.isApart(it.span) {
 		ls.apart.push(it, false)
 		return
 	}
-	front := ls.puts(it)
+	l, front := ls.lane(it.key()), ls.puts(it)
 	l.push(it, front)
 	if front && l.room < 1 {
 		l.room, l.opens = 1, 0
@@ -164,32 +173,53 @@ func (ls *lanes) push(it *item) {
 func (ls *lanes) puts(it *item) bool { return ls != nil && ls.inOrder && it != nil && it.owns }
 
 func (ls *lanes) pushRun(sp *span) {
-	if l := ls.lane(sp); l != nil {
-		l.pushRun(sp)
-		ls.update(l)
-		return
+	if e := runOf(sp); !e.void() {
+		ls.take(e)
 	}
-	ls.apart.pushRun(sp)
 }
 
-// take takes an entry over.
+// take takes an entry over, that of a span with tasks of several keys in parts.
 func (ls *lanes) take(e entry) {
-	if l := ls.lane(e.span); l != nil {
-		l.take(e)
-		ls.update(l)
+	switch {
+	case ls.isApart(e.span):
+		ls.apart.take(e)
+		return
+	case e.item != nil:
+		ls.takeOf(e.item.key(), e)
+		return
+	case e.span.Sorted:
+		ls.takeOf(e.span.Key, e)
 		return
 	}
-	ls.apart.take(e)
+	keys := e.span.keys
+	for from := e.from; from <= e.to; {
+		part := e
+		part.from, part.to = from, from
+		for part.to < e.to && keys[part.to+1] == keys[from] {
+			part.to++
+		}
+		key := keys[from]
+		from = part.to + 1
+		if !part.void() {
+			ls.takeOf(key, part)
+		}
+	}
+}
+
+func (ls *lanes) takeOf(key string, e entry) {
+	l := ls.lane(key)
+	l.take(e)
+	ls.update(l)
 }
 
 // leave notes that a plain task is no longer ready. Its lane stands until somebody looks for its
 // first task: what left may come back at once.
 func (ls *lanes) leave(s spot) {
-	if !s.span.Sorted {
+	if ls.isApart(s.span) {
 		ls.apart.leave(s.cell)
 		return
 	}
-	l := ls.by[s.span.Key]
+	l := ls.by[s.key()]
 	l.leave(s.cell)
 	ls.count(l)
 }
@@ -224,11 +254,11 @@ func (ls *lanes) pop() spot {
 	return s
 }
 
-// giveBack gives a lane a turn back that came to nothing.
-func (ls *lanes) giveBack(sp *span, turn int64) {
-	l := ls.by[sp.Key]
+// giveBack gives the lane of a key a turn back that came to nothing.
+func (ls *lanes) giveBack(key string, turn int64) {
+	l := ls.by[key]
 	switch {
-	case !ls.fair || !sp.Sorted || l == nil || turn <= 0 || turn > l.turn:
+	case !ls.fair || l == nil || turn <= 0 || turn > l.turn:
 	case turn == l.turn:
 		l.went = max(l.went-1, 0)
 	default:

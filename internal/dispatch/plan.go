@@ -35,7 +35,8 @@ func (m *memory) planSubmission(
 				sub.NewQueues = append(sub.NewQueues, b.Queue)
 			}
 		}
-		if q.ready.lanes != nil || waitsForOthers(b) { // a take is to sort the former by key first
+		// a take is to sort the former by key first
+		if ls := q.ready.lanes; ls != nil && !ls.mixes() || waitsForOthers(b) {
 			b.Spans = []store.NewSpan{{Lo: 0, Hi: int32(len(b.Tasks)) - 1}}
 			continue
 		}

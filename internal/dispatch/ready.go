@@ -93,8 +93,17 @@ func (r *readyTasks) turn() int64 {
 // giveBack gives the key of an item that was not handed out after all its turn back.
 func (r *readyTasks) giveBack(it *item) {
 	if r.lanes != nil {
-		r.lanes.giveBack(it.span, it.turn)
+		r.lanes.giveBack(it.key(), it.turn)
 	}
+}
+
+// hasRoom tells whether the limits of a task's key let it begin, as far as is known.
+func (r *readyTasks) hasRoom(s spot) bool {
+	if r.lanes == nil || !r.lanes.limits(s.key()) {
+		return true
+	}
+	l := r.lanes.by[s.key()]
+	return l != nil && l.room > 0
 }
 
 // tidy ends what is kept of nothing.

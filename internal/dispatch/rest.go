@@ -48,13 +48,8 @@ func (sp *span) beginsElsewhere(now time.Time) bool {
 	if q.conf.Paused || q.gate.shut() || q.workersRoom() > 0 || !q.roomElsewhere(now) {
 		return false
 	}
-	if ls := q.ready.lanes; ls != nil && ls.limits(sp.key()) {
-		if l := ls.by[sp.Key]; l == nil || l.room < 1 {
-			return false
-		}
-	}
 	for s := range sp.live() {
-		if s.place() == ready {
+		if s.place() == ready && q.ready.hasRoom(s) {
 			return true
 		}
 	}
@@ -108,6 +103,9 @@ func (sp *span) endBefore(from int32) {
 	sp.memory.index.remove(sp)
 	i, _ := sp.at(from)
 	sp.cells, sp.Hi = slices.Clone(sp.cells[:i]), from-1
+	if sp.keys != nil {
+		sp.keys = slices.Clone(sp.keys[:i])
+	}
 	for i := range sp.cells {
 		if c := &sp.cells[i]; c.item != nil {
 			c.item.cell = c

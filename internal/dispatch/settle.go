@@ -205,7 +205,7 @@ func (m *memory) apply(
 			switch {
 			case r.status == task.Recorded:
 				over := r.decision.Final != "" || r.committed
-				touch(m.placeFree(r.row.Queue, r.spot.span, over, now))
+				touch(m.placeFree(r.row.Queue, r.spot, over, now))
 				m.hearSpawned(r.row, got.Now, now, touch)
 				touch(r.apply(m, got.Now, now))
 			case r.current():

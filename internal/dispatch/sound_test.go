@@ -151,9 +151,22 @@ func soundLane(t *testing.T, q *queue, h *heap, l *lane) {
 		return
 	}
 	for i := range h.entries {
-		if e := &h.entries[i]; l != nil && (!e.span.Sorted || e.span.Key != l.key) ||
-			l == nil && e.span.Sorted {
+		e := &h.entries[i]
+		if ls.isApart(e.span) != (l == nil) {
 			t.Errorf("a lane of %s has a task of span %d", q.conf.Name, e.span.ID)
+		}
+		if l == nil || e.item != nil && e.void() {
+			continue
+		}
+		for k := e.from; k <= min(e.to, int32(len(e.span.cells))-1); k++ {
+			n := e.id.N
+			if e.item == nil {
+				n = e.span.cells[k].n
+			}
+			if key, known := e.span.keyOf(n); !known || key != l.key {
+				t.Errorf("lane %q of %s has task %d of span %d, of key %q", l.key, q.conf.Name, n,
+					e.span.ID, key)
+			}
 		}
 	}
 	if l == nil { // of the last, what is apart

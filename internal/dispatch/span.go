@@ -17,7 +17,10 @@ type span struct {
 	queue  *queue
 	// the tasks that memory has of it, by number; it is made with the span, and cells move only as
 	// items: see endBefore
-	cells  []cell
+	cells []cell
+	// keys are the group keys of the cells' tasks, of a span that is not sorted; nil = they are not
+	// known, or the span is sorted
+	keys   []string
 	parent task.ID // whose children the tasks are; zero = nobody's
 	// head start of the tasks over those of their due time
 	priority time.Duration

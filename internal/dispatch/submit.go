@@ -327,11 +327,17 @@ func (m *memory) admitSpan(
 		memory: m, Span: s, queue: q, cells: make([]cell, s.Hi-s.Lo+1),
 		priority: time.Duration(b.Due-b.Rank) * time.Microsecond,
 	}
+	if q.ready.lanes != nil && !s.Sorted {
+		sp.keys = make([]string, len(sp.cells))
+	}
 	moved := m.index.knows(b.ID)
 	var special []*item
 	for i := range sp.cells {
 		c, t := &sp.cells[i], &b.Tasks[s.Lo+int32(i)]
 		c.n, c.place = s.Lo+int32(i), gone
+		if sp.keys != nil {
+			sp.keys[i] = t.GroupKey
+		}
 		id := task.ID{Batch: b.ID, N: c.n}
 		if len(existing) > 0 {
 			if _, ok := existing[id]; ok {

@@ -108,7 +108,7 @@ func (q *queue) takeSoon(now time.Time) {
 	q.memory.do.takes = append(q.memory.do.takes, taking{
 		queue: q, signs: q.signs,
 		TakeRequest: store.TakeRequest{
-			Holder: q.memory.conf.Holder, Queue: q.conf.Name, Limit: n, Keys: q.byKeys(want),
+			Holder: q.memory.conf.Holder, Queue: q.conf.Name, Limit: n, Keys: q.byKeys(n, want, now),
 		},
 	})
 }
@@ -161,7 +161,7 @@ func (m *memory) took(t taking, got store.Taken, now time.Time) {
 	q.setTurns(&got)
 	for _, id := range got.Owners {
 		if it := m.item(id); it != nil {
-			q.isNext(id, it.span.key())
+			q.isNext(id, it.key())
 		}
 	}
 	q.behind = noRank
@@ -201,6 +201,7 @@ func (m *memory) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now time
 		returned: known && gave.token == hs.Token-1,
 	}
 	delete(m.gave, hs.ID)
+	sp.keys = hs.Keys
 	if len(hs.Tasks) > 0 {
 		sp.priority = time.Duration(hs.Tasks[0].HeadStart) * time.Microsecond
 		sp.parent = hs.Tasks[0].Parent

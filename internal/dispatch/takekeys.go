@@ -60,9 +60,8 @@ func (q *queue) wantsOthers(now time.Time) bool {
 	return first != nil && first.rank > q.behind
 }
 
-// byKeys says how a take goes by keys that is to find tasks so that want are ready; nil = it does
-// not.
-func (q *queue) byKeys(want int) *store.ByKey {
+// byKeys says how a take of n tasks goes by keys, so that want are ready; nil = it does not.
+func (q *queue) byKeys(n, want int, now time.Time) *store.ByKey {
 	ls := q.ready.lanes
 	if ls == nil {
 		return nil
@@ -71,7 +70,23 @@ func (q *queue) byKeys(want int) *store.ByKey {
 	if q.lap.after == nil {
 		q.lap.signs, q.lap.news, q.lap.found = q.signs, q.news, false
 	}
-	return &store.ByKey{Fair: q.conf.Fair, After: q.lap.after, Skip: ls.skip(want)}
+	return &store.ByKey{
+		Fair: q.conf.Fair, After: q.lap.after, Skip: ls.skip(want), Whole: q.whole(n, now),
+	}
+}
+
+// whole is up to how many tasks of any key a take of n may bring as they are: as long as memory has
+// all that is ready, lanes see to keys, and nothing has to be sorted.
+func (q *queue) whole(n int, now time.Time) int {
+	conf := &q.memory.conf
+	if !q.ready.lanes.mixes() || q.ready.bytes() > conf.AheadBytes/2 {
+		return 0
+	}
+	most := conf.Ahead
+	if q.roomElsewhere(now) {
+		most = min(n, most)
+	}
+	return max(min(most, keysAhead*conf.Ahead/2-q.ready.count()), 0)
 }
 
 // wentOn takes in how far a take by keys has come. Nothing is left when a lap found nothing.

@@ -245,6 +245,9 @@ func (s *Span) Taking() Taking { return Taking{s.ID, s.Token} }
 type HeldSpan struct {
 	Span
 	Tasks []Loaded // ascending N; without those that are final or moved away
+	// Keys are the group keys of Tasks, of a span that a take by keys took as it was; nil = they
+	// are not said.
+	Keys []string
 }
 
 // Loaded is one task as its holder reads it.

@@ -142,6 +142,9 @@ func (s *Store) takeByKey(
 		return slices.Index(chosen, a.ID) - slices.Index(chosen, b.ID)
 	})
 	for i := range spans {
+		if !spans[i].Sorted {
+			continue
+		}
 		if id, owned := b.owners[spans[i].ID]; owned {
 			answer.Owners = append(answer.Owners, id)
 		}
@@ -152,14 +155,75 @@ func (s *Store) takeByKey(
 			answer.Turns[spans[i].Key] = turn
 		}
 	}
-	answer.Spans, err = s.loadTaken(ctx, spans)
+	if answer.Spans, err = s.loadTaken(ctx, spans); err == nil {
+		err = s.addKeys(ctx, answer.Spans)
+	}
 	return answer, err
+}
+
+// addKeys says of spans that are not sorted, and are held since a moment, which keys their tasks
+// have.
+func (s *Store) addKeys(ctx context.Context, spans []store.HeldSpan) error {
+	var at []int
+	var of readColumns
+	for i := range spans {
+		if !spans[i].Sorted {
+			at = append(at, i)
+			of.add(&spans[i].Span)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	keys := make([]map[int32]string, len(at))
+	err := s.readOnce(context.WithoutCancel(ctx), func(ctx context.Context, r runner) error {
+		for i := range keys {
+			keys[i] = map[int32]string{}
+		}
+		return r.run(ctx, ask(keysOf, func(r row) error {
+			var i int
+			var n int32
+			var key string
+			err := r.Scan(&i, &n, &key)
+			keys[i-1][n] = key
+			return err
+		}, of.batches, of.los, of.his, of.seqs))
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %d spans are held, but reading their keys: %w", store.ErrUnknown,
+			len(at), err)
+	}
+	for i, k := range at {
+		held := &spans[k]
+		for _, l := range held.Tasks {
+			key, known := keys[i][l.N]
+			if !known { // its outcome came meanwhile
+				held.Keys = nil
+				break
+			}
+			held.Keys = append(held.Keys, key)
+		}
+	}
+	return nil
+}
+
+// readColumns are spans as statements take them.
+type readColumns struct {
+	batches        []int64
+	los, his, seqs []int32
+}
+
+func (c *readColumns) add(sp *store.Span) {
+	c.batches = append(c.batches, sp.Batch)
+	c.los = append(c.los, sp.Lo)
+	c.his = append(c.his, sp.Hi)
+	c.seqs = append(c.seqs, sp.Seq0)
 }
 
 // choose sorts, and chooses spans.
 func (b *keyTake) choose(ctx context.Context, answer *store.Taken) ([]int64, error) {
-	more, err := b.sort(ctx)
-	if err == nil && !b.Keys.Fair {
+	more, err := b.sortOrTake(ctx)
+	if err == nil && !b.Keys.Fair && !b.choice.Enough() {
 		var list []store.Span
 		err = b.run(ctx, ask(sortedSpans, spansInto(&list), b.Queue, b.now,
 			rules.SpansByRank*b.Limit))
@@ -186,32 +250,39 @@ func spansInto(list *[]store.Span) func(row) error {
 	}
 }
 
-// sort gives ready spans keys; more tells that there are others.
-func (b *keyTake) sort(ctx context.Context) (more bool, err error) {
+// sortOrTake chooses what is ready and not sorted, if it is to be taken as it is, and sorts some of
+// it else; more tells that there is still some.
+func (b *keyTake) sortOrTake(ctx context.Context) (more bool, err error) {
+	most := max(rules.SortedAtOnce, b.Keys.Whole)
 	var list []store.Span
 	total := 0
 	if err := b.run(ctx, ask(unsortedSpans, func(r row) error {
 		sp, err := scanSpan(r)
-		if total >= rules.SortedAtOnce {
-			more = true
-			return err
-		}
-		total += width(&sp)
 		list = append(list, sp)
+		total += width(&sp)
 		return err
-	}, b.Queue, b.now, rules.SortedAtOnce+1)); err != nil || len(list) == 0 {
-		return more, err
+	}, b.Queue, b.now, most+1)); err != nil || len(list) == 0 {
+		return false, err
+	}
+	if rules.TakenWhole(&b.TakeRequest, total) {
+		for i := range list {
+			b.choice.Whole(list[i].ID, width(&list[i]))
+		}
+		return false, nil
+	}
+	total = 0
+	for i := range list {
+		if total >= rules.SortedAtOnce {
+			list, more = list[:i], true
+			break
+		}
+		total += width(&list[i])
 	}
 	runs := make([]rules.Runs, len(list))
-	var batches []int64
-	var los, his, seqs []int32
+	var of readColumns
 	for i := range list {
-		sp := &list[i]
-		runs[i] = rules.RunsOf(sp)
-		batches = append(batches, sp.Batch)
-		los = append(los, sp.Lo)
-		his = append(his, sp.Hi)
-		seqs = append(seqs, sp.Seq0)
+		runs[i] = rules.RunsOf(&list[i])
+		of.add(&list[i])
 	}
 	if err := b.run(ctx, ask(keysOf, func(r row) error {
 		var i int
@@ -220,7 +291,7 @@ func (b *keyTake) sort(ctx context.Context) (more bool, err error) {
 		err := r.Scan(&i, &n, &key)
 		runs[i-1].Add(n, key)
 		return err
-	}, batches, los, his, seqs)); err != nil {
+	}, of.batches, of.los, of.his, of.seqs)); err != nil {
 		return more, err
 	}
 	return more, b.writeRuns(ctx, list, runs)

@@ -14,6 +14,10 @@ const (
 	KeysAtOnce   = 1000
 )
 
+// TakenWhole tells whether spans that are not sorted, as wide as widths say, are taken as they are:
+// see store.ByKey.Whole.
+func TakenWhole(r *store.TakeRequest, width int) bool { return width <= r.Keys.Whole }
+
 // Run is a run of a span's numbers with the tasks of one key.
 type Run struct {
 	Lo, Hi int32
@@ -109,6 +113,13 @@ func (b *ByKey) Stands(key string, gate *KeyStand) {
 	if until := gate.Held(b.now).Until; until != 0 {
 		b.held[key] = until
 	}
+}
+
+// Whole chooses a span that is not sorted.
+func (b *ByKey) Whole(id int64, width int) {
+	b.chosen[id] = true
+	b.Chosen = append(b.Chosen, id)
+	b.left -= width
 }
 
 // Open tells whether tasks of a key may begin that are not chosen yet.

@@ -63,8 +63,8 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 	if b.gates, _, err = t.gates(r.Queue); err != nil {
 		return answer, err
 	}
-	more, err := b.sort()
-	if err == nil && !r.Keys.Fair {
+	more, err := b.sortOrTake(&answer)
+	if err == nil && !r.Keys.Fair && !b.choice.Enough() {
 		err = b.byRank()
 	}
 	cut := false
@@ -79,6 +79,9 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 	answer.More = more || cut || b.choice.Enough() || answer.After != nil || r.Keys.After != nil
 	for _, id := range b.choice.Chosen {
 		sp := b.spans[id]
+		if !sp.Sorted {
+			continue
+		}
 		if err := t.takeWhole(&sp, r.Holder, &answer); err != nil {
 			return answer, err
 		}
@@ -97,15 +100,58 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 	return answer, err
 }
 
-// sort gives ready spans keys; more tells that there are others.
-func (b *keyTake) sort() (more bool, err error) {
+// sortOrTake takes what is ready and not sorted, if it is to be taken as it is, and sorts some of it
+// else; more tells that there is still some.
+func (b *keyTake) sortOrTake(answer *store.Taken) (more bool, err error) {
 	list, err := b.ready(readySpans, store.TakeRequest{
-		Queue: b.Queue, Limit: rules.SortedAtOnce,
+		Queue: b.Queue, Limit: max(rules.SortedAtOnce, b.Keys.Whole+1),
 	})
 	if err != nil {
 		return false, err
 	}
+	total := 0
 	for i := range list {
+		total += width(&list[i].Span)
+	}
+	if !rules.TakenWhole(&b.TakeRequest, total) {
+		return b.sort(list)
+	}
+	for i := range list {
+		sp := &list[i].Span
+		b.choice.Whole(sp.ID, width(sp))
+		if err := b.takeUnsorted(sp, answer); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// takeUnsorted takes a span as it is, with the keys of its tasks.
+func (b *keyTake) takeUnsorted(sp *store.Span, answer *store.Taken) error {
+	if err := b.takeWhole(sp, b.Holder, answer); err != nil {
+		return err
+	}
+	held := &answer.Spans[len(answer.Spans)-1]
+	var bad error
+	err := b.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
+		if len(held.Keys) < len(held.Tasks) && s.N == held.Tasks[len(held.Keys)].N {
+			var key string
+			key, bad = b.keyOfMember(sp, s)
+			held.Keys = append(held.Keys, key)
+		}
+		return bad == nil
+	})
+	return cmp.Or(err, bad)
+}
+
+// sort gives ready spans keys, the first of a list; more tells that there are others.
+func (b *keyTake) sort(list []free) (more bool, err error) {
+	total := 0
+	for i := range list {
+		if total >= rules.SortedAtOnce {
+			break
+		}
+		total += width(&list[i].Span)
 		if err := b.sortSpan(&list[i]); err != nil {
 			return false, fmt.Errorf("find out keys of span %d: %w", list[i].ID, err)
 		}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 
 	"zombiezen.com/go/sqlite"
@@ -13,14 +14,40 @@ import (
 // statement is prepared once and kept.
 type conn struct {
 	*sqlite.Conn
-	changed int      // rows written since the transaction began
-	spare   *reading // not in use
-	lent    []byte   // what borrow answered last
+	changed int // rows written since the transaction began
+	// statements are those that were prepared, by the text that they are asked for by
+	statements map[string]*sqlite.Stmt
+	spare      *reading // not in use
+	lent       []byte   // what borrow answered last
+}
+
+// boundLimit is a limit that is a value. SQLite's planner looks at such a value, and so prepares the
+// statement anew whenever it is bound, which costs many times what running it does. What a value and
+// 0 add up to it does not look at.
+var boundLimit = regexp.MustCompile(`LIMIT (\?\d*)`)
+
+// prepare answers a statement, reset, without arguments.
+func (c *conn) prepare(query string) (*sqlite.Stmt, error) {
+	if st := c.statements[query]; st != nil {
+		if err := st.Reset(); err != nil {
+			return nil, err
+		}
+		return st, st.ClearBindings()
+	}
+	st, err := c.Prepare(boundLimit.ReplaceAllString(query, "LIMIT ($1+0)"))
+	if err != nil {
+		return nil, err
+	}
+	if c.statements == nil {
+		c.statements = map[string]*sqlite.Stmt{}
+	}
+	c.statements[query] = st
+	return st, nil
 }
 
 // bind starts a statement: prepared, reset, with its arguments.
 func (c *conn) bind(query string, args []any) (*sqlite.Stmt, error) {
-	st, err := c.Prepare(query)
+	st, err := c.prepare(query)
 	if err != nil {
 		return nil, err
 	}

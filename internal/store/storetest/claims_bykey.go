@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -129,6 +130,42 @@ func keyClaims() []claim {
 			s.want("by rank", len(s.takeThose(a, 2)), 2)
 			s.want("the last", len(s.takeThose(a, 2)), 1)
 		}},
+		{"WhatFitsIsTakenAsItIs", func(s *scene) {
+			a := s.join("a")
+			s.limitKeys(0, task.KeyLimits{MaxRunning: 2})
+			s.putKeys("x", "y", "x", "")
+			s.want("more than fits is sorted", toldKeys(s.byKeyOnce(a, store.ByKey{Whole: 3}, 1)),
+				`0..0 "x"`)
+			got := s.byKeyOnce(a, store.ByKey{Skip: []string{"x", "y"}}, 9)
+			s.want("the one of no key", toldKeys(got), `3..3 ""`)
+			s.putKeys("x", "y", "y")
+			got = s.byKeyOnce(a, store.ByKey{Whole: 3, Skip: []string{"x"}}, 9)
+			s.want("what fits is taken first, then by keys", toldKeys(got),
+				`0..2 not sorted ["x" "y" "y"], 1..1 "y"`)
+			s.want("no more", got.More, false)
+			outs := outsOf(&got)
+			s.want("keys count all the same", s.begin(a, outs[3], outs[1], outs[2], outs[0]),
+				[]store.Beginning{begins, begins, held, begins})
+		}},
+		{"WhatIsTakenAsItIsSaysTheKeysOfItsTasks", func(s *scene) {
+			a := s.join("a")
+			s.limitKeys(0, task.KeyLimits{MaxRunning: 9})
+			s.putKeys("x", "y", "z", "w")
+			b := s.batch("q", 1)
+			b.Tasks[0].GroupKey = "x"
+			s.submit(store.Holder{}, b)
+			s.edited(a, task.ID{Batch: b.ID}, store.Edit{GroupKey: new("v")})
+			got := s.byKeyOnce(a, store.ByKey{Whole: 9}, 1)
+			s.want("edited ones, too", toldKeys(got),
+				`0..3 not sorted ["x" "y" "z" "w"], 0..0 not sorted ["v"]`)
+			outs := outsOf(&got)
+			s.begin(a, outs...)
+			s.recorded(outs[1].report(s.clock, task.Finish(nil)))
+			s.recorded(outs[2].report(s.clock, task.Retry(errors.New("later"))))
+			s.ok(s.Give(s.ctx, store.GiveRequest{Holder: a, Spans: []store.Taking{outs[0].span.Taking()}}))
+			got = s.byKeyOnce(a, store.ByKey{Whole: 9}, 1)
+			s.want("of those that are left", toldKeys(got), `0..3 not sorted ["x" "z" "w"]`)
+		}},
 		{"AnEditedKeyCounts", func(s *scene) {
 			a := s.join("a")
 			s.limitKeys(0, one)
@@ -187,6 +224,38 @@ func (s *scene) byKeyOnce(h store.Holder, keys store.ByKey, limit int) store.Tak
 	s.ok(err)
 	s.want("the lease is gone", got.LeaseGone, false)
 	return got
+}
+
+// toldKeys tells which spans a take by keys took, and of which keys.
+func toldKeys(got store.Taken) string {
+	var told []string
+	for _, sp := range got.Spans {
+		text := fmt.Sprintf("%d..%d %q", sp.Lo, sp.Hi, sp.Key)
+		if !sp.Sorted {
+			text = fmt.Sprintf("%d..%d not sorted %q", sp.Lo, sp.Hi, sp.Keys)
+		}
+		told = append(told, text)
+	}
+	return strings.Join(told, ", ")
+}
+
+// outsOf lists the tasks that were taken.
+func outsOf(got *store.Taken) (outs []handout) {
+	for _, sp := range got.Spans {
+		for i, l := range sp.Tasks {
+			outs = append(outs, handout{spanOf(&sp, i), l})
+		}
+	}
+	return outs
+}
+
+// spanOf is a span that was taken, with the key of one of its tasks.
+func spanOf(sp *store.HeldSpan, i int) store.Span {
+	of := sp.Span
+	if sp.Keys != nil {
+		of.Key = sp.Keys[i]
+	}
+	return of
 }
 
 // byKey lists the tasks that it takes.

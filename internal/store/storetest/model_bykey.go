@@ -18,13 +18,21 @@ func (m *Model) takeByKey(r store.TakeRequest, now int64) (t store.Taken) {
 	if r.Limit <= 0 {
 		return t
 	}
-	more := m.sortKeys(r.Queue, now)
+	more := false
+	whole := m.unsorted(&r, now)
+	if whole == nil {
+		more = m.sortKeys(r.Queue, now)
+	}
 	b := keyTake{Model: m, TakeRequest: r, now: now, left: r.Limit, room: map[string]int{},
 		next: map[string]*store.Span{}}
 	for _, key := range r.Keys.Skip {
 		b.room[key] = 0
 	}
-	if !r.Keys.Fair {
+	for _, sp := range whole {
+		b.chosen = append(b.chosen, sp)
+		b.left -= int(sp.Hi-sp.Lo) + 1
+	}
+	if !r.Keys.Fair && b.left > 0 {
 		for i, sp := range b.due(nil) {
 			if i < 4*r.Limit {
 				b.offer(sp)
@@ -38,7 +46,16 @@ func (m *Model) takeByKey(r store.TakeRequest, now int64) (t store.Taken) {
 	for _, sp := range b.chosen {
 		sp.Holder = r.Holder
 		sp.Token++
-		t.Spans = append(t.Spans, m.load(sp))
+		held := m.load(sp)
+		if !sp.Sorted {
+			for _, l := range held.Tasks {
+				f := m.tasks[task.ID{Batch: sp.Batch, N: l.N}]
+				held.Keys = append(held.Keys, f.override().GroupKey)
+			}
+			t.Spans = append(t.Spans, held)
+			continue
+		}
+		t.Spans = append(t.Spans, held)
 		if turn := m.turnOf(r.Queue, sp.Key); turn > 1 {
 			if t.Turns == nil {
 				t.Turns = map[string]int{}
@@ -200,6 +217,22 @@ func (b *keyTake) turn() (after *string) {
 		b.cut = b.cut || all && b.has(key) > 0
 	}
 	return after
+}
+
+// unsorted are the spans that a take by keys takes as they are; nil = none.
+func (m *Model) unsorted(r *store.TakeRequest, now int64) (list []*store.Span) {
+	total := 0
+	for _, sp := range m.sortedSpans() {
+		if sp.Queue == r.Queue && !sp.Sorted && sp.Holder == (store.Holder{}) && sp.Due <= now &&
+			sp.Rank <= now {
+			list = append(list, sp)
+			total += int(sp.Hi-sp.Lo) + 1
+		}
+	}
+	if total > r.Keys.Whole {
+		return nil
+	}
+	return list
 }
 
 // sortKeys gives ready spans keys, and tells whether there are others.

@@ -97,9 +97,9 @@ func Trace(seed uint64, n int, db Store, clock *Clock) []string {
 	w := &walk{
 		Store: db, clock: clock, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 0)),
 		luck:    rand.New(rand.NewPCG(seed, 1)),
-		keyLuck: rand.New(rand.NewPCG(seed, 3)),
-		start:   clock.Micros(),
-		spans:   map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{},
+		keyLuck: rand.New(rand.NewPCG(seed, 3)), wholeLuck: rand.New(rand.NewPCG(seed, 4)),
+		start: clock.Micros(),
+		spans: map[int64]*seenSpan{}, tokens: map[string]int64{}, texts: map[task.ID]string{},
 		metas:  map[task.ID]store.Meta{},
 		stages: map[task.ID][]stageText{}, in: map[task.ID]string{},
 		finals:   map[task.ID]task.State{},
@@ -143,8 +143,10 @@ type walk struct {
 	luck  *rand.Rand // of the claims and the events
 
 	keyLuck *rand.Rand // of what is said of group keys
-	start   int64
-	lines   []string
+	// wholeLuck is that of takes by keys that take what is not sorted
+	wholeLuck *rand.Rand
+	start     int64
+	lines     []string
 
 	nodes      []*walkNode
 	batches    int64
@@ -478,9 +480,12 @@ func (w *walk) held(n *walkNode, spans []store.HeldSpan) string {
 	var parts []string
 	for _, sp := range spans {
 		text := w.span(sp.Span)
-		for _, l := range sp.Tasks {
+		if sp.Keys != nil {
+			text += fmt.Sprintf(" keys %q", sp.Keys)
+		}
+		for i, l := range sp.Tasks {
 			text += w.loaded(l)
-			o := walkOut{handout{sp.Span, l}, n}
+			o := walkOut{handout{spanOf(&sp, i), l}, n}
 			w.outs = append(w.outs, o)
 			w.checkText(o.id(), "handed out", l.Context)
 			if want, known := w.metas[o.id()]; known && l.Meta != want {

@@ -229,6 +229,9 @@ func (w *walk) take(n *walkNode) {
 		if w.luck.IntN(4) == 0 {
 			r.Keys.Skip = walkKeys[:w.luck.IntN(len(walkKeys))]
 		}
+		if w.wholeLuck.IntN(2) == 0 {
+			r.Keys.Whole = w.wholeLuck.IntN(10)
+		}
 		next = fmt.Sprintf("by keys fair %v skip %q ", r.Keys.Fair, r.Keys.Skip)
 	}
 	got, err := w.Take(w.ctx, r)
