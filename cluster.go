@@ -58,7 +58,8 @@ func (n *Node) expired() *expired.Watch {
 // newForecasts makes the forecasts of this node.
 func (n *Node) newForecasts() *capacity.Forecasts {
 	return capacity.New(capacity.Config{
-		Queues: n.tasks, Workers: newCluster(n), Groups: n.jobs.views, Now: n.storeTime,
+		Queues: n.tasks, Keys: n.tasks, Workers: newCluster(n), Groups: n.jobs.views,
+		Now:  n.storeTime,
 		Keep: func() int { return max(n.rounds.Cluster().Budget.Tolerance, 1) },
 	})
 }

@@ -92,7 +92,8 @@ func (w *world) Demands(context.Context) ([][]place.Demand, error) {
 // node is what a node knows of the world.
 func (w *world) node() *Forecasts {
 	return New(Config{
-		Queues: w, Workers: w, Groups: w, Keep: func() int { return 1 }, Now: time.Now,
+		Queues: w, Keys: &keyWorld{}, Workers: w, Groups: w, Now: time.Now,
+		Keep: func() int { return 1 },
 	})
 }
 

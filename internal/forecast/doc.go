@@ -4,6 +4,7 @@
 //
 //	Past     what came to each queue and how long it ran, minute by minute, for an hour
 //	Facts    that, the tasks that are ready, and the workers that take them, at one moment
+//	Keys     what a queue's group keys let begin of what is ready
 //	Model    the queues put together that share workers; Queue answers for one and a target
 //	Groups   what groups need now, and when their demand, growing as it did, needs more
 //
@@ -28,6 +29,13 @@
 // tasks of one burst wait for each other, too. What the counts of minutes do not show, tasks that
 // come at each full minute for instance, shows in how long tasks waited while there was room for
 // all: Record.bursts.
+//
+// # Group keys
+//
+// Tasks may wait for their keys instead of slots: see Keys. What is ready counts as far as keys let
+// it be done within DrainWithin. What came counts as far as keys let it begin: what came lately and
+// has neither ended, nor runs, nor may begin, waits for its key (Queue.through). How long tasks
+// waited says nothing of bursts then.
 //
 // docs/forecast.md shows how far the model is off, found by simulating queues task by task.
 //

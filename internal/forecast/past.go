@@ -29,7 +29,8 @@ type ring struct {
 // minute is what happened in a queue in one.
 type minute struct {
 	arrived         float64 // hand-outs that became due: tasks, stages, retries
-	ran             float64 // attempts that ended
+	left            float64 // attempts that ended, as the counts say; lost ones have not
+	ran             float64 // attempts that ended, of minutes that were read whole
 	seconds, square float64 // of their run times: the sum, and that of the squares
 	began, waited   float64 // hand-outs in it, and the sum of the seconds that they waited
 	// the fewest slots that took its tasks when this node looked, plus 1; 0 = it did not look
@@ -89,6 +90,7 @@ func (p *Past) Add(now int64, read []history.QueueMinute, there map[string]bool)
 
 func minuteOf(r *history.Record, slots float64) minute {
 	m := minute{slots: slots, arrived: float64(r.Submitted + r.Entered + r.Retried)}
+	m.left = float64(r.Done + r.Passed + r.Retried + r.Dead)
 	m.ran, m.seconds, m.square = r.Run.Moments()
 	m.began, m.waited, _ = r.Wait.Moments()
 	return m
@@ -141,6 +143,7 @@ func (p *Past) Of(queue string, now int64) (rec Record) {
 	for at := min(first, now-recentMinutes); at < now; at++ {
 		m := r.at(at)
 		rec.Arrived = append(rec.Arrived, m.arrived)
+		rec.Left = append(rec.Left, m.left)
 		rec.Slots = append(rec.Slots, m.slots-1)
 		waited := -1.0
 		if m.began > 0 {
@@ -150,6 +153,7 @@ func (p *Past) Of(queue string, now int64) (rec Record) {
 	}
 	if r.at(now).arrived > 0 && first == now { // all there is: else a queue's first minute is none
 		rec.Arrived[len(rec.Arrived)-1] = r.at(now).arrived
+		rec.Left[len(rec.Left)-1] = r.at(now).left
 	}
 	return rec
 }

@@ -12,18 +12,20 @@ type work struct {
 	// the part of that which is there because tasks come at odd times, and what it would be if they
 	// came one by one
 	bursts, single float64
-	// the tasks that are ready now, and their work
-	ready, backlog float64
+	// the tasks that are ready now and may run at a time, the work of all that are ready, and what
+	// of it can be done within DrainWithin: keys hold the rest back
+	ready, backlog, soon float64
 }
 
-// workOf is what comes to a queue, of which a share of allowed counts, up to 1: what its limits let
+// work is what comes to a queue, of which the share counts that its limits and its keys let
 // through. Its tasks come in bursts of so many at least.
-func workOf(r *Record, ready, running int64, allowed, bursts float64) (w work) {
+func (q *Queue) work(bursts float64) (w work) {
+	r, allowed := &q.Record, q.allowed()
 	if r.Runs == 0 { // nobody knows how long its tasks run: those that do go on
 		for i := range w.came {
-			w.came[i] = 60 * float64(running)
+			w.came[i] = 60 * float64(q.Running)
 		}
-		w.seconds = 60 * float64(running)
+		w.seconds = 60 * float64(q.Running)
 		return w
 	}
 	n := min(len(r.Arrived), Window)
@@ -36,9 +38,8 @@ func workOf(r *Record, ready, running int64, allowed, bursts float64) (w work) {
 	w.single = w.tasks * r.Mean * r.Mean
 	w.bursts = w.single * math.Max(dispersion(counts), bursts)
 	w.variance = w.bursts + w.tasks*math.Max(r.Second-r.Mean*r.Mean, 0)
-	if allowed == 1 { // else they wait for the limit, whatever slots there are
-		w.ready = float64(ready)
-		w.backlog = w.ready * r.Mean
+	if !q.limited() { // else they wait for the limit, whatever slots there are
+		w.ready, w.backlog, w.soon = q.waiting()
 	}
 	return w
 }
@@ -72,6 +73,7 @@ func (w *work) add(other *work, share float64) {
 	w.single += share * other.single
 	w.ready += share * other.ready
 	w.backlog += share * other.backlog
+	w.soon += share * other.soon
 }
 
 // lately is how many slots what comes kept busy in the last minutes.

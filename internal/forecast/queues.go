@@ -31,7 +31,10 @@ type Queue struct {
 	Rate       task.Rate // how fast they may begin; zero = any speed
 	Ready      int64
 	Running    int64
-	Record     Record
+	// ByKeys: something limits single group keys, or holds them back; Keys is what that leaves.
+	ByKeys bool
+	Keys   Keys
+	Record Record
 }
 
 // Worker is a worker that takes tasks.
@@ -73,7 +76,7 @@ type pool struct {
 	all     work // of all queues, as far as it falls to these slots
 	sets    []int
 	shared  bool    // tasks of other queues come to them, too
-	useful  float64 // slots; more of them stay empty, whatever is ready, by the queue's limits
+	useful  float64 // slots; more of them stay empty, whatever is ready, by the limits and the keys
 }
 
 // set is workers that take the same queues.
@@ -92,7 +95,7 @@ func New(f Facts) *Model {
 		q := &f.Queues[i]
 		m.index[q.Name] = i
 		if !q.Paused {
-			m.pools[i].own = workOf(&q.Record, q.Ready, q.Running, q.allowed(), 1)
+			m.pools[i].own = q.work(1)
 		}
 	}
 	m.sets = m.setsOf(f.Workers)
@@ -120,11 +123,12 @@ func New(f Facts) *Model {
 	}
 	for i := range m.pools {
 		p, q := &m.pools[i], &f.Queues[i]
-		if !p.shared && p.slots > 0 && !q.Paused { // else it waits for other queues' tasks, too
-			p.own = workOf(&q.Record, q.Ready, q.Running, q.allowed(), q.Record.bursts())
+		// else its tasks wait for those of other queues, or for their keys, too
+		if !p.shared && p.slots > 0 && !q.Paused && !q.ByKeys {
+			p.own = q.work(q.Record.bursts())
 		}
 		if p.useful = math.Inf(1); !p.shared {
-			p.all, p.useful = p.own, q.useful()
+			p.all, p.useful = p.own, math.Min(q.useful(), q.keySlots())
 		}
 	}
 	m.needs = sync.OnceValue(func() []Need { return m.All(Ask{Target: Target}) })
@@ -167,30 +171,28 @@ func (m *Model) setsOf(workers []Worker) []set {
 	return sorted
 }
 
-// perSecond is how many tasks may begin in a second; infinite where there is no limit.
-func (q *Queue) perSecond() float64 {
-	if q.Rate.Count == 0 {
-		return math.Inf(1)
-	}
-	return float64(q.Rate.Count) / q.Rate.Per.Seconds()
-}
+// allowed is the share of what comes that the queue's limits and its keys let through.
+func (q *Queue) allowed() float64 { return math.Min(q.through(), q.own()) }
 
-// allowed is the share of what comes that the queue's limits let through.
-func (q *Queue) allowed() float64 {
+// limited tells whether the queue's own limits hold back what its keys let through.
+func (q *Queue) limited() bool { return q.own() < q.through() }
+
+// own is the share of what comes that the queue's own limits let through.
+func (q *Queue) own() float64 {
 	second := q.Record.perMinute() / 60
 	if second == 0 {
 		return 1
 	}
-	share := math.Min(1, q.perSecond()/second)
+	share := math.Min(1, speed(q.Rate)/second)
 	if q.MaxRunning > 0 && q.Record.Mean > 0 {
 		share = math.Min(share, float64(q.MaxRunning)/(second*q.Record.Mean))
 	}
 	return share
 }
 
-// useful is how many slots the queue's limits let be used.
+// useful is how many slots the queue's own limits let be used.
 func (q *Queue) useful() float64 {
-	slots := q.perSecond() * q.Record.Mean
+	slots := speed(q.Rate) * q.Record.Mean
 	if q.MaxRunning > 0 {
 		slots = math.Min(slots, float64(q.MaxRunning))
 	}
@@ -237,9 +239,9 @@ func (m *Model) Queue(name string, ask Ask) (Need, bool) {
 	switch {
 	case q.Paused:
 		n.Wanted = int(math.Ceil(float64(q.Running) / each))
-	case q.Record.Runs == 0 || len(q.Record.Arrived) == 0 && q.Ready == 0:
+	case q.Record.Runs == 0 || !q.comes():
 		n.Wanted = int(math.Ceil(float64(q.Running) / each))
-		if q.Ready > 0 || len(q.Record.Arrived) > 0 {
+		if q.comes() {
 			n.Wanted = max(n.Wanted, 1)
 		}
 	case p.slots == 0:
@@ -269,10 +271,25 @@ func (p *pool) wanted(q *Queue, each, target float64) int {
 			low = middle
 		}
 	}
-	if q.MaxRunning > 0 && !p.shared { // more slots than that stay empty
-		high = min(high, max(int(math.Ceil(float64(q.MaxRunning)/each)), 1))
+	if most := p.most(q); !math.IsInf(most, 1) { // more slots than that stay empty
+		high = min(high, max(int(math.Ceil(most/each)), 1))
 	}
 	return high
+}
+
+// most is how many slots can be in use at all; infinite where nothing says so.
+func (p *pool) most(q *Queue) float64 {
+	most := math.Inf(1)
+	switch {
+	case p.shared:
+		return most
+	case q.MaxRunning > 0:
+		most = float64(q.MaxRunning)
+	}
+	if q.full() {
+		most = math.Min(most, q.keySlots())
+	}
+	return most
 }
 
 // enough tells whether the target is met with c slots: by the hour as a whole, by the last minutes,
@@ -281,7 +298,7 @@ func (p *pool) wanted(q *Queue, each, target float64) int {
 func (p *pool) enough(q *Queue, c, target float64) bool {
 	free := c - p.all.lately()
 	if free <= 0 || c < p.useful && free < p.all.ready && p.all.backlog > c*target &&
-		p.all.backlog > free*DrainWithin.Seconds() {
+		p.all.soon > free*DrainWithin.Seconds() {
 		return false
 	}
 	hour := p.all.play(c)
@@ -290,9 +307,9 @@ func (p *pool) enough(q *Queue, c, target float64) bool {
 }
 
 // waits is the 95th percentile of the wait with the slots that there are; false when work comes
-// faster than it is done, or a limit holds tasks back.
+// faster than it is done, or a limit, of the queue or of its keys, holds tasks back.
 func (p *pool) waits(q *Queue) (time.Duration, bool) {
-	if p.slots <= p.all.lately() || q.allowed() < 1 {
+	if p.slots <= p.all.lately() || q.allowed() < 1 || q.full() {
 		return 0, false
 	}
 	hour := p.all.play(p.slots)

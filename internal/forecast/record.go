@@ -12,6 +12,9 @@ type Record struct {
 	// as long as Arrived: in each of these minutes, the mean of the seconds that those that began
 	// had waited, and how many slots took the queue's tasks at the least; below 0 = not known
 	Waited, Slots []float64
+	// as long as Arrived: in each of these minutes, the attempts that ended, but for those that
+	// were lost; nil = not known
+	Left []float64
 
 	Runs   float64 // attempts that ended in it, the present minute included
 	Mean   float64 // seconds that one ran
@@ -20,9 +23,12 @@ type Record struct {
 
 // perMinute is how many arrived in a minute lately.
 func (r *Record) perMinute() float64 {
-	some := r.Arrived[max(len(r.Arrived)-recentMinutes, 0):]
+	some := lately(r.Arrived)
 	return sum(some) / float64(max(len(some), 1))
 }
+
+// lately are the last minutes of a list.
+func lately(list []float64) []float64 { return list[max(len(list)-recentMinutes, 0):] }
 
 func sum(list []float64) (all float64) {
 	for _, x := range list {

@@ -174,7 +174,9 @@ func (r *recorder) at(seconds float64) *history.QueueMinute {
 func (r *recorder) ran(a arrival, waited float64) {
 	r.at(a.at).Submitted++
 	r.at(a.at + waited).Wait.Add(int64(waited * 1e6))
-	r.at(a.at + waited + a.runs).Run.Add(int64(a.runs * 1e6))
+	end := r.at(a.at + waited + a.runs)
+	end.Run.Add(int64(a.runs * 1e6))
+	end.Done++
 }
 
 // read lets the past know of all that happened before a minute, in which there are so many slots.

@@ -19,6 +19,8 @@ func (m *Model) why(n *Need, i int, each float64, ask Ask) string {
 		return "nothing came in the last hour"
 	case len(q.Record.Arrived) == 0 && q.Ready == 0:
 		return "nothing new came in the last hour; what runs goes on"
+	case !q.comes():
+		return "nothing of it may begin: " + q.heldBack()
 	case p.workers == 0:
 		return "no worker takes its tasks; how many it needs is known once one does"
 	case q.Record.Runs == 0:
@@ -28,16 +30,29 @@ func (m *Model) why(n *Need, i int, each float64, ask Ask) string {
 	}
 	parts := []string{m.comes(q, p, i, ask)}
 	c, now := float64(n.Wanted)*each, p.all.lately()
-	late := p.all.ready > p.slots-now && p.all.backlog > p.slots*ask.Target.Seconds()
+	keys := q.Keys.FullSlots > 0 // some have more to do than they may soon
+	late := p.all.backlog > p.slots*ask.Target.Seconds() && (p.all.ready > p.slots-now || keys)
 	if late {
+		takes := math.Max(p.all.backlog/math.Min(p.slots, p.useful), q.Keys.Longest)
 		parts = append(parts, fmt.Sprintf("%s, which take %s with the workers that there are",
-			are(q.Ready), lasts(p.all.backlog/math.Min(p.slots, p.useful))))
+			are(q.Ready-q.Keys.Held), lasts(takes)))
 	}
-	if limit := q.limit(); limit != "" && (q.allowed() < 1 || late && c >= p.useful) {
-		parts = append(parts, limit+": more workers are of no use")
+	if q.Keys.Held > 0 {
+		parts = append(parts, q.heldBack())
+	}
+	switch limit := q.limit(); {
+	case limit != "" && (q.limited() || late && c >= p.useful && p.useful == q.useful()):
+		parts = append(parts, limit+noUse)
+	case keys && q.full() && !p.shared:
+		parts = append(parts, fmt.Sprintf("its keys let %s run", number(q.keySlots()))+noUse)
+	case keys && (late || q.through() < 1):
+		parts = append(parts, "some of its keys have more to do than they may at a time")
+	}
+	if q.Keys.Cut {
+		parts = append(parts, "not all of its keys were looked at")
 	}
 	does := "keep"
-	if late && p.all.ready > c-now && p.all.backlog > c*ask.Target.Seconds() {
+	if late && !keys && p.all.ready > c-now && p.all.backlog > c*ask.Target.Seconds() {
 		does = fmt.Sprintf("work that off in %s, then keep",
 			lasts(p.all.backlog/(math.Min(c, p.useful)-now)))
 	}
@@ -46,6 +61,17 @@ func (m *Model) why(n *Need, i int, each float64, ask Ask) string {
 	}
 	return strings.Join(append(parts, fmt.Sprintf("%s of %s %s 95 %% of the waits below %s",
 		plural(int64(n.Wanted), "worker"), slots(each), does, trimmed(ask.Target))), "; ")
+}
+
+// noUse is what follows from a limit.
+const noUse = ": more workers are of no use"
+
+// heldBack says how much is ready of keys of which nothing begins.
+func (q *Queue) heldBack() string {
+	if q.Keys.Held == 1 {
+		return "1 ready task is of a key that is paused, or whose task in front failed or waits"
+	}
+	return thousands(q.Keys.Held) + " ready tasks are of keys that are paused, or whose task in front failed or waits"
 }
 
 // comes says what comes to a queue and its workers.
@@ -97,7 +123,7 @@ func named(names []string) string {
 // limit names the limit of the queue that lets the fewest slots be used; "" = it has none.
 func (q *Queue) limit() string {
 	running := float64(q.MaxRunning)
-	switch rate := q.perSecond() * q.Record.Mean; {
+	switch rate := speed(q.Rate) * q.Record.Mean; {
 	case q.Rate.Count > 0 && (q.MaxRunning == 0 || rate < running):
 		return fmt.Sprintf("its rate is %v", q.Rate)
 	case q.MaxRunning > 0:
