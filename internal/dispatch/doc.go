@@ -41,8 +41,9 @@
 //
 // A queue may have limits for each group key, or let keys take turns (task.Queue.PerKey, Fair).
 // What is ready of it stands in lanes, one for each key that has something ready (lanes.go); its
-// takes go by keys, too (takekeys.go), and spans whose tasks are not sorted by key are given back,
-// to be sorted by the next take. The store decides what begins; what is known here of how a key
+// takes go by keys, too (takekeys.go). As long as memory has all that is ready, spans may have
+// tasks of several keys; else takes sort them by key, and always where keys go in order or weigh:
+// what is not sorted is given back then, for the next take to do so. The store decides what begins; what is known here of how a key
 // stands beside its limits is advice (keygate.go).
 //
 // # Children
