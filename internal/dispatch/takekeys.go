@@ -8,8 +8,8 @@ import (
 
 // A queue that goes by group keys takes by keys, too (store.ByKey). What may lie in the store of
 // keys that have nothing here no rank tells, so takes go through the keys in laps: each goes on
-// behind the key that the last one came to. What fits in memory they bring as it came; else they sort
-// it by key (ADR 65).
+// behind the key that the last one came to. What fits in memory they bring as it came; else they
+// sort it by key (ADR 65).
 
 // lap is how far the takes of a queue by keys have come.
 type lap struct {

@@ -59,6 +59,7 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 		tx: t, TakeRequest: r, choice: rules.ChooseByKey(&r, t.now),
 		spans: map[int64]store.Span{}, owners: map[int64]task.ID{},
 	}
+	defer t.keepPack()()
 	var err error
 	if b.gates, _, err = t.gates(r.Queue); err != nil {
 		return answer, err

@@ -18,7 +18,8 @@ type conn struct {
 	// statements are those that were prepared, by the text that they are asked for by
 	statements map[string]*sqlite.Stmt
 	spare      *reading // not in use
-	lent       []byte   // what borrow answered last
+	kept       *keptPack
+	lent       []byte // what borrow answered last
 }
 
 // boundLimit is a limit that is a value. SQLite's planner looks at such a value, and so prepares

@@ -178,8 +178,29 @@ func (c *conn) membersOf(
 
 // packFrom reads the first row of a batch's packs from lo to hi.
 func (c *conn) packFrom(batch int64, lo, hi int32) (p row, found bool, err error) {
+	k := c.kept
+	if k != nil && k.batch == batch && k.from <= lo && lo <= k.row.lo && k.row.lo <= hi {
+		return k.row, true, nil
+	}
 	found, err = c.one(nextPack, func(st *sqlite.Stmt) { p = scanPack(st) }, batch, lo, hi)
+	if k != nil && found {
+		*k = keptPack{batch, lo, p}
+	}
 	return p, found, err
+}
+
+// keptPack is the row of packs that was read last: the first one of a batch from a number on. It is
+// kept by who reads many spans of one pack and changes no task.
+type keptPack struct {
+	batch int64
+	from  int32
+	row   row
+}
+
+// keepPack keeps what is read last until end is called.
+func (c *conn) keepPack() (end func()) {
+	c.kept = &keptPack{batch: -1}
+	return func() { c.kept = nil }
 }
 
 // reading is what is known of the outcomes of one row of a pack. It is kept for the next one.

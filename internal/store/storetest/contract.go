@@ -82,9 +82,9 @@ type Spans interface {
 	// become spans with the tasks of one key each, which are Sorted (in one take as many as have
 	// about 1,000 tasks, or one). Then it takes sorted spans that are due, whole, until Limit of
 	// their tasks might begin: of each key, by rank, no more than need be for as many tasks as may
-	// begin beside Queue.PerKey, and none of those to Skip. Without Fair it looks at the first 4 × Limit
-	// spans by rank; then, and with Fair at once, it goes through the keys behind Keys.After, at
-	// most 1,000 of them, and takes of each in turn. After says how far it came. More tells that
+	// begin beside Queue.PerKey, and none of those to Skip. Without Fair it looks at the first
+	// 4 × Limit spans by rank; then, and with Fair at once, it goes through the keys behind
+	// Keys.After, at most 1,000 of them, and takes of each in turn. After says how far it came. More tells that
 	// there may be more to take: Limit was reached, there are keys behind After, or spans to sort.
 	// NextDue is not after the time at which a rate lets a task begin of a key that it passed over.
 	// Tasks without a key have the key "", which has no limits. Of a key in order (see Begin) it
