@@ -77,19 +77,20 @@ type Spans interface {
 	// theirs, their newest steps applied. Token + 1 on every take. It says what the least rank of
 	// those is that are left. A paused queue gives nothing.
 	//
-	// With Keys it goes by group keys. If free spans that are due and not Sorted have no more tasks
-	// than Keys.Whole it takes all of them, with the keys of their tasks. Else it sorts: they
-	// become spans with the tasks of one key each, which are Sorted (in one take as many as have
-	// about 1,000 tasks, or one). Then it takes sorted spans that are due, whole, until Limit of
-	// their tasks might begin: of each key, by rank, no more than need be for as many tasks as may
-	// begin beside Queue.PerKey, and none of those to Skip. Without Fair it looks at the first
+	// With Keys it goes by group keys. If free spans that are due and not Sorted have no more
+	// tasks than Keys.Whole it takes all of them, with the keys of their tasks. Else it sorts:
+	// they become spans with the tasks of one key each, which are Sorted (in one take as many as
+	// have about 1,000 tasks, or one). Then it takes sorted spans that are due, whole, until Limit
+	// of their tasks might begin: of each key, by rank, no more than need be for as many tasks as
+	// may begin beside Queue.PerKey, and none of those to Skip. Without Fair it looks at the first
 	// 4 × Limit spans by rank; then, and with Fair at once, it goes through the keys behind
-	// Keys.After, at most 1,000 of them, and takes of each in turn. After says how far it came. More tells that
-	// there may be more to take: Limit was reached, there are keys behind After, or spans to sort.
-	// NextDue is not after the time at which a rate lets a task begin of a key that it passed over.
-	// Tasks without a key have the key "", which has no limits. Of a key in order (see Begin) it
-	// takes the span that its owner is in, and names that in Owners, or the one that comes first;
-	// and nothing while somebody holds that one, or it is not due, or the key is stopped.
+	// Keys.After, at most 1,000 of them, and takes of each in turn. After says how far it came.
+	// More tells that there may be more to take: Limit was reached, there are keys behind After,
+	// or spans to sort. NextDue is not after the time at which a rate lets a task begin of a key
+	// that it passed over. Tasks without a key have the key "", which has no limits. Of a key in
+	// order (see Begin) it takes the span that its owner is in, and names that in Owners, or the
+	// one that comes first; and nothing while somebody holds that one, or it is not due, or the
+	// key is stopped.
 	Take(context.Context, store.TakeRequest) (store.Taken, error)
 	// Ready says which of the queues have spans that Take would find, and the least rank of each.
 	// It never blocks a writer.
