@@ -32,6 +32,10 @@ func (w *world) limitQueue(q *task.Queue) {
 		q.PerKey.MaxRunning = 1
 	}
 	q.Fair = luck.IntN(2) == 0
+	// where keys do not go in order, spans with tasks of several may be handed out as they are
+	if q.PerKey.MaxRunning == 0 && w.luckOf("keys").IntN(3) > 0 {
+		q.PerKey.MaxRunning = 2
+	}
 	w.ledger.gate = *q
 }
 
@@ -46,6 +50,7 @@ func (d *storeDoor) Begin(ctx context.Context, r store.BeginRequest) (store.Begu
 	return ask(ctx, d, fmt.Sprintf("begin %v", ids), true, ids,
 		func(ctx context.Context) (store.Begun, error) {
 			lives, before := d.world.ledger.lives(r.Holder), d.world.ledger.rows()
+			d.world.ledger.keysOf(&r)
 			got, err := d.Store.Begin(ctx, r)
 			if err == nil {
 				d.world.ledger.begun(lives, before, &got)
@@ -255,6 +260,22 @@ func (l *ledger) gateOf(node *process, h *task.Handout, seq int32) {
 	}
 	if s := stood[0]; s.Found && !s.Final && s.Seq == seq && s.Running == nil {
 		l.world.breach("gate: %v handed out %v, which had not begun", node, h.ID)
+	}
+}
+
+// keysOf looks whether hand-outs of the queue with limits that are to begin say the keys of their
+// tasks, where it goes by keys. Who asks again asks as before, whatever was edited since.
+func (l *ledger) keysOf(r *store.BeginRequest) {
+	if !l.world.gates() || !l.gate.ByKeys() {
+		return
+	}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Queue != gated || row.Key == l.keyOf(row.ID) {
+			continue
+		}
+		l.world.breach("gate: %v of key %q is to begin as one of key %q", row.ID, l.keyOf(row.ID),
+			row.Key)
 	}
 }
 

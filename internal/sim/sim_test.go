@@ -102,6 +102,7 @@ var sometimes = []string{
 	"a signal was sent before its task waited",
 	"a task was edited while it waited, and woken",
 	"a beat's look ended a wait",
+	"what fits was taken with tasks of several keys",
 	"a transaction came too late",
 	"a transaction committed an outcome",
 	"a transaction committed and its handler did not learn of it",
