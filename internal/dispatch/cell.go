@@ -209,7 +209,8 @@ func (s spot) hand(wt *waiter, now time.Time) {
 		wt.parcel = p
 		m.ask(alarm{what: deadline, parcel: p, wait: limit})
 	}
-	c.place, c.parcel, p.hi = out, p, c.n
+	c.place, c.parcel = out, p
+	p.lo, p.hi = min(p.lo, c.n), max(p.hi, c.n) // turns of keys take them in any order
 	sealed := m.seals.Seal(s.token(), s.id(), w.name)
 	c.seal, c.owner = sealed.Seal, sealed.Owner
 	p.left++

@@ -130,6 +130,7 @@ func (q *queue) staleness(
 		case l == nil: // apart, see beginGive
 			return isNever
 		case l.in == &ls.shut && q.full() && m.turns > l.since:
+			q.sorts = m.turns + sortFor
 			return func(*entry, int) bool { return true }
 		case l.in == &ls.shut:
 			return isNever
@@ -152,7 +153,14 @@ func isNever(*entry, int) bool { return false }
 // idleElsewhere tells whether tasks of q that nobody here has room for had better go to other nodes
 // now.
 func (q *queue) idleElsewhere(now time.Time) bool {
-	return !q.busy() && q.ready.first() != nil && q.roomElsewhere(now) && q.workersRoom() == 0
+	return (!q.busy() || q.hoards()) && q.ready.first() != nil && q.roomElsewhere(now) &&
+		q.workersRoom() == 0
+}
+
+// hoards tells whether the queue goes by keys and has more ready here than it handed out in the
+// last round: it came as it was, in a take.
+func (q *queue) hoards() bool {
+	return q.ready.lanes != nil && q.ready.count() > max(q.pace, q.handed)
 }
 
 // giveSoon gives back, beside the rounds, what nobody here has room for while workers wait

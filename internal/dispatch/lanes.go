@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rotahq/rota/internal/admission"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -124,6 +125,20 @@ func (ls *lanes) limits(key string) bool { return ls.limited && key != "" }
 // of a key waits for the one before it, the store says which one that is, and has to know the keys
 // of spans; so it has where they weigh, as it says how much.
 func (ls *lanes) mixes() bool { return !ls.inOrder && !ls.weighs }
+
+// takesIn tells whether memory may have the tasks of a batch as they come: not if some are of a key
+// without room, of which there may be more and more.
+func (ls *lanes) takesIn(b *store.Batch) bool {
+	if !ls.mixes() {
+		return false
+	}
+	for i := range b.Tasks {
+		if l := ls.by[b.Tasks[i].GroupKey]; l != nil && l.room <= 0 {
+			return false
+		}
+	}
+	return true
+}
 
 // isApart tells whether a span has to be sorted before tasks of it go out.
 func (ls *lanes) isApart(sp *span) bool {

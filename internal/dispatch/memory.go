@@ -145,6 +145,7 @@ type queue struct {
 	lap  lap // of takes by group keys
 	// behind the round in which what is apart was given back beside the rounds
 	gaveApart uint32
+	sorts     uint32 // until that round takes by group keys sort all; see sortFor
 }
 
 // Ranks of what may be ready in the store.

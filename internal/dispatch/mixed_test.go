@@ -1,11 +1,18 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -66,6 +73,198 @@ func TestWhatFitsIsNotSorted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Turns hand the tasks of a span out in any order: each of them has its hard limit all the same,
+// and each comes back when its worker falls silent.
+func TestTasksOfAMixedSpanComeBack(t *testing.T) {
+	for name, beats := range map[string]bool{"hard limit": false, "silence": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *house) {
+				h.set(func(q *task.Queue) { q.Fair = true })
+				if beats {
+					h.beat("lost", "one", 10)
+				}
+				got := h.waits("lost", 10)
+				h.ofKeys("a", "a", "b")
+				if n := len(<-got); n != 3 {
+					t.Fatalf("%d were given", n)
+				}
+				h.sound()
+				seen := map[string]bool{}
+				for end := time.Now().Add(2 * limits.DefaultTimeout); time.Now().Before(end); {
+					for _, x := range h.holdFor("w", 10, 10*time.Second) {
+						seen[string(x.Context)] = true
+						h.done("w", x)
+					}
+				}
+				if len(seen) != 3 {
+					t.Errorf("%v ran again", seen)
+				}
+			})
+		})
+	}
+}
+
+// What was submitted first of a key runs first, though it did not fit in memory, and what comes
+// later would.
+func TestWhatIsNewDoesNotOvertakeWhatIsSorted(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.perKey(2)
+		old := map[task.ID]bool{}
+		for range 100 {
+			old[h.ofKeys("a")[0]] = true
+		}
+		var newer atomic.Int64
+		stop := make(chan struct{})
+		go func() { // as fast as they end
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(50 * time.Millisecond):
+					h.ofKeys("a", "a")
+				}
+			}
+		}()
+		for began := time.Now(); len(old) > 0; {
+			if time.Since(began) > 20*time.Second {
+				t.Errorf("%d are left, and %d newer ones ran", len(old), newer.Load())
+				break
+			}
+			for _, x := range h.holdFor("w", 20, 30*time.Millisecond) {
+				if old[x.ID] {
+					delete(old, x.ID)
+				} else {
+					newer.Add(1)
+				}
+				go func() {
+					time.Sleep(50 * time.Millisecond)
+					h.done("w", x)
+				}()
+			}
+		}
+		close(stop)
+		time.Sleep(time.Second)
+		if n := newer.Load(); n > 10 { // rank is kept among what takes have seen
+			t.Errorf("%d newer ones ran before", n)
+		}
+	}, func(c *Config) { c.Ahead = 40 })
+}
+
+// However much comes of a key that is full, it does not fill memory in front of others.
+func TestAFullKeyThatIsFloodedKeepsNoOtherWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.perKey(2)
+		got := h.waits("w", 20)
+		h.ofKeys("a", "a")
+		<-got
+		stop := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(2 * time.Millisecond):
+					h.ofKeys("a", "a")
+				}
+			}
+		}()
+		time.Sleep(2 * time.Second)
+		for i := range 5 {
+			got := h.waits("w", 20)
+			time.Sleep(137 * time.Millisecond)
+			at := time.Now()
+			h.ofKeys(string('b' + rune(i)))
+			if next := <-got; len(next) == 0 || time.Since(at) > 100*time.Millisecond {
+				t.Errorf("%v went on after %v", keysOf(next), time.Since(at))
+			}
+		}
+		close(stop)
+		time.Sleep(time.Second)
+	}, func(c *Config) { c.Ahead = 40 })
+}
+
+// What memory gives back because it is full of it does not come back as it was.
+func TestWhatIsGivenBackForRoomIsSorted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &counted{Store: storetest.NewModel(time.Now)}
+		h := openAs(t, db, "n", func(c *Config) { c.Ahead, c.AheadBytes = 400, 200<<10 })
+		defer h.close()
+		h.perKey(2)
+		subs := make([]task.Submission, 300)
+		for i := range subs {
+			key := string('a' + rune(i%3))
+			subs[i] = task.Submission{Queue: "q", GroupKey: key, Context: fmt.Appendf(nil,
+				`["%s",%d,"%s"]`, key, i, strings.Repeat("x", 2000))}
+		}
+		h.submit(subs...)
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+			h.holdFor("w", 20, time.Second)
+		}
+		if db.tasks > 2*len(subs) {
+			t.Errorf("%d tasks were taken of %d", db.tasks, len(subs))
+		}
+	})
+}
+
+// counted counts the tasks that takes bring.
+type counted struct {
+	storetest.Store
+	tasks int
+}
+
+func (c *counted) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
+	got, err := c.Store.Take(ctx, r)
+	for i := range got.Spans {
+		c.tasks += len(got.Spans[i].Tasks)
+	}
+	return got, err
+}
+
+// A node that has taken much as it was shares it with workers that come to another node.
+func TestWorkersElsewhereGetOfWhatWasTakenAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := neighbours(t, storetest.NewModel(time.Now), true)
+		defer time.Sleep(10 * time.Millisecond)
+		defer a.close()
+		defer b.close()
+		a.perKey(40)
+		time.Sleep(5 * time.Second)
+		var keys []string
+		for i := range 1000 {
+			keys = append(keys, string('a'+rune(i%20)))
+		}
+		a.ofKeys(keys...)
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		var ran [2]atomic.Int64
+		work := func(i int, h *house, name string) {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					got := h.holdFor(name, 4, 100*time.Millisecond)
+					time.Sleep(20 * time.Millisecond)
+					h.done(name, got...)
+					ran[i].Add(int64(len(got)))
+				}
+			})
+		}
+		work(0, a, "v")
+		time.Sleep(500 * time.Millisecond)
+		work(1, b, "w")
+		time.Sleep(1500 * time.Millisecond) // a round tells of its room
+		if n := ran[1].Load(); n < 40 {
+			t.Errorf("workers elsewhere ran %d tasks in 1.5 s, those here %d in 2 s", n,
+				ran[0].Load())
+		}
+		close(stop)
+		wg.Wait()
+	})
 }
 
 // What lies in the store is taken as it is when all of it fits in memory, else sorted; always so

@@ -36,13 +36,13 @@ func (m *memory) planSubmission(
 			}
 		}
 		// a take is to sort the former by key first
-		if ls := q.ready.lanes; ls != nil && !ls.mixes() || waitsForOthers(b) {
+		if ls := q.ready.lanes; ls != nil && !ls.takesIn(b) || waitsForOthers(b) {
 			b.Spans = []store.NewSpan{{Lo: 0, Hi: int32(len(b.Tasks)) - 1}}
 			continue
 		}
 		want := q.demand(now) - held[q]
 		if share && b.Due <= at && !q.backlog && !q.conf.Paused && !m.shut() {
-			mine, shares := q.shareOut(len(b.Tasks), q.roomFor()-q.ready.count()-held[q],
+			mine, shares := q.shareOut(len(b.Tasks), q.roomFor()-q.ready.usable()-held[q],
 				now)
 			if len(shares) > 0 {
 				want = mine

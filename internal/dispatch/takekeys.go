@@ -34,6 +34,9 @@ const (
 	// sorted; sorting is how long each further one waits: perhaps somebody else has what there is.
 	sorts   = 64
 	sorting = 5 * time.Millisecond
+	// sortFor is for how many rounds takes sort all of a queue when memory was full of what may not
+	// begin: what is given back then must not come as it was.
+	sortFor = 60
 )
 
 // full tells whether as much is ready of the queue as may be.
@@ -79,12 +82,15 @@ func (q *queue) byKeys(n, want int, now time.Time) *store.ByKey {
 // all that is ready, lanes see to keys, and nothing has to be sorted.
 func (q *queue) whole(n int, now time.Time) int {
 	conf := &q.memory.conf
-	if !q.ready.lanes.mixes() || q.ready.bytes() > conf.AheadBytes/2 {
+	if !q.ready.lanes.mixes() || q.ready.bytes() > conf.AheadBytes/2 || q.memory.turns < q.sorts {
 		return 0
 	}
 	most := conf.Ahead
-	if q.roomElsewhere(now) {
+	switch {
+	case q.roomElsewhere(now):
 		most = min(n, most)
+	case len(q.memory.others) > 0: // there may be workers there soon
+		most = min(max(n, q.pace, q.handed), most)
 	}
 	return max(min(most, keysAhead*conf.Ahead/2-q.ready.count()), 0)
 }
@@ -107,7 +113,7 @@ func (q *queue) wentOn(t *taking, got *store.Taken, now time.Time) {
 		q.goOnIn(sorting)
 	default:
 		l.empty, l.more, q.look = 0, false, q.signs != l.signs
-		l.seen, q.backlog = l.news, false
+		l.seen, q.backlog = l.news, got.Sorted
 		if got.More { // as every take says that goes on: there may be something to sort
 			q.goOnIn(q.memory.conf.Beat)
 		}

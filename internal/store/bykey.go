@@ -10,8 +10,8 @@ type ByKey struct {
 	Fair  bool     // keys take turns; else rank decides, as far as keys have room
 	After *string  // goes on behind this key; nil = with the first
 	Skip  []string // keys of which the holder has enough
-	// Whole: if what is ready and not sorted is no more tasks than that, it is taken as it is, with
-	// HeldSpan.Keys. Else takes sort it.
+	// Whole: if what is ready and not sorted is no more tasks than that, and nothing is ready that
+	// is sorted, it is taken as it is, with HeldSpan.Keys. Else takes sort it.
 	Whole int
 }
 

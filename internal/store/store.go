@@ -376,6 +376,9 @@ type Taken struct {
 	// when the earliest sleeping span of the queue is due, or what others have locked is to be
 	// looked at again; 0 = neither
 	NextDue int64
+	// Sorted tells of a take by keys that ready spans are left that are sorted: what is submitted
+	// now is not to overtake them.
+	Sorted bool
 	// After is the last key that a take by keys has looked at; nil = it came to the end of them.
 	After *string
 	// Turns says of keys of the spans how many tasks a turn of theirs has (KeyRule.Turn), where

@@ -18,6 +18,13 @@ const (
 	unsortedSpans = `SELECT ` + spanColumnList + ` FROM rota.span
 WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $2 AND due <= $2
 ORDER BY rank, id LIMIT $3 FOR UPDATE SKIP LOCKED`
+	// fitting says how many tasks what is ready and not sorted has, and whether something is that
+	// is sorted.
+	fitting = `SELECT (SELECT coalesce(sum(hi - lo + 1), 0)::bigint FROM (
+  SELECT lo, hi FROM rota.span WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $2 AND due <= $2
+  ORDER BY rank, id LIMIT $3) u), ` + anySorted
+	anySorted = `EXISTS (SELECT FROM rota.span
+  WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 AND rank <= $2 AND due <= $2)`
 	// keysOf are those of the tasks that are still their spans' own. Who is edited moves into a
 	// span of its own.
 	keysOf = `SELECT w.i::int, t.n, CASE WHEN e.seq IS NULL THEN coalesce(t.group_key, '')
@@ -133,7 +140,9 @@ func (s *Store) takeByKey(
 			sp, err := scanSpan(r)
 			spans = append(spans, sp)
 			return err
-		}, chosen, r.Holder.Node, r.Holder.Token, s.clock()))
+		}, chosen, r.Holder.Node, r.Holder.Token, s.clock()),
+			ask("SELECT "+anySorted, func(r row) error { return r.Scan(&answer.Sorted) },
+				r.Queue, answer.Now))
 	})
 	if err != nil {
 		return answer, err
@@ -253,30 +262,33 @@ func spansInto(list *[]store.Span) func(row) error {
 // sortOrTake chooses what is ready and not sorted, if it is to be taken as it is, and sorts some of
 // it else; more tells that there is still some.
 func (b *keyTake) sortOrTake(ctx context.Context) (more bool, err error) {
-	most := max(rules.SortedAtOnce, b.Keys.Whole)
+	fits, err := b.fits(ctx)
+	if err != nil {
+		return false, err
+	}
+	most := rules.SortedAtOnce
+	if fits {
+		most = b.Keys.Whole
+	}
 	var list []store.Span
 	total := 0
 	if err := b.run(ctx, ask(unsortedSpans, func(r row) error {
 		sp, err := scanSpan(r)
-		list = append(list, sp)
+		if total >= most {
+			more = true
+			return err
+		}
 		total += width(&sp)
+		list = append(list, sp)
 		return err
 	}, b.Queue, b.now, most+1)); err != nil || len(list) == 0 {
-		return false, err
+		return more, err
 	}
-	if rules.TakenWhole(&b.TakeRequest, total) {
+	if fits {
 		for i := range list {
 			b.choice.Whole(list[i].ID, width(&list[i]))
 		}
-		return false, nil
-	}
-	total = 0
-	for i := range list {
-		if total >= rules.SortedAtOnce {
-			list, more = list[:i], true
-			break
-		}
-		total += width(&list[i])
+		return more, nil
 	}
 	runs := make([]rules.Runs, len(list))
 	var of readColumns
@@ -295,6 +307,17 @@ func (b *keyTake) sortOrTake(ctx context.Context) (more bool, err error) {
 		return more, err
 	}
 	return more, b.writeRuns(ctx, list, runs)
+}
+
+// fits tells whether what is ready is to be taken as it is.
+func (b *keyTake) fits(ctx context.Context) (bool, error) {
+	if b.Keys.Whole <= 0 {
+		return false, nil
+	}
+	tasks, sorted := 0, false
+	err := b.run(ctx, ask(fitting, func(r row) error { return r.Scan(&tasks, &sorted) }, b.Queue,
+		b.now, b.Keys.Whole+1))
+	return tasks <= b.Keys.Whole && !sorted, err
 }
 
 // writeRuns makes spans of runs. The first of a span keeps its row, and with it what was handed out

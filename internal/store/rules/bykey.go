@@ -14,10 +14,6 @@ const (
 	KeysAtOnce   = 1000
 )
 
-// TakenWhole tells whether spans that are not sorted, as wide as widths say, are taken as they are:
-// see store.ByKey.Whole.
-func TakenWhole(r *store.TakeRequest, width int) bool { return width <= r.Keys.Whole }
-
 // Run is a run of a span's numbers with the tasks of one key.
 type Run struct {
 	Lo, Hi int32

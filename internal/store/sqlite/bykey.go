@@ -29,6 +29,12 @@ AND queue = ? AND key > ? ORDER BY key LIMIT 1`
 AND key IS NOT NULL AND queue = ?1 AND key = ?2 AND rank <= ?3 AND due <= ?3
 ORDER BY rank, id LIMIT ?4`
 
+	widthUnsorted = `SELECT coalesce(sum(hi - lo + 1), 0) FROM (
+SELECT lo, hi FROM span INDEXED BY span_ready WHERE holder IS NULL AND key IS NULL AND queue = ?1
+AND rank <= ?2 AND due <= ?2 ORDER BY rank, id LIMIT ?3)`
+	anySorted = `SELECT 1 FROM span INDEXED BY span_sorted WHERE holder IS NULL
+AND key IS NOT NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2 LIMIT 1`
+
 	countOfKey = `SELECT count(*) FROM (SELECT 1 FROM running INDEXED BY running_queue
 WHERE queue = ? AND key = ? LIMIT ?)`
 	fullKeys = `SELECT count(*) FROM (SELECT 1 FROM running INDEXED BY running_queue
@@ -93,6 +99,9 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 			return answer, err
 		}
 	}
+	if answer.Sorted, err = t.has(anySorted, r.Queue, t.now); err != nil {
+		return answer, err
+	}
 	_, err = t.one(nextDue, func(st *sqlite.Stmt) { answer.NextDue = st.ColumnInt64(0) }, r.Queue,
 		t.now)
 	if soon := b.choice.Soon(); soon > 0 && (answer.NextDue == 0 || soon < answer.NextDue) {
@@ -104,17 +113,19 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 // sortOrTake takes what is ready and not sorted, if it is to be taken as it is, and sorts some of
 // it else; more tells that there is still some.
 func (b *keyTake) sortOrTake(answer *store.Taken) (more bool, err error) {
-	list, err := b.ready(readySpans, store.TakeRequest{
-		Queue: b.Queue, Limit: max(rules.SortedAtOnce, b.Keys.Whole+1),
-	})
+	fits, err := b.fits()
 	if err != nil {
 		return false, err
 	}
-	total := 0
-	for i := range list {
-		total += width(&list[i].Span)
+	most := rules.SortedAtOnce
+	if fits {
+		most = max(b.Keys.Whole, 1)
 	}
-	if !rules.TakenWhole(&b.TakeRequest, total) {
+	list, err := b.ready(readySpans, store.TakeRequest{Queue: b.Queue, Limit: most})
+	if err != nil {
+		return false, err
+	}
+	if !fits {
 		return b.sort(list)
 	}
 	for i := range list {
@@ -125,6 +136,20 @@ func (b *keyTake) sortOrTake(answer *store.Taken) (more bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// fits tells whether what is ready is to be taken as it is.
+func (b *keyTake) fits() (bool, error) {
+	if b.Keys.Whole <= 0 {
+		return false, nil
+	}
+	if sorted, err := b.has(anySorted, b.Queue, b.now); err != nil || sorted {
+		return false, err
+	}
+	tasks := 0
+	_, err := b.one(widthUnsorted, func(st *sqlite.Stmt) { tasks = st.ColumnInt(0) }, b.Queue,
+		b.now, b.Keys.Whole+1)
+	return tasks <= b.Keys.Whole, err
 }
 
 // takeUnsorted takes a span as it is, with the keys of its tasks.
@@ -145,14 +170,9 @@ func (b *keyTake) takeUnsorted(sp *store.Span, answer *store.Taken) error {
 	return cmp.Or(err, bad)
 }
 
-// sort gives ready spans keys, the first of a list; more tells that there are others.
+// sort gives ready spans keys; more tells that there are others.
 func (b *keyTake) sort(list []free) (more bool, err error) {
-	total := 0
 	for i := range list {
-		if total >= rules.SortedAtOnce {
-			break
-		}
-		total += width(&list[i].Span)
 		if err := b.sortSpan(&list[i]); err != nil {
 			return false, fmt.Errorf("find out keys of span %d: %w", list[i].ID, err)
 		}

@@ -134,18 +134,22 @@ func keyClaims() []claim {
 			a := s.join("a")
 			s.limitKeys(0, task.KeyLimits{MaxRunning: 2})
 			s.putKeys("x", "y", "x", "")
-			s.want("more than fits is sorted", toldKeys(s.byKeyOnce(a, store.ByKey{Whole: 3}, 1)),
-				`0..0 "x"`)
-			got := s.byKeyOnce(a, store.ByKey{Skip: []string{"x", "y"}}, 9)
-			s.want("the one of no key", toldKeys(got), `3..3 ""`)
-			s.putKeys("x", "y", "y")
-			got = s.byKeyOnce(a, store.ByKey{Whole: 3, Skip: []string{"x"}}, 9)
-			s.want("what fits is taken first, then by keys", toldKeys(got),
-				`0..2 not sorted ["x" "y" "y"], 1..1 "y"`)
+			got := s.byKeyOnce(a, store.ByKey{Whole: 3}, 1)
+			s.want("more than fits is sorted", toldKeys(got), `0..0 "x"`)
+			s.want("more is sorted", got.Sorted, true)
+			s.putKeys("w")
+			got = s.byKeyOnce(a, store.ByKey{Whole: 9, Skip: []string{"x"}}, 1)
+			s.want("it does not overtake what is sorted", toldKeys(got), `1..1 "y"`)
+			got = s.byKeyOnce(a, store.ByKey{Skip: []string{"y"}}, 9)
+			s.want("the rest", toldKeys(got), `2..2 "x", 3..3 "", 0..0 "w"`)
+			s.want("nothing else is sorted", got.Sorted, false)
+			s.putKeys("y", "y", "y")
+			got = s.byKeyOnce(a, store.ByKey{Whole: 3}, 9)
+			s.want("what fits", toldKeys(got), `0..2 not sorted ["y" "y" "y"]`)
 			s.want("no more", got.More, false)
 			outs := outsOf(&got)
-			s.want("keys count all the same", s.begin(a, outs[3], outs[1], outs[2], outs[0]),
-				[]store.Beginning{begins, begins, held, begins})
+			s.want("keys count all the same", s.begin(a, outs...),
+				[]store.Beginning{begins, begins, held})
 		}},
 		{"WhatIsTakenAsItIsSaysTheKeysOfItsTasks", func(s *scene) {
 			a := s.join("a")

@@ -78,7 +78,8 @@ type Spans interface {
 	// those is that are left. A paused queue gives nothing.
 	//
 	// With Keys it goes by group keys. If free spans that are due and not Sorted have no more
-	// tasks than Keys.Whole it takes all of them, with the keys of their tasks. Else it sorts:
+	// tasks than Keys.Whole, and no others are free and due, it takes all of them, with the keys of
+	// their tasks. Else it sorts:
 	// they become spans with the tasks of one key each, which are Sorted (in one take as many as
 	// have about 1,000 tasks, or one). Then it takes sorted spans that are due, whole, until Limit
 	// of their tasks might begin: of each key, by rank, no more than need be for as many tasks as

@@ -72,7 +72,7 @@ func (m *Model) takeByKey(r store.TakeRequest, now int64) (t store.Taken) {
 			b.look(sp.Due)
 		}
 	}
-	t.NextDue = b.soon
+	t.NextDue, t.Sorted = b.soon, len(b.due(nil)) > 0
 	return t
 }
 
@@ -223,11 +223,14 @@ func (b *keyTake) turn() (after *string) {
 func (m *Model) unsorted(r *store.TakeRequest, now int64) (list []*store.Span) {
 	total := 0
 	for _, sp := range m.sortedSpans() {
-		if sp.Queue == r.Queue && !sp.Sorted && sp.Holder == (store.Holder{}) && sp.Due <= now &&
-			sp.Rank <= now {
-			list = append(list, sp)
-			total += int(sp.Hi-sp.Lo) + 1
+		if sp.Queue != r.Queue || sp.Holder != (store.Holder{}) || sp.Due > now || sp.Rank > now {
+			continue
 		}
+		if sp.Sorted {
+			return nil
+		}
+		list = append(list, sp)
+		total += int(sp.Hi-sp.Lo) + 1
 	}
 	if total > r.Keys.Whole {
 		return nil

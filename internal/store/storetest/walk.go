@@ -244,6 +244,9 @@ func (w *walk) take(n *walkNode) {
 	if !w.paused[r.Queue] && !got.LeaseGone && got.NextDue != 0 {
 		next += fmt.Sprintf("next due %d ", got.NextDue-w.start)
 	}
+	if got.Sorted && !w.paused[r.Queue] {
+		next += "sorted ones are left "
+	}
 	if got.More {
 		next += "more "
 		if r.Keys == nil {
