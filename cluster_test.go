@@ -281,7 +281,15 @@ func TestNodeWithoutAnAddressSaysSo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		detail := n.ready(t.Context()).Detail
+		var detail string
+		settled(t, "the store has answered", func() bool {
+			r := n.ready(t.Context())
+			if r.Age > time.Hour {
+				t.Fatalf("%s: the store has been silent for %v", name, r.Age)
+			}
+			detail = r.Detail
+			return !strings.Contains(detail, "has not answered")
+		})
 		if err := n.Close(); err != nil {
 			t.Error(err)
 		}

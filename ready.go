@@ -43,6 +43,9 @@ func (n *Node) heard(asked, answered time.Time, beat store.Beat) {
 func (n *Node) ready(context.Context) api.Readiness {
 	known, fresh := n.check.Get(storePatience)
 	heard := known.At
+	if heard.IsZero() { // it answered when this node joined
+		heard = n.joined
+	}
 	if beat := n.answered.Load(); beat != nil && beat.After(heard) {
 		heard = *beat
 	}

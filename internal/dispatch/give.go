@@ -44,7 +44,7 @@ func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span
 	for _, sp := range m.sortedSpans() {
 		q := m.queue(sp.Queue)
 		wanted := !q.conf.Paused && !m.draining && now.Sub(q.wanted) <= m.conf.GiveAfter
-		apart := q.ready.lanes != nil && q.ready.lanes.isApart(sp)
+		apart := q.ready.lanes != nil && q.ready.lanes.isApart(sp) && sp.anyReady()
 		if sp.idle == 0 || wanted && !stale[sp] && !sp.behind && !apart || sp.giving ||
 			sp.anySettling() {
 			continue
@@ -153,14 +153,7 @@ func isNever(*entry, int) bool { return false }
 // idleElsewhere tells whether tasks of q that nobody here has room for had better go to other nodes
 // now.
 func (q *queue) idleElsewhere(now time.Time) bool {
-	return (!q.busy() || q.hoards()) && q.ready.first() != nil && q.roomElsewhere(now) &&
-		q.workersRoom() == 0
-}
-
-// hoards tells whether the queue goes by keys and has more ready here than it handed out in the
-// last round: it came as it was, in a take.
-func (q *queue) hoards() bool {
-	return q.ready.lanes != nil && q.ready.count() > max(q.pace, q.handed)
+	return !q.busy() && q.ready.first() != nil && q.roomElsewhere(now) && q.workersRoom() == 0
 }
 
 // giveSoon gives back, beside the rounds, what nobody here has room for while workers wait
@@ -250,6 +243,16 @@ func (m *memory) sortedSpans() []*span {
 func (sp *span) anySettling() bool {
 	for s := range sp.live() {
 		if it := s.cell.item; s.place() == settling || it != nil && it.place == out && it.asked {
+			return true
+		}
+	}
+	return false
+}
+
+// anyReady tells whether a task of the span is ready.
+func (sp *span) anyReady() bool {
+	for s := range sp.live() {
+		if s.place() == ready {
 			return true
 		}
 	}

@@ -43,6 +43,7 @@ type lanes struct {
 	turns int64          // given so far
 	last  int64          // the turn of what went out last
 	asked map[string]int // hand-outs of which the store is being asked, by key
+	out   map[string]int // tasks in workers' hands, by key
 	// weights are how many tasks a turn has, of the keys of which that is known and not one: a lane
 	// that ends and comes again has turns as before.
 	weights map[string]int
@@ -94,7 +95,8 @@ func newLanes(m *memory, conf *task.Queue) *lanes {
 		rated:   limits.Rate.Count > 0,
 		inOrder: limits.Running == 1,
 		weighs:  conf.Fair && conf.KeyRules,
-		room:    unknownRoom, by: map[string]*lane{}, asked: map[string]int{},
+		room:    unknownRoom, by: map[string]*lane{},
+		asked: map[string]int{}, out: map[string]int{},
 		weights: map[string]int{},
 	}
 	if limits.Running > 0 {

@@ -144,6 +144,7 @@ func (wt *waiter) take(s spot) {
 func (w *worker) give(it *item) {
 	it.at = len(w.out)
 	w.out = append(w.out, it)
+	it.isOut(1)
 }
 
 // takeBack takes an item out of its worker's hands, if it is there.
@@ -157,6 +158,7 @@ func (it *item) takeBack() {
 	w.out[it.at].at = it.at
 	w.out[last] = nil
 	w.out = w.out[:last]
+	it.isOut(-1)
 	w.reorder()
 }
 

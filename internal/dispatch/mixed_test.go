@@ -222,7 +222,8 @@ func (c *counted) Take(ctx context.Context, r store.TakeRequest) (store.Taken, e
 	return got, err
 }
 
-// A node that has taken much as it was shares it with workers that come to another node.
+// What a node has taken as it was workers get that come to another node, when it has seen for
+// GiveAfter that those here do not get to it.
 func TestWorkersElsewhereGetOfWhatWasTakenAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := neighbours(t, storetest.NewModel(time.Now), true)
@@ -232,7 +233,7 @@ func TestWorkersElsewhereGetOfWhatWasTakenAsItWas(t *testing.T) {
 		a.perKey(40)
 		time.Sleep(5 * time.Second)
 		var keys []string
-		for i := range 1000 {
+		for i := range 3000 {
 			keys = append(keys, string('a'+rune(i%20)))
 		}
 		a.ofKeys(keys...)
@@ -257,9 +258,9 @@ func TestWorkersElsewhereGetOfWhatWasTakenAsItWas(t *testing.T) {
 		work(0, a, "v")
 		time.Sleep(500 * time.Millisecond)
 		work(1, b, "w")
-		time.Sleep(1500 * time.Millisecond) // a round tells of its room
+		time.Sleep(4 * time.Second)
 		if n := ran[1].Load(); n < 40 {
-			t.Errorf("workers elsewhere ran %d tasks in 1.5 s, those here %d in 2 s", n,
+			t.Errorf("workers elsewhere ran %d tasks in 4 s, those here %d in 4.5 s", n,
 				ran[0].Load())
 		}
 		close(stop)
@@ -362,6 +363,7 @@ func TestOnlyQuickWorkersHoldTasksOfKeysAhead(t *testing.T) {
 		want map[string]int
 	}{
 		"quick":           {10 * time.Millisecond, 0, map[string]int{"a": 4}},
+		"one by one":      {10 * time.Millisecond, 0, nil},
 		"slow":            {100 * time.Millisecond, 0, map[string]int{"a": 1}},
 		"quick in a past": {10 * time.Millisecond, 2 * time.Second, map[string]int{"a": 1}},
 	} {
@@ -387,6 +389,19 @@ func TestOnlyQuickWorkersHoldTasksOfKeysAhead(t *testing.T) {
 				}
 				time.Sleep(c.idle)
 				h.beat("w", "one", 1)
+				if name == "one by one" {
+					got := map[string]int{}
+					for range 10 {
+						h.ofKeys("b")
+						for _, x := range hold() {
+							got[keyOfTask(x)]++
+						}
+					}
+					if got["b"] > 4 {
+						t.Errorf("%d of 8 places of b are held, by one that runs one", got["b"])
+					}
+					return
+				}
 				h.ofKeys("a", "a", "a", "a", "a", "a")
 				if got := keysOf(hold()); fmt.Sprint(got) != fmt.Sprint(c.want) {
 					t.Errorf("%v were given, not %v", got, c.want)

@@ -62,5 +62,16 @@ func (wt *waiter) mayHold(q *queue) bool {
 		return true
 	}
 	l := ls.open.list[0]
-	return !ls.limits(l.key) || l.room-1 >= (few+1)/2
+	return !ls.limits(l.key) || min(l.room, few-ls.out[l.key])-1 >= (few+1)/2
+}
+
+// isOut counts the task among those of its key that workers have in hands here, or no longer.
+func (it *item) isOut(n int) {
+	ls, key := it.queue.ready.lanes, it.key()
+	if ls == nil || !ls.limits(key) {
+		return
+	}
+	if ls.out[key] += n; ls.out[key] <= 0 { // less if it went by no keys at first
+		delete(ls.out, key)
+	}
 }

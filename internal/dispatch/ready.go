@@ -151,7 +151,7 @@ func (r *readyTasks) arrange(m *memory, conf *task.Queue) {
 	if r.heap, r.lanes = (heap{}), nil; conf.ByKeys() {
 		r.lanes = newLanes(m, conf)
 		if old != nil {
-			r.lanes.asked, r.lanes.weights = old.asked, old.weights
+			r.lanes.asked, r.lanes.weights, r.lanes.out = old.asked, old.weights, old.out
 		}
 	}
 	for i := range all {

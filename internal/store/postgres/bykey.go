@@ -18,11 +18,12 @@ const (
 	unsortedSpans = `SELECT ` + spanColumnList + ` FROM rota.span
 WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $2 AND due <= $2
 ORDER BY rank, id LIMIT $3 FOR UPDATE SKIP LOCKED`
-	// fitting says how many tasks what is ready and not sorted has, and whether something is that
-	// is sorted.
-	fitting = `SELECT (SELECT coalesce(sum(hi - lo + 1), 0)::bigint FROM (
-  SELECT lo, hi FROM rota.span WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $2 AND due <= $2
-  ORDER BY rank, id LIMIT $3) u), ` + anySorted
+	// unsorted counts what is ready and not sorted, unless something is that is sorted.
+	unsorted = `SELECT s.found, u.* FROM (SELECT ` + anySorted + ` AS found) s
+CROSS JOIN LATERAL (SELECT count(*)::int, coalesce(sum(hi - lo + 1), 0)::bigint,
+  coalesce(max(deaths), 0)::int FROM (SELECT lo, hi, deaths FROM rota.span
+  WHERE NOT s.found AND holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $2
+  AND due <= $2 ORDER BY rank, id LIMIT $3) f) u`
 	anySorted = `EXISTS (SELECT FROM rota.span
   WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 AND rank <= $2 AND due <= $2)`
 	// keysOf are those of the tasks that are still their spans' own. Who is edited moves into a
@@ -106,6 +107,7 @@ type keyTake struct {
 	choice *rules.ByKey
 	owners map[int64]task.ID // tasks that own their keys, by span
 	turns  map[string]int    // how many tasks a turn of a key has; 0 = one
+	whole  bool              // it takes what is not sorted as it is
 }
 
 // takeByKey takes by keys: what it chooses it takes unless somebody was quicker.
@@ -147,9 +149,11 @@ func (s *Store) takeByKey(
 	if err != nil {
 		return answer, err
 	}
-	slices.SortFunc(spans, func(a, b store.Span) int {
-		return slices.Index(chosen, a.ID) - slices.Index(chosen, b.ID)
-	})
+	place := make(map[int64]int, len(chosen))
+	for i, id := range chosen {
+		place[id] = i
+	}
+	slices.SortFunc(spans, func(a, b store.Span) int { return place[a.ID] - place[b.ID] })
 	for i := range spans {
 		if !spans[i].Sorted {
 			continue
@@ -244,7 +248,8 @@ func (b *keyTake) choose(ctx context.Context, answer *store.Taken) ([]int64, err
 	if answer.After = b.Keys.After; err == nil && !b.choice.Enough() {
 		answer.After, cut, err = b.byTurn(ctx)
 	}
-	answer.More = more || cut || b.choice.Enough() || answer.After != nil || b.Keys.After != nil
+	enough := b.choice.Enough() && !b.whole // else all that is ready is taken
+	answer.More = more || cut || enough || answer.After != nil || b.Keys.After != nil
 	if soon := b.choice.Soon(); soon > 0 && (answer.NextDue == 0 || soon < answer.NextDue) {
 		answer.NextDue = soon
 	}
@@ -262,11 +267,11 @@ func spansInto(list *[]store.Span) func(row) error {
 // sortOrTake chooses what is ready and not sorted, if it is to be taken as it is, and sorts some of
 // it else; more tells that there is still some.
 func (b *keyTake) sortOrTake(ctx context.Context) (more bool, err error) {
-	fits, err := b.fits(ctx)
+	ready, err := b.unsorted(ctx)
 	if err != nil {
 		return false, err
 	}
-	most := rules.SortedAtOnce
+	fits, most := ready.Fits(&b.TakeRequest), rules.SortedAtOnce
 	if fits {
 		most = b.Keys.Whole
 	}
@@ -288,7 +293,8 @@ func (b *keyTake) sortOrTake(ctx context.Context) (more bool, err error) {
 		for i := range list {
 			b.choice.Whole(list[i].ID, width(&list[i]))
 		}
-		return more, nil
+		b.whole = true
+		return total < ready.Tasks, nil // others have the locks of the rest
 	}
 	runs := make([]rules.Runs, len(list))
 	var of readColumns
@@ -309,15 +315,15 @@ func (b *keyTake) sortOrTake(ctx context.Context) (more bool, err error) {
 	return more, b.writeRuns(ctx, list, runs)
 }
 
-// fits tells whether what is ready is to be taken as it is.
-func (b *keyTake) fits(ctx context.Context) (bool, error) {
+// unsorted counts what may be taken as it is, if that is asked for.
+func (b *keyTake) unsorted(ctx context.Context) (u rules.Unsorted, err error) {
 	if b.Keys.Whole <= 0 {
-		return false, nil
+		return rules.Unsorted{Sorted: true}, nil
 	}
-	tasks, sorted := 0, false
-	err := b.run(ctx, ask(fitting, func(r row) error { return r.Scan(&tasks, &sorted) }, b.Queue,
-		b.now, b.Keys.Whole+1))
-	return tasks <= b.Keys.Whole && !sorted, err
+	err = b.run(ctx, ask(unsorted, func(r row) error {
+		return r.Scan(&u.Sorted, &u.Spans, &u.Tasks, &u.Deaths)
+	}, b.Queue, b.now, min(b.Keys.Whole, rules.WholeAtOnce)+1))
+	return u, err
 }
 
 // writeRuns makes spans of runs. The first of a span keeps its row, and with it what was handed out

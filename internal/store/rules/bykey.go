@@ -12,7 +12,21 @@ const (
 	SortedAtOnce = 1000
 	SpansByRank  = 4
 	KeysAtOnce   = 1000
+	WholeAtOnce  = 2000 // spans that it takes as they are
 )
+
+// Unsorted is what is ready of a queue and not sorted, counted up to what a take may take as it is.
+type Unsorted struct {
+	Spans, Tasks int
+	Deaths       int32 // the most holders that died with one of them
+	Sorted       bool  // something ready is sorted
+}
+
+// Fits tells whether a take takes it as it is. What died with a node may be the reason, so its keys
+// are told apart.
+func (u *Unsorted) Fits(r *store.TakeRequest) bool {
+	return !u.Sorted && u.Deaths == 0 && u.Tasks <= r.Keys.Whole && u.Spans <= WholeAtOnce
+}
 
 // Run is a run of a span's numbers with the tasks of one key.
 type Run struct {

@@ -29,8 +29,8 @@ AND queue = ? AND key > ? ORDER BY key LIMIT 1`
 AND key IS NOT NULL AND queue = ?1 AND key = ?2 AND rank <= ?3 AND due <= ?3
 ORDER BY rank, id LIMIT ?4`
 
-	widthUnsorted = `SELECT coalesce(sum(hi - lo + 1), 0) FROM (
-SELECT lo, hi FROM span INDEXED BY span_ready WHERE holder IS NULL AND key IS NULL AND queue = ?1
+	unsorted = `SELECT count(*), coalesce(sum(hi - lo + 1), 0), coalesce(max(deaths), 0) FROM (
+SELECT lo, hi, deaths FROM span INDEXED BY span_ready WHERE holder IS NULL AND key IS NULL AND queue = ?1
 AND rank <= ?2 AND due <= ?2 ORDER BY rank, id LIMIT ?3)`
 	anySorted = `SELECT 1 FROM span INDEXED BY span_sorted WHERE holder IS NULL
 AND key IS NOT NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2 LIMIT 1`
@@ -83,7 +83,8 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 	if err != nil {
 		return answer, err
 	}
-	answer.More = more || cut || b.choice.Enough() || answer.After != nil || r.Keys.After != nil
+	enough := b.choice.Enough() && len(answer.Spans) == 0 // else all that is ready was taken
+	answer.More = more || cut || enough || answer.After != nil || r.Keys.After != nil
 	for _, id := range b.choice.Chosen {
 		sp := b.spans[id]
 		if !sp.Sorted {
@@ -143,13 +144,15 @@ func (b *keyTake) fits() (bool, error) {
 	if b.Keys.Whole <= 0 {
 		return false, nil
 	}
-	if sorted, err := b.has(anySorted, b.Queue, b.now); err != nil || sorted {
+	var u rules.Unsorted
+	var err error
+	if u.Sorted, err = b.has(anySorted, b.Queue, b.now); err != nil || u.Sorted {
 		return false, err
 	}
-	tasks := 0
-	_, err := b.one(widthUnsorted, func(st *sqlite.Stmt) { tasks = st.ColumnInt(0) }, b.Queue,
-		b.now, b.Keys.Whole+1)
-	return tasks <= b.Keys.Whole, err
+	_, err = b.one(unsorted, func(st *sqlite.Stmt) {
+		u.Spans, u.Tasks, u.Deaths = st.ColumnInt(0), st.ColumnInt(1), st.ColumnInt32(2)
+	}, b.Queue, b.now, min(b.Keys.Whole, rules.WholeAtOnce)+1)
+	return u.Fits(&b.TakeRequest), err
 }
 
 // takeUnsorted takes a span as it is, with the keys of its tasks.

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -171,6 +172,18 @@ func keyClaims() []claim {
 			}))
 			got = s.byKeyOnce(a, store.ByKey{Whole: 9}, 1)
 			s.want("of those that are left", toldKeys(got), `0..3 not sorted ["x" "z" "w"]`)
+		}},
+		{"WhatDiedWithANodeIsSorted", func(s *scene) {
+			a := s.join("a")
+			s.limitKeys(0, task.KeyLimits{MaxRunning: 2})
+			s.putKeys("x", "y")
+			s.byKeyOnce(a, store.ByKey{Whole: 9}, 9)
+			s.clock.Advance(2 * leaseTime)
+			b := s.join("b")
+			_, err := s.Free(s.ctx, b, math.MaxInt64)
+			s.ok(err)
+			got := s.byKeyOnce(b, store.ByKey{Whole: 9}, 9)
+			s.want("spans", toldKeys(got), `0..0 "x", 1..1 "y"`)
 		}},
 		{"AnEditedKeyCounts", func(s *scene) {
 			a := s.join("a")

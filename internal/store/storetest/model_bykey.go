@@ -42,7 +42,7 @@ func (m *Model) takeByKey(r store.TakeRequest, now int64) (t store.Taken) {
 	if t.After = r.Keys.After; b.left > 0 {
 		t.After = b.turn()
 	}
-	t.More = more || b.cut || b.left <= 0 || t.After != nil || r.Keys.After != nil
+	t.More = more || b.cut || b.left <= 0 && whole == nil || t.After != nil || r.Keys.After != nil
 	for _, sp := range b.chosen {
 		sp.Holder = r.Holder
 		sp.Token++
@@ -226,13 +226,13 @@ func (m *Model) unsorted(r *store.TakeRequest, now int64) (list []*store.Span) {
 		if sp.Queue != r.Queue || sp.Holder != (store.Holder{}) || sp.Due > now || sp.Rank > now {
 			continue
 		}
-		if sp.Sorted {
+		if sp.Sorted || sp.Deaths > 0 {
 			return nil
 		}
 		list = append(list, sp)
 		total += int(sp.Hi-sp.Lo) + 1
 	}
-	if total > r.Keys.Whole {
+	if total > r.Keys.Whole || len(list) > 2000 {
 		return nil
 	}
 	return list
