@@ -43,8 +43,8 @@
 // What is ready of it stands in lanes, one for each key that has something ready (lanes.go); its
 // takes go by keys, too (takekeys.go). As long as memory has all that is ready, spans may have
 // tasks of several keys; else takes sort them by key, and always where keys go in order or weigh:
-// what is not sorted is given back then, for the next take to do so. The store decides what begins; what is known here of how a key
-// stands beside its limits is advice (keygate.go).
+// what is not sorted is given back then, for the next take to do so. The store decides what begins;
+// what is known here of how a key stands beside its limits is advice (keygate.go).
 //
 // # Children
 //

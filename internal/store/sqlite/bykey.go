@@ -30,8 +30,8 @@ AND key IS NOT NULL AND queue = ?1 AND key = ?2 AND rank <= ?3 AND due <= ?3
 ORDER BY rank, id LIMIT ?4`
 
 	unsorted = `SELECT count(*), coalesce(sum(hi - lo + 1), 0), coalesce(max(deaths), 0) FROM (
-SELECT lo, hi, deaths FROM span INDEXED BY span_ready WHERE holder IS NULL AND key IS NULL AND queue = ?1
-AND rank <= ?2 AND due <= ?2 ORDER BY rank, id LIMIT ?3)`
+SELECT lo, hi, deaths FROM span INDEXED BY span_ready WHERE holder IS NULL AND key IS NULL
+AND queue = ?1 AND rank <= ?2 AND due <= ?2 ORDER BY rank, id LIMIT ?3)`
 	anySorted = `SELECT 1 FROM span INDEXED BY span_sorted WHERE holder IS NULL
 AND key IS NOT NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2 LIMIT 1`
 
