@@ -47,8 +47,8 @@ func (q *queue) fewOfKey() int {
 
 // slotsOf is how many tasks of a queue the waiter may still be given.
 func (wt *waiter) slotsOf(q *queue, now time.Time) int {
-	few := q.gate.near() || q.fewOfKey() > 0 && !wt.worker.haste.quick(now)
-	if few && wt.worker.room() < 1 {
+	ahead := !q.gate.near() && (q.fewOfKey() == 0 || wt.worker.haste.quick(now))
+	if !ahead && wt.worker.room() < 1 {
 		return 0
 	}
 	return wt.slots()
@@ -57,12 +57,12 @@ func (wt *waiter) slotsOf(q *queue, now time.Time) int {
 // mayHold tells whether the waiter may be given the queue's first task, which there must be, if it
 // has slots.
 func (wt *waiter) mayHold(q *queue) bool {
-	few, ls := q.fewOfKey(), q.ready.lanes
-	if few == 0 || ls == nil || wt.worker.room() >= 1 {
+	most, ls := q.fewOfKey(), q.ready.lanes
+	if most == 0 || ls == nil || wt.worker.room() >= 1 {
 		return true
 	}
 	l := ls.open.list[0]
-	return !ls.limits(l.key) || min(l.room, few-ls.out[l.key])-1 >= (few+1)/2
+	return !ls.limits(l.key) || min(l.room, most-ls.out[l.key])-1 >= (most+1)/2
 }
 
 // isOut counts the task among those of its key that workers have in hands here, or no longer.

@@ -33,7 +33,7 @@ type worker struct {
 	out     []*item   // the items that it has in hands, in no order
 	parcels []*parcel // the plain tasks that it has in hands, and some of those items, in no order
 	plain   int       // how many plain tasks those are
-	haste   haste
+	haste   haste     // how soon it ended what it had of queues with limits
 	waiting []*waiter
 	counted int // room that a demand under way has counted
 
