@@ -7,6 +7,7 @@ import (
 
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -18,26 +19,26 @@ func actClaims() []claim {
 			s.put(2)
 			x, y := s.takeOne(h), s.takeOne(h) // x with a running row, y known to the node alone
 			s.sync(h, x)
-			for _, o := range []handout{x, y} {
-				s.changed(task.KindCancelled, o.id())
-				s.wantState(o.id(), task.Cancelled)
-				s.want("late report", s.settle(o.report(s.clock, task.Finish(nil))),
+			for _, o := range []caller.Handout{x, y} {
+				s.changed(task.KindCancelled, o.ID())
+				s.wantState(o.ID(), task.Cancelled)
+				s.want("late report", s.settle(o.Report(s.clock, task.Finish(nil))),
 					[]task.Status{task.Stale})
-				s.wantState(o.id(), task.Cancelled)
+				s.wantState(o.ID(), task.Cancelled)
 			}
-			s.want("running row", s.stand(x.id()).Running, (*store.Running)(nil))
+			s.want("running row", s.stand(x.ID()).Running, (*store.Running)(nil))
 			s.want("counts", s.counts(), task.Counts{Cancelled: 2})
 			got, err := s.Sync(s.ctx, store.SyncRequest{
-				Holder: h, Watch: []store.Watch{{ID: x.id(), Seq: x.Seq}},
+				Holder: h, Watch: []store.Watch{{ID: x.ID(), Seq: x.Seq}},
 			})
 			s.ok(err)
-			s.want("seqs settled by others", got.Settled, []task.ID{x.id()})
+			s.want("seqs settled by others", got.Settled, []task.ID{x.ID()})
 		}},
 		{"StandSaysHowTheNewestHandOutEnded", func(s *scene) {
 			h := s.join("a")
 			id := s.put(1)[0]
 			s.want("before any", s.stand(id).Kind, task.Kind(0))
-			s.recorded(s.takeOne(h).report(s.clock, task.Snooze(time.Hour)))
+			s.recorded(s.takeOne(h).Report(s.clock, task.Snooze(time.Hour)))
 			s.want("after a snooze", s.stand(id).Kind, task.KindSnooze)
 			s.changed(task.KindCancelled, id)
 			s.want("after a cancellation", s.stand(id).Kind, task.KindCancelled)
@@ -63,12 +64,12 @@ func actClaims() []claim {
 				s.want("view", s.view(id), before)
 			}
 			both(task.KindMoved, func() {})
-			s.recorded(s.takeOne(h).report(s.clock, task.Fail(nil)))
+			s.recorded(s.takeOne(h).Report(s.clock, task.Fail(nil)))
 			mark = 0
 			act("move of a dead one", task.KindMoved, false) // no mark is nobody's
 			mark = 1
 			both(task.KindReplayed, func() {
-				s.recorded(s.takeOne(h).report(s.clock, task.Fail(nil))) // dead again, and stays so
+				s.recorded(s.takeOne(h).Report(s.clock, task.Fail(nil))) // dead again, and stays so
 			})
 			mark++
 			act("replay", task.KindReplayed, true)
@@ -86,15 +87,15 @@ func actClaims() []claim {
 		{"StandTellsHowTasksEnded", func(s *scene) {
 			h := s.join("a")
 			ids := append(s.put(6), task.ID{Batch: 4711})
-			outs := make([]handout, 5)
+			outs := make([]caller.Handout, 5)
 			for i := range outs {
 				outs[i] = s.takeOne(h)
 			}
-			s.recorded(outs[0].report(s.clock, task.Finish(nil)),
-				outs[1].report(s.clock, task.Fail(nil)), outs[2].report(s.clock, task.Finish(nil)),
-				outs[3].report(s.clock, task.Next("second", nil)))
-			s.changed(task.KindRemoved, outs[2].id())
-			s.changed(task.KindCancelled, outs[4].id())
+			s.recorded(outs[0].Report(s.clock, task.Finish(nil)),
+				outs[1].Report(s.clock, task.Fail(nil)), outs[2].Report(s.clock, task.Finish(nil)),
+				outs[3].Report(s.clock, task.Next("second", nil)))
+			s.changed(task.KindRemoved, outs[2].ID())
+			s.changed(task.KindCancelled, outs[4].ID())
 			got, err := s.Stand(s.ctx, ids)
 			s.ok(err)
 			type end struct {
@@ -121,11 +122,11 @@ func actClaims() []claim {
 			began := s.clock.Micros()
 			_, err := s.Act(s.ctx,
 				[]store.Action{
-					{ID: o.id(), Kind: task.KindCancelled, By: "somebody", Worker: "w7",
+					{ID: o.ID(), Kind: task.KindCancelled, By: "somebody", Worker: "w7",
 						Started: began, Error: "why"},
 				})
 			s.ok(err)
-			v, err := s.Task(s.ctx, o.id())
+			v, err := s.Task(s.ctx, o.ID())
 			s.ok(err)
 			s.want("the task's worker", v.Worker, "w7")
 			s.want("the step's worker and error", []string{v.Steps[0].Worker, v.Steps[0].Error},
@@ -146,12 +147,12 @@ func actClaims() []claim {
 			h := s.join("a")
 			s.put(2)
 			x, y := s.takeOne(h), s.takeOne(h)
-			s.recorded(x.report(s.clock, task.Finish(nil)), y.report(s.clock, task.Fail(nil)))
-			s.want("cancel of a done task", s.act(task.KindCancelled, x.id()), store.Acted{
-				ID: x.id(), Queue: "q", Found: true, Was: task.Done,
+			s.recorded(x.Report(s.clock, task.Finish(nil)), y.Report(s.clock, task.Fail(nil)))
+			s.want("cancel of a done task", s.act(task.KindCancelled, x.ID()), store.Acted{
+				ID: x.ID(), Queue: "q", Found: true, Was: task.Done,
 			})
-			s.want("cancel of a dead task", s.act(task.KindCancelled, y.id()), store.Acted{
-				ID: y.id(), Queue: "q", Found: true, Was: task.Dead,
+			s.want("cancel of a dead task", s.act(task.KindCancelled, y.ID()), store.Acted{
+				ID: y.ID(), Queue: "q", Found: true, Was: task.Dead,
 			})
 			s.want("counts", s.counts(), task.Counts{Done: 1, Dead: 1})
 		}},
@@ -167,7 +168,7 @@ func actClaims() []claim {
 			now := s.clock.Micros()
 			got, err := s.Act(s.ctx, []store.Action{
 				{ID: task.ID{Batch: b.ID}, Kind: task.KindCancelled},
-				{ID: o.id(), Kind: task.KindMoved, Rank: now, Due: now},
+				{ID: o.ID(), Kind: task.KindMoved, Rank: now, Due: now},
 				{ID: ready, Kind: task.KindReplayed, Rank: now, Due: now},
 				{ID: task.ID{Batch: 7}, Kind: task.KindCancelled},
 			})
@@ -175,7 +176,7 @@ func actClaims() []claim {
 			s.want("answers, in the order of the actions", got, []store.Acted{
 				{ID: task.ID{Batch: b.ID}, Queue: "q", Found: true, Changed: true,
 					Was: task.Waiting},
-				{ID: o.id(), Queue: "q", Found: true, Was: task.Running},
+				{ID: o.ID(), Queue: "q", Found: true, Was: task.Running},
 				{ID: ready, Queue: "q", Found: true, Was: task.Ready},
 				{ID: task.ID{Batch: 7}},
 			})
@@ -200,10 +201,10 @@ func actClaims() []claim {
 				[]store.Span{{Batch: b.ID, Lo: 1, Hi: 1, Seq0: 1, Queue: "q",
 					Rank: now - 5e6, Due: now}})
 			o := s.takeOne(h)
-			s.want("task", o.id(), id)
+			s.want("task", o.ID(), id)
 			s.want("seq: the move has one of its own", o.Seq, int32(1))
 			s.want("attempts charged", o.Attempt, int32(0))
-			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
 			s.clock.Advance(time.Hour)
 			rest := s.take(s.join("a"), 10)
 			s.want("spans of the rest", len(rest), 1)
@@ -215,15 +216,15 @@ func actClaims() []claim {
 			o := s.takeOne(h)
 			second := task.Next("second", nil)
 			second.Context = []byte(`"one"`)
-			s.recorded(o.report(s.clock, second))
+			s.recorded(o.Report(s.clock, second))
 			o = s.takeAgain(h, o)
 			changed := task.Retry(errors.New("not yet"))
 			changed.Context = []byte(`"two"`)
-			s.recorded(o.report(s.clock, changed))
+			s.recorded(o.Report(s.clock, changed))
 			o = s.takeAgain(h, o)
-			s.recorded(o.report(s.clock, task.Next("third", nil)))
+			s.recorded(o.Report(s.clock, task.Next("third", nil)))
 			o = s.takeAgain(h, o)
-			s.recorded(o.report(s.clock, task.Fail(nil)))
+			s.recorded(o.Report(s.clock, task.Fail(nil)))
 			for _, c := range []struct {
 				what       string
 				replay     store.Replay
@@ -246,7 +247,7 @@ func actClaims() []claim {
 				s.want(c.what+": context", []any{string(o.Context), o.ContextSeq},
 					[]any{c.context, c.contextSeq})
 				s.want(c.what+": attempts charged", o.Attempt, int32(0))
-				s.recorded(o.report(s.clock, task.Fail(nil)))
+				s.recorded(o.Report(s.clock, task.Fail(nil)))
 			}
 			for _, stage := range []string{"fourth", ""} {
 				s.want("to a stage in which it never was",
@@ -271,11 +272,11 @@ func actClaims() []claim {
 			h := s.join("a")
 			s.put(2)
 			x, y := s.takeOne(h), s.takeOne(h)
-			s.recorded(x.report(s.clock, task.Finish(nil)))
+			s.recorded(x.Report(s.clock, task.Finish(nil)))
 			s.sync(h, y)
-			s.want("move of a done task", s.act(task.KindMoved, x.id()).Changed, false)
-			s.want("move of a running task", s.act(task.KindMoved, y.id()).Changed, false)
-			s.recorded(y.report(s.clock, task.Finish(nil)))
+			s.want("move of a done task", s.act(task.KindMoved, x.ID()).Changed, false)
+			s.want("move of a running task", s.act(task.KindMoved, y.ID()).Changed, false)
+			s.recorded(y.Report(s.clock, task.Finish(nil)))
 		}},
 		{"OnlyFinalTasksAreReplayed", func(s *scene) {
 			h := s.join("a")
@@ -283,26 +284,26 @@ func actClaims() []claim {
 			dead := s.takeOne(h)
 			next := task.Next("second", nil)
 			next.Context = []byte(`"kept"`)
-			s.recorded(dead.report(s.clock, next))
-			s.want("replay of one that goes on", s.act(task.KindReplayed, dead.id()).Changed, false)
+			s.recorded(dead.Report(s.clock, next))
+			s.want("replay of one that goes on", s.act(task.KindReplayed, dead.ID()).Changed, false)
 			dead = s.takeAgain(h, dead)
 			s.sync(h, dead)
-			s.want("replay of a running one", s.act(task.KindReplayed, dead.id()), store.Acted{
-				ID: dead.id(), Queue: "q", Found: true, Was: task.Running,
+			s.want("replay of a running one", s.act(task.KindReplayed, dead.ID()), store.Acted{
+				ID: dead.ID(), Queue: "q", Found: true, Was: task.Running,
 			})
-			s.recorded(dead.report(s.clock, task.Fail(nil)))
+			s.recorded(dead.Report(s.clock, task.Fail(nil)))
 			s.want("replay of a ready one", s.act(task.KindReplayed, ids[1]).Changed, false)
-			s.changed(task.KindReplayed, dead.id())
-			s.wantState(dead.id(), task.Ready)
+			s.changed(task.KindReplayed, dead.ID())
+			s.wantState(dead.ID(), task.Ready)
 			s.want("counts", s.counts(), task.Counts{Ready: 2})
-			st := s.stand(dead.id())
+			st := s.stand(dead.ID())
 			st.Due = 0
 			s.want("where it begins again", st.Loaded, store.Loaded{
 				N: dead.N, Standing: progress.Standing{Stage: "second", Seq: 3, Base: 3},
 				Context: store.Value(`"kept"`), ContextSeq: 0, ContextBy: "w",
 			})
-			s.want("replay changed twice", s.act(task.KindReplayed, dead.id()).Changed, false)
-			s.want("late report", s.settle(dead.report(s.clock, task.Finish(nil))),
+			s.want("replay changed twice", s.act(task.KindReplayed, dead.ID()).Changed, false)
+			s.want("late report", s.settle(dead.Report(s.clock, task.Finish(nil))),
 				[]task.Status{task.Stale})
 		}},
 		{"ReplayOfADoneTaskBeginsAsItWasSubmitted", func(s *scene) {
@@ -315,11 +316,11 @@ func actClaims() []claim {
 					[]any{"first", "[0]", int32(-1), int32(0)})
 				next := task.Next("second", nil)
 				next.Context = []byte(`"two"`)
-				s.recorded(o.report(s.clock, next))
+				s.recorded(o.Report(s.clock, next))
 				o = s.takeAgain(h, o)
 				end := task.Finish("receipt")
-				s.recorded(o.report(s.clock, end))
-				s.want("its report once more", s.settle(o.report(s.clock, end)),
+				s.recorded(o.Report(s.clock, end))
+				s.want("its report once more", s.settle(o.Report(s.clock, end)),
 					[]task.Status{task.Repeated})
 				s.want("counts", s.counts(), task.Counts{Done: 1})
 			}
@@ -336,7 +337,7 @@ func actClaims() []claim {
 				true)
 			o := s.takeOne(h)
 			s.want("stage and context", []any{o.Stage, string(o.Context)}, []any{"second", `"two"`})
-			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
 			s.want("counts", s.counts(), task.Counts{Done: 1})
 		}},
 		{"ReplayOfACancelledTaskGoesOnWhereItEnded", func(s *scene) {
@@ -345,9 +346,9 @@ func actClaims() []claim {
 			o := s.takeOne(h)
 			next := task.Next("second", nil)
 			next.Context = []byte(`"two"`)
-			s.recorded(o.report(s.clock, next))
+			s.recorded(o.Report(s.clock, next))
 			o = s.takeAgain(h, o)
-			s.recorded(o.report(s.clock, task.Retry(nil)))
+			s.recorded(o.Report(s.clock, task.Retry(nil)))
 			o = s.takeAgain(h, o)
 			s.changed(task.KindCancelled, id)
 			s.want("counts", s.counts(), task.Counts{Cancelled: 1})
@@ -358,8 +359,8 @@ func actClaims() []claim {
 				[]any{again.Stage, string(again.Context), again.Attempt},
 				[]any{"second", `"two"`, int32(0)})
 			s.want("the report of the one that was cancelled",
-				s.settle(o.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
-			s.recorded(again.report(s.clock, task.Finish(nil)))
+				s.settle(o.Report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+			s.recorded(again.Report(s.clock, task.Finish(nil)))
 			s.want("counts", s.counts(), task.Counts{Done: 1})
 		}},
 		{"ActionOfAStateIsDoneInNoOther", func(s *scene) {
@@ -376,7 +377,7 @@ func actClaims() []claim {
 				})
 			}
 			ask(task.KindCancelled, task.Waiting, false, task.Ready)
-			s.recorded(s.takeOne(h).report(s.clock, task.Finish(nil)))
+			s.recorded(s.takeOne(h).Report(s.clock, task.Finish(nil)))
 			ask(task.KindReplayed, task.Dead, false, task.Done)
 			ask(task.KindReplayed, task.Done, true, task.Done)
 			ask(task.KindReplayed, task.Done, false, task.Ready)
@@ -391,16 +392,16 @@ func actClaims() []claim {
 			s.submit(store.Holder{}, b)
 			running, quiet := s.takeOne(h), s.takeOne(h)
 			s.sync(h, running)
-			s.want("removal of a running task", s.act(task.KindRemoved, running.id()),
-				store.Acted{ID: running.id(), Queue: "q",
+			s.want("removal of a running task", s.act(task.KindRemoved, running.ID()),
+				store.Acted{ID: running.ID(), Queue: "q",
 					Found: true, Was: task.Running})
-			s.changed(task.KindRemoved, quiet.id())
-			s.want("late report", s.settle(quiet.report(s.clock, task.Finish(nil))),
+			s.changed(task.KindRemoved, quiet.ID())
+			s.want("late report", s.settle(quiet.Report(s.clock, task.Finish(nil))),
 				[]task.Status{task.Stale})
-			_, err := s.Task(s.ctx, quiet.id())
+			_, err := s.Task(s.ctx, quiet.ID())
 			s.wantErr("view of a removed task", err, store.ErrNotFound)
-			s.want("action on a removed task", s.act(task.KindReplayed, quiet.id()), store.Acted{
-				ID: quiet.id(),
+			s.want("action on a removed task", s.act(task.KindReplayed, quiet.ID()), store.Acted{
+				ID: quiet.ID(),
 			})
 			s.want("counts", s.counts(), task.Counts{Running: 1})
 			page, _, err := s.Tasks(s.ctx, store.Filter{}, task.ID{}, 10)
@@ -413,7 +414,7 @@ func actClaims() []claim {
 			h := s.join("a")
 			ids := s.put(3)
 			done := s.takeOne(h)
-			s.recorded(done.report(s.clock, task.Finish(nil)))
+			s.recorded(done.Report(s.clock, task.Finish(nil)))
 			got, err := s.Stand(s.ctx, []task.ID{ids[2], {Batch: 3}, ids[0], ids[2]})
 			s.ok(err)
 			s.want("answers", len(got), 4)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -32,9 +33,9 @@ func beginClaims() []claim {
 				if i < 2 || i == 4 {
 					want = task.Running
 				}
-				s.wantState(o.id(), want)
+				s.wantState(o.ID(), want)
 			}
-			s.recorded(other[0].report(s.clock, task.Finish(nil)))
+			s.recorded(other[0].Report(s.clock, task.Finish(nil)))
 			s.want("when one has ended", s.begin(a, of[2:]...),
 				[]store.Beginning{store.Begins, store.HeldBack})
 		}},
@@ -50,10 +51,10 @@ func beginClaims() []claim {
 			} {
 				s.want("begin", s.begin(a, outs[i]), []store.Beginning{store.Begins})
 				s.want("the next", s.begin(a, outs[8]), []store.Beginning{store.HeldBack})
-				s.recorded(outs[i].report(s.clock, out))
+				s.recorded(outs[i].Report(s.clock, out))
 			}
 			s.want("begin", s.begin(a, outs[7]), []store.Beginning{store.Begins})
-			s.changed(task.KindCancelled, outs[7].id())
+			s.changed(task.KindCancelled, outs[7].ID())
 			s.want("after a cancellation", s.begin(a, outs[8]), []store.Beginning{store.Begins})
 		}},
 		{"WhatTheDeadAndTheUnheardHaveCounts", func(s *scene) {
@@ -70,10 +71,10 @@ func beginClaims() []claim {
 			s.want("as they are read", []bool{again[0].Running != nil, again[1].Running != nil},
 				[]bool{true, true})
 			s.want("taken over", s.begin(b, other[0]), []store.Beginning{store.HeldBack})
-			s.recorded(of[0].report(s.clock, task.Finish(nil)))
+			s.recorded(of[0].Report(s.clock, task.Finish(nil)))
 			s.want("when one is reported", s.begin(b, other...),
 				[]store.Beginning{store.Begins, store.HeldBack})
-			s.recorded(of[1].report(s.clock, task.Outcome{Kind: task.KindLost}))
+			s.recorded(of[1].Report(s.clock, task.Outcome{Kind: task.KindLost}))
 			s.want("when the other is lost", s.begin(b, other[1]),
 				[]store.Beginning{store.Begins})
 		}},
@@ -93,7 +94,7 @@ func beginClaims() []claim {
 			last := s.takeThose(a, 1)[0]
 			for i := range 3 {
 				s.want("a lower one", s.begin(a, last), []store.Beginning{store.HeldBack})
-				s.recorded(outs[i].report(s.clock, task.Finish(nil)))
+				s.recorded(outs[i].Report(s.clock, task.Finish(nil)))
 			}
 			s.want("when enough have ended", s.begin(a, last), []store.Beginning{store.Begins})
 		}},
@@ -113,7 +114,7 @@ func beginClaims() []claim {
 			got, err := s.Begin(s.ctx, r)
 			s.ok(err)
 			s.want("at another worker", got.Rows, []store.Beginning{store.Begins})
-			s.want("its row", *s.stand(outs[0].id()).Running, r.Rows[0].Running)
+			s.want("its row", *s.stand(outs[0].ID()).Running, r.Rows[0].Running)
 			s.want("the others", s.begin(a, outs[1:]...),
 				[]store.Beginning{store.Begins, store.HeldBack})
 		}},
@@ -121,17 +122,17 @@ func beginClaims() []claim {
 			a, b := s.join("a"), s.join("b")
 			s.limit(3, task.Rate{}, 0)
 			s.put(5)
-			var outs []handout // each in a span of its own
+			var outs []caller.Handout // each in a span of its own
 			for range 5 {
 				outs = append(outs, s.takeOne(a))
 			}
-			s.recorded(outs[0].report(s.clock, task.Finish(nil)))
-			s.changed(task.KindCancelled, outs[1].id())
+			s.recorded(outs[0].Report(s.clock, task.Finish(nil)))
+			s.changed(task.KindCancelled, outs[1].ID())
 			s.ok(s.Give(s.ctx, store.GiveRequest{
-				Holder: a, Spans: []store.Taking{outs[2].span.Taking()},
+				Holder: a, Spans: []store.Taking{outs[2].Span.Taking()},
 			}))
 			taken := s.takeOne(b)
-			s.want("is the third", taken.id(), outs[2].id())
+			s.want("is the third", taken.ID(), outs[2].ID())
 			s.want("settled, cancelled, given back", s.begin(a, outs[:3]...),
 				[]store.Beginning{store.Void, store.Void, store.Void})
 			s.want("of whom it is not", s.begin(b, outs[3]), []store.Beginning{store.Void})
@@ -139,7 +140,7 @@ func beginClaims() []claim {
 			s.want("gates", s.gates(), []string{"q 2  0"})
 			s.want("under another token", s.begin(b, taken), []store.Beginning{store.Begins})
 			s.want("its late one", s.begin(a, outs[2]), []store.Beginning{store.Void})
-			s.want("the row", s.stand(taken.id()).Running.Token, taken.span.Token)
+			s.want("the row", s.stand(taken.ID()).Running.Token, taken.Span.Token)
 		}},
 		{"ARateHoldsOverAllNodes", showRate},
 		{"ARateThatChangesBeginsEmpty", func(s *scene) {
@@ -192,18 +193,18 @@ func (s *scene) limit(running int, rate task.Rate, burst int) {
 }
 
 // asked asks whether hand-outs of queue q may begin.
-func (s *scene) asked(h store.Holder, outs ...handout) store.BeginRequest {
+func (s *scene) asked(h store.Holder, outs ...caller.Handout) store.BeginRequest {
 	r := store.BeginRequest{Holder: h}
 	for _, o := range outs {
 		r.Rows = append(r.Rows, store.Begin{
-			Queue: o.span.Queue, Key: o.span.Key, Running: o.running(s.clock), Unique: o.Unique,
+			Queue: o.Span.Queue, Key: o.Span.Key, Running: o.Row(s.clock), Unique: o.Unique,
 		})
 	}
 	return r
 }
 
 // begin lets hand-outs begin, and says what becomes of each.
-func (s *scene) begin(h store.Holder, outs ...handout) []store.Beginning {
+func (s *scene) begin(h store.Holder, outs ...caller.Handout) []store.Beginning {
 	got, err := s.Begin(s.ctx, s.asked(h, outs...))
 	s.ok(err)
 	if got.LeaseGone || len(got.Rows) != len(outs) || got.Now != s.clock.Micros() {
@@ -213,7 +214,7 @@ func (s *scene) begin(h store.Holder, outs ...handout) []store.Beginning {
 }
 
 // beginGone tells whether a node's lease is gone, as it is told that wants hand-outs to begin.
-func (s *scene) beginGone(h store.Holder, outs ...handout) bool {
+func (s *scene) beginGone(h store.Holder, outs ...caller.Handout) bool {
 	got, err := s.Begin(s.ctx, s.asked(h, outs...))
 	s.ok(err)
 	return got.LeaseGone && len(got.Rows) == 0
@@ -266,7 +267,7 @@ func showRate(s *scene) {
 	s.want("in time", s.begin(a, of[4:8]...), []store.Beginning{
 		store.Begins, store.HeldBack, store.HeldBack, store.HeldBack,
 	})
-	s.recorded(of[4].report(s.clock, task.Finish(nil)))
+	s.recorded(of[4].Report(s.clock, task.Finish(nil)))
 	s.want("an end makes no room", begins(s.begin(a, of[5:8]...)), 0)
 	s.clock.Advance(time.Second)
 	s.want("later", begins(s.begin(b, other[2:20]...)), 4)
@@ -293,7 +294,7 @@ func showGates(s *scene) {
 	outs := s.takeThose(a, 3)
 	s.begin(a, outs...)
 	s.want("full", s.gates("q"), []string{gateText("q", 2, admission.Limit, 0)})
-	s.recorded(outs[0].report(s.clock, task.Finish(nil)))
+	s.recorded(outs[0].Report(s.clock, task.Finish(nil)))
 	s.want("one has ended", s.gates("q"), []string{gateText("q", 1, "", 0)})
 	s.limit(0, task.Rate{}, 0)
 	s.want("no limits", s.gates(), []string{gateText("b", 0, "", 0)})
@@ -305,7 +306,7 @@ func showAtOnce(s *scene) {
 	const nodes, each, most = 4, 30, 3
 	s.limit(most, task.Rate{}, 0)
 	s.put(nodes * each)
-	var outs [nodes][]handout
+	var outs [nodes][]caller.Handout
 	var holders [nodes]store.Holder
 	for i := range nodes {
 		holders[i] = s.join(string(rune('a' + i)))
@@ -328,7 +329,7 @@ func showAtOnce(s *scene) {
 				for _, o := range left[:n] {
 					running.Add(-1)
 					r := store.Settlement{
-						Reports: []store.Report{o.report(s.clock, task.Finish(nil))},
+						Reports: []store.Report{o.Report(s.clock, task.Finish(nil))},
 					}
 					if _, err := s.Settle(s.ctx, r); err != nil {
 						return
@@ -362,7 +363,7 @@ func showChangedLimit(s *scene) {
 	outs := s.takeThose(a, 50)
 	var group sync.WaitGroup
 	var begun atomic.Int32
-	for _, part := range [][]handout{outs[:25], outs[25:]} {
+	for _, part := range [][]caller.Handout{outs[:25], outs[25:]} {
 		group.Go(func() {
 			for _, o := range part {
 				got, err := s.Begin(s.ctx, s.asked(a, o))
@@ -418,25 +419,25 @@ func showTakeRunning(s *scene) {
 	ids, more := s.takeRunning(b, 0)
 	s.want("none wanted", []any{len(ids), more}, []any{0, true})
 	ids, more = s.takeRunning(b, 100)
-	s.want("what runs", ids, []task.ID{outs[0].id(), outs[1].id()})
+	s.want("what runs", ids, []task.ID{outs[0].ID(), outs[1].ID()})
 	s.want("more", more, false)
 	none("of whoever lives")
 
 	// One of the tasks that run moves, and runs again; then its old span runs no more.
-	r := outs[0].report(s.clock, task.Outcome{Kind: task.KindRetry, Delay: time.Hour})
+	r := outs[0].Report(s.clock, task.Outcome{Kind: task.KindRetry, Delay: time.Hour})
 	s.recorded(r)
-	s.recorded(outs[1].report(s.clock, task.Finish(nil)))
+	s.recorded(outs[1].Report(s.clock, task.Finish(nil)))
 	held, err := s.Held(s.ctx, b, nil)
 	s.ok(err)
 	s.ok(s.Give(s.ctx, store.GiveRequest{
 		Holder: b, Spans: []store.Taking{held[0].Taking()},
 	}))
 	none("of what has ended")
-	s.changed(task.KindMoved, outs[0].id())
+	s.changed(task.KindMoved, outs[0].ID())
 	c := s.join("c")
-	var moved handout
+	var moved caller.Handout
 	for _, o := range s.takeThose(c, 10) {
-		if o.id() == outs[0].id() {
+		if o.ID() == outs[0].ID() {
 			moved = o
 		}
 	}
@@ -444,7 +445,7 @@ func showTakeRunning(s *scene) {
 	none("while its holder lives")
 	s.die(c, b)
 	ids, _ = s.takeRunning(b, 100)
-	s.want("what has moved", ids, []task.ID{moved.id()})
+	s.want("what has moved", ids, []task.ID{moved.ID()})
 	held, err = s.Held(s.ctx, b, nil)
 	s.ok(err)
 	s.want("and nothing else", []any{len(held), len(held[0].Tasks)}, []any{1, 1})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -29,7 +30,7 @@ func keyClaims() []claim {
 			other := s.byKey(b, 9, false, nil)
 			s.want("of another node those are taken that have room", keysOfOuts(other), "z")
 			s.want("and they begin", s.begin(b, other...), []store.Beginning{begins})
-			s.recorded(outs[0].report(s.clock, task.Finish(nil)))
+			s.recorded(outs[0].Report(s.clock, task.Finish(nil)))
 			s.want("when one has ended", s.begin(a, outs[1]), []store.Beginning{begins})
 			s.limitKeys(0, task.KeyLimits{MaxRunning: 2}) // nobody owns a key
 			s.putKeys("v", "v", "v")
@@ -47,7 +48,7 @@ func keyClaims() []claim {
 			outs := s.byKey(a, 9, false, nil)
 			s.want("who is held back takes no place", s.begin(a, outs...),
 				[]store.Beginning{begins, held, begins, held})
-			s.recorded(outs[2].report(s.clock, task.Finish(nil)))
+			s.recorded(outs[2].Report(s.clock, task.Finish(nil)))
 			s.want("the key has none", s.begin(a, outs[1], outs[3]),
 				[]store.Beginning{held, begins})
 		}},
@@ -137,20 +138,35 @@ func keyClaims() []claim {
 			s.putKeys("x", "y", "x", "")
 			got := s.byKeyOnce(a, store.ByKey{Whole: 3}, 1)
 			s.want("more than fits is sorted", toldKeys(got), `0..0 "x"`)
-			s.want("more is sorted", got.Sorted, true)
+			s.want("more is left", got.Left, true)
 			s.putKeys("w")
 			got = s.byKeyOnce(a, store.ByKey{Whole: 9, Skip: []string{"x"}}, 1)
-			s.want("it does not overtake what is sorted", toldKeys(got), `1..1 "y"`)
-			got = s.byKeyOnce(a, store.ByKey{Skip: []string{"y"}}, 9)
-			s.want("the rest", toldKeys(got), `2..2 "x", 3..3 "", 0..0 "w"`)
-			s.want("nothing else is sorted", got.Sorted, false)
+			s.want("with what is sorted", toldKeys(got),
+				`1..1 "y", 2..2 "x", 3..3 "", 0..0 not sorted ["w"]`)
+			s.want("nothing is left", []any{got.Left, got.More}, []any{false, false})
 			s.putKeys("y", "y", "y")
-			got = s.byKeyOnce(a, store.ByKey{Whole: 3}, 9)
+			got = s.byKeyOnce(a, store.ByKey{Whole: 3, First: 1, After: new("a")}, 9)
 			s.want("what fits", toldKeys(got), `0..2 not sorted ["y" "y" "y"]`)
-			s.want("no more", got.More, false)
+			s.want("no more", []any{got.More, got.After}, []any{false, (*string)(nil)})
 			outs := outsOf(&got)
 			s.want("keys count all the same", s.begin(a, outs...),
 				[]store.Beginning{begins, begins, held})
+		}},
+		{"TheFirstAreTakenAsTheyAre", func(s *scene) {
+			a := s.join("a")
+			s.limitKeys(0, task.KeyLimits{MaxRunning: 9})
+			s.putKeys("x", "y")
+			s.byKeyOnce(a, store.ByKey{}, 1)
+			s.putKeys("z", "x", "w")
+			s.putKeys("v")
+			got := s.byKeyOnce(a, store.ByKey{Whole: 2, First: 3, After: new("a")}, 9)
+			s.want("by rank", toldKeys(got), `1..1 "y", 0..1 not sorted ["z" "x"]`)
+			s.want("more is left", []any{got.Left, got.More}, []any{true, true})
+			s.want("a lap goes on behind the same key", *got.After, "a")
+			got = s.byKeyOnce(a, store.ByKey{First: 9, After: new("a")}, 1)
+			s.want("the rest", toldKeys(got), `2..2 not sorted ["w"], 0..0 not sorted ["v"]`)
+			s.want("nothing is left", []any{got.Left, got.More, got.After},
+				[]any{false, false, (*string)(nil)})
 		}},
 		{"WhatIsTakenAsItIsSaysTheKeysOfItsTasks", func(s *scene) {
 			a := s.join("a")
@@ -165,10 +181,10 @@ func keyClaims() []claim {
 				`0..3 not sorted ["x" "y" "z" "w"], 0..0 not sorted ["v"]`)
 			outs := outsOf(&got)
 			s.begin(a, outs...)
-			s.recorded(outs[1].report(s.clock, task.Finish(nil)))
-			s.recorded(outs[2].report(s.clock, task.Retry(errors.New("later"))))
+			s.recorded(outs[1].Report(s.clock, task.Finish(nil)))
+			s.recorded(outs[2].Report(s.clock, task.Retry(errors.New("later"))))
 			s.ok(s.Give(s.ctx, store.GiveRequest{
-				Holder: a, Spans: []store.Taking{outs[0].span.Taking()},
+				Holder: a, Spans: []store.Taking{outs[0].Span.Taking()},
 			}))
 			got = s.byKeyOnce(a, store.ByKey{Whole: 9}, 1)
 			s.want("of those that are left", toldKeys(got), `0..3 not sorted ["x" "z" "w"]`)
@@ -178,11 +194,11 @@ func keyClaims() []claim {
 			s.limitKeys(0, task.KeyLimits{MaxRunning: 2})
 			s.putKeys("x", "y")
 			s.byKeyOnce(a, store.ByKey{Whole: 9}, 9)
-			s.clock.Advance(2 * leaseTime)
+			s.clock.Advance(2 * caller.LeaseTime)
 			b := s.join("b")
 			_, err := s.Free(s.ctx, b, math.MaxInt64)
 			s.ok(err)
-			got := s.byKeyOnce(b, store.ByKey{Whole: 9}, 9)
+			got := s.byKeyOnce(b, store.ByKey{Whole: 9, First: 1}, 9)
 			s.want("spans", toldKeys(got), `0..0 "x", 1..1 "y"`)
 		}},
 		{"AnEditedKeyCounts", func(s *scene) {
@@ -259,40 +275,31 @@ func toldKeys(got store.Taken) string {
 }
 
 // outsOf lists the tasks that were taken.
-func outsOf(got *store.Taken) (outs []handout) {
+func outsOf(got *store.Taken) (outs []caller.Handout) {
 	for _, sp := range got.Spans {
-		for i, l := range sp.Tasks {
-			outs = append(outs, handout{spanOf(&sp, i), l})
+		for i := range sp.Tasks {
+			outs = append(outs, caller.Taken(&sp, i))
 		}
 	}
 	return outs
 }
 
-// spanOf is a span that was taken, with the key of one of its tasks.
-func spanOf(sp *store.HeldSpan, i int) store.Span {
-	of := sp.Span
-	if sp.Keys != nil {
-		of.Key = sp.Keys[i]
-	}
-	return of
-}
-
 // byKey lists the tasks that it takes.
-func (s *scene) byKey(h store.Holder, limit int, fair bool, after *string) (outs []handout) {
+func (s *scene) byKey(h store.Holder, limit int, fair bool, after *string) (outs []caller.Handout) {
 	for _, sp := range s.byKeyOnce(h, store.ByKey{Fair: fair, After: after}, limit).Spans {
 		s.want("sorted", sp.Sorted, true)
 		for _, l := range sp.Tasks {
-			outs = append(outs, handout{sp.Span, l})
+			outs = append(outs, caller.Handout{Span: sp.Span, Loaded: l})
 		}
 	}
 	return outs
 }
 
 // keysOfOuts are the keys of hand-outs.
-func keysOfOuts(outs []handout) string {
+func keysOfOuts(outs []caller.Handout) string {
 	var keys []string
 	for _, o := range outs {
-		keys = append(keys, o.span.Key)
+		keys = append(keys, o.Span.Key)
 	}
 	return strings.Join(keys, " ")
 }

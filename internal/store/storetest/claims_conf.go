@@ -11,6 +11,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -311,7 +312,7 @@ func (c confs[T]) faultStory() (lines []string) {
 	})
 	put("y", 0, 8)
 	_, err := c.change(c.ctx, "z", func(*T, bool) error { return errRefused })
-	if !errors.Is(err, errRefused) && !errors.Is(err, ErrFault) {
+	if !errors.Is(err, errRefused) && !errors.Is(err, fault.ErrFault) {
 		c.fail("a refused change: %v", err)
 	}
 	for _, is := range c.all() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -51,15 +52,15 @@ func afterClaims() []claim {
 			id := task.ID{Batch: c.ID}
 			outs := s.takeThose(a, 2)
 			s.clock.Advance(time.Second)
-			s.want("where to look", s.ends(outs[1].report(s.clock, task.Finish("two"))),
-				[]store.Address{store.EndOf(outs[1].id())})
+			s.want("where to look", s.ends(outs[1].Report(s.clock, task.Finish("two"))),
+				[]store.Address{store.EndOf(outs[1].ID())})
 			s.want("looks", s.looks(9), "ended 0")
 			s.wantState(id, task.Blocked)
-			r := outs[0].report(s.clock, task.Next("more", "text"))
+			r := outs[0].Report(s.clock, task.Next("more", "text"))
 			s.want("where to look", len(s.ends(r)), 0)
 			s.want("looks", s.looks(9), "ended 0")
 			outs[0].Seq, outs[0].Stage, outs[0].ContextSeq = 1, "more", 0
-			look := s.ends(outs[0].report(s.clock, task.Finish("one")))
+			look := s.ends(outs[0].Report(s.clock, task.Finish("one")))
 			s.put(1)
 			s.want("looks there", s.looks(9, look...), "ended 1 wakes q")
 			s.want("looks again", s.looks(9), "ended 0")
@@ -67,7 +68,7 @@ func afterClaims() []claim {
 			s.want("what it waits for", s.view(id).Awaits == nil, true)
 			o := s.takeOne(a) // before those that were submitted later
 			s.want("what is taken, its stage, attempt and context",
-				[]any{o.id(), o.Stage, o.Attempt, string(o.Context)},
+				[]any{o.ID(), o.Stage, o.Attempt, string(o.Context)},
 				[]any{id, "first", int32(0), "[0]"})
 			want := []store.Prior{
 				{Dependency: on(b, 0, "x"), State: task.Done, Context: store.Value(`"text"`),
@@ -77,7 +78,7 @@ func afterClaims() []claim {
 			}
 			s.want("what came before it", o.After, want)
 			s.want("how that stands", s.stand(id).After, want)
-			s.recorded(o.report(s.clock, task.Snooze(2*time.Minute)))
+			s.recorded(o.Report(s.clock, task.Snooze(2*time.Minute)))
 			s.clock.Advance(3 * time.Minute)
 			o = s.takeOnly(s.join("b"), id)
 			s.want("what came before it, at the next attempt", o.After, want)
@@ -116,14 +117,14 @@ func afterClaims() []claim {
 			c.Rank = c.Due - 7e6
 			s.submit(a, b, c)
 			id := task.ID{Batch: c.ID}
-			s.recorded(s.takeOne(a).report(s.clock, task.Finish(nil)))
+			s.recorded(s.takeOne(a).Report(s.clock, task.Finish(nil)))
 			s.want("looks", s.looks(9), "ended 1 wakes q")
 			s.wantState(id, task.Waiting)
 			v := s.view(id)
 			s.want("its due time and priority", []any{v.Due.UnixMicro(), v.Priority},
 				[]any{c.Due, 7 * time.Second})
 			s.clock.Advance(time.Minute)
-			s.want("what is taken", s.takeOne(s.join("a")).id(), id)
+			s.want("what is taken", s.takeOne(s.join("a")).ID(), id)
 		}},
 		{"LateOnesKeepTheirPlace", func(s *scene) {
 			a := s.join("a")
@@ -134,24 +135,24 @@ func afterClaims() []claim {
 			s.clock.Advance(time.Second)
 			s.put(1)
 			s.clock.Advance(time.Second)
-			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
 			s.want("looks", s.looks(9), "ended 1 wakes q")
 			o = s.takeOne(a)
-			s.want("what is taken first", o.id(), task.ID{Batch: c.ID})
-			s.want("its rank and due time", []any{o.span.Rank, o.span.Due},
+			s.want("what is taken first", o.ID(), task.ID{Batch: c.ID})
+			s.want("its rank and due time", []any{o.Span.Rank, o.Span.Due},
 				[]any{c.Rank, s.clock.Micros()})
 		}},
 	}
 }
 
 func unfitClaims() []claim {
-	ways := map[task.State]func(*scene, handout){
-		task.Dead: func(s *scene, o handout) {
-			s.recorded(o.report(s.clock, task.Fail(errNo)))
+	ways := map[task.State]func(*scene, caller.Handout){
+		task.Dead: func(s *scene, o caller.Handout) {
+			s.recorded(o.Report(s.clock, task.Fail(errNo)))
 		},
-		task.Cancelled: func(s *scene, o handout) { s.changed(task.KindCancelled, o.id()) },
-		"removed":      func(s *scene, o handout) { s.changed(task.KindRemoved, o.id()) },
-		task.Expired: func(s *scene, o handout) {
+		task.Cancelled: func(s *scene, o caller.Handout) { s.changed(task.KindCancelled, o.ID()) },
+		"removed":      func(s *scene, o caller.Handout) { s.changed(task.KindRemoved, o.ID()) },
+		task.Expired: func(s *scene, o caller.Handout) {
 			s.clock.Advance(2 * time.Second)
 			s.recorded(s.expired(o))
 		},
@@ -181,15 +182,15 @@ func unfitClaims() []claim {
 					s.view(task.ID{Batch: c.ID}).Error, s.view(task.ID{Batch: e.ID}).Error,
 				}, []string{
 					fmt.Sprintf("after x: %s", state),
-					fmt.Sprintf("after %s: %s", outs[0].id(), state),
+					fmt.Sprintf("after %s: %s", outs[0].ID(), state),
 				})
 				o := s.takeOnly(a, task.ID{Batch: f.ID})
 				s.want("what the other one is told", []any{len(o.After), o.After[0].State,
 					o.After[0].LeftOut}, []any{1, state, way == "removed"})
-				s.recorded(outs[1].report(s.clock, task.Finish(nil)))
+				s.recorded(outs[1].Report(s.clock, task.Finish(nil)))
 				s.want("looks", s.falls(9), "cancelled []")
 				s.wantState(task.ID{Batch: c.ID}, task.Cancelled)
-				s.recorded(o.report(s.clock, task.Finish(nil)))
+				s.recorded(o.Report(s.clock, task.Finish(nil)))
 			}
 			s.want("what is blocked", s.counts().Blocked, int64(0))
 		}},
@@ -218,7 +219,7 @@ func unfitClaims() []claim {
 				}
 			}
 			s.submit(a, b, c)
-			look := s.ends(s.takeOne(a).report(s.clock, task.Fail(errNo)))
+			look := s.ends(s.takeOne(a).Report(s.clock, task.Fail(errNo)))
 			for i, at := range [][]store.Address{look, nil, nil} {
 				got, err := s.Look(s.ctx, store.LookRequest{Addresses: at, Limit: 1000})
 				s.ok(err)
@@ -234,24 +235,24 @@ func unfitClaims() []claim {
 			s.submit(a, b, c)
 			id := task.ID{Batch: c.ID}
 			outs := s.takeThose(a, 3)
-			s.recorded(outs[0].report(s.clock, task.Finish(1)))
-			s.recorded(outs[1].report(s.clock, task.Fail(errNo)))
+			s.recorded(outs[0].Report(s.clock, task.Finish(1)))
+			s.recorded(outs[1].Report(s.clock, task.Fail(errNo)))
 			s.looks(9)
 			s.wantState(id, task.Cancelled)
 			s.changed(task.KindReplayed, id)
 			s.wantState(id, task.Blocked)
 			s.want("looks", s.falls(9), fmt.Sprint("cancelled ", []task.ID{id}))
-			s.changed(task.KindReplayed, outs[1].id())
+			s.changed(task.KindReplayed, outs[1].ID())
 			s.changed(task.KindReplayed, id)
 			s.want("looks", s.looks(9), "ended 0")
 			s.want("what it waits for", statesOfPriors(s.view(id).After), "done - -")
-			s.recorded(outs[2].report(s.clock, task.Finish(3)))
-			s.recorded(s.takeOnly(a, outs[1].id()).report(s.clock, task.Finish(2)))
+			s.recorded(outs[2].Report(s.clock, task.Finish(3)))
+			s.recorded(s.takeOnly(a, outs[1].ID()).Report(s.clock, task.Finish(2)))
 			s.want("looks", s.looks(9), "ended 1 wakes q")
 			o := s.takeOnly(a, id)
 			s.want("what came before it", statesOfPriors(s.view(id).After), "done done done")
 			s.want("with which result", string(o.After[1].Result), "2")
-			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
 			s.changed(task.KindReplayed, id)
 			s.wantState(id, task.Ready)
 			s.want("what came before it", len(s.takeOnly(a, id).After), 3)
@@ -265,8 +266,8 @@ func priorClaims() []claim {
 			a := s.join("a")
 			ids := s.put(3)
 			outs := s.takeThose(a, 3)
-			s.recorded(outs[0].report(s.clock, task.Finish(1)))
-			s.recorded(outs[1].report(s.clock, task.Fail(errNo)))
+			s.recorded(outs[0].Report(s.clock, task.Finish(1)))
+			s.recorded(outs[1].Report(s.clock, task.Fail(errNo)))
 			var after []store.Batch
 			var want []store.Address
 			for _, id := range ids {
@@ -291,7 +292,7 @@ func priorClaims() []claim {
 			s.want("how they stand", s.statesOf(idsOf(after)), []task.State{
 				task.Ready, task.Cancelled, task.Blocked, task.Cancelled, task.Ready,
 			})
-			look := s.ends(outs[2].report(s.clock, task.Finish(3)))
+			look := s.ends(outs[2].Report(s.clock, task.Finish(3)))
 			s.want("where to look", look, want[2:3])
 			s.want("looks", s.looks(9), "ended 1 wakes q")
 			s.want("what was gone", s.takeOnly(a, idsOf(after)[4]).After, []store.Prior{{
@@ -319,7 +320,7 @@ func priorClaims() []claim {
 				{ID: first, Ref: "y", If: task.IfDone},
 			})
 			s.want("counts", s.counts(), task.Counts{Ready: 2, Blocked: 2})
-			s.recorded(s.takeOnly(a, first).report(s.clock, task.Finish(nil)))
+			s.recorded(s.takeOnly(a, first).Report(s.clock, task.Finish(nil)))
 			s.want("looks", s.looks(9), "ended 1 wakes q")
 			s.wantState(task.ID{Batch: d.ID}, task.Ready)
 			s.wantState(task.ID{Batch: c.ID}, task.Blocked)
@@ -378,7 +379,7 @@ func priorClaims() []claim {
 			s.clock.Advance(limits.DefaultDeadKept + time.Hour)
 			s.prune()
 			s.want("done", s.counts().Done, int64(1))
-			s.changed(task.KindCancelled, outs[2].id())
+			s.changed(task.KindCancelled, outs[2].ID())
 			s.looks(9)
 			s.wantState(task.ID{Batch: c.ID}, task.Cancelled)
 			s.clock.Advance(limits.DefaultDeadKept + time.Hour)

@@ -30,12 +30,12 @@ func dependEdgeClaims() []claim {
 				store.Acted{ID: id(0), Queue: "q", Found: true, Was: task.Blocked})
 			s.want("run now", s.act(task.KindMoved, id(0)).Changed, false)
 			s.want("counts", s.counts(), task.Counts{Ready: 1, Blocked: 2, Cancelled: 1})
-			s.recorded(s.takeOne(a).report(s.clock, task.Finish(nil)))
+			s.recorded(s.takeOne(a).Report(s.clock, task.Finish(nil)))
 			s.want("looks", s.looks(9), "ended 2 wakes q")
 			s.wantState(id(0), task.Waiting)
 			s.want("when it is due", s.view(id(0)).Due.UnixMicro(), later)
 			o := s.takeOnly(a, id(3))
-			s.want("rank and result", []any{o.span.Rank, len(o.After)}, []any{c.Due - 5e6, 1})
+			s.want("rank and result", []any{o.Span.Rank, len(o.After)}, []any{c.Due - 5e6, 1})
 			s.wantState(id(1), task.Cancelled)
 		}},
 		{"LooksAtEndsHaveABound", func(s *scene) {
@@ -47,8 +47,8 @@ func dependEdgeClaims() []claim {
 			}
 			s.submit(a, b, c)
 			outs := s.takeThose(a, 2)
-			s.recorded(outs[0].report(s.clock, task.Finish(nil)))
-			s.recorded(outs[1].report(s.clock, task.Fail(errNo)))
+			s.recorded(outs[0].Report(s.clock, task.Finish(nil)))
+			s.recorded(outs[1].Report(s.clock, task.Fail(errNo)))
 			ended, cancelled := 0, 0
 			for calls := range 4 {
 				got, err := s.Look(s.ctx, store.LookRequest{Limit: 2})
@@ -92,7 +92,7 @@ func dependEdgeClaims() []claim {
 			s.changed(task.KindCancelled, ids[0])
 			s.want("looks", s.falls(9), fmt.Sprint("cancelled ", ids[1:]))
 			s.looks(9)
-			s.want("how they stand", wokeByChildren(s.takeOnly(a, o.id()).Loaded),
+			s.want("how they stand", wokeByChildren(s.takeOnly(a, o.ID()).Loaded),
 				task.Children{Total: 2, Cancelled: 2})
 			o = s.handed(a)
 			b, c = s.brood("q", 0, 1), s.batch("q", 1)
@@ -103,10 +103,10 @@ func dependEdgeClaims() []claim {
 			c.Tasks[0].After = []store.Dependency{on(b, 0, "x")}
 			_, err := s.Submit(s.ctx, store.Submission{
 				Holder: a, Batches: []store.Batch{b, c}, NewQueues: []string{"q"},
-				Under: &store.Right{ID: o.id(), Token: o.token()},
+				Under: &store.Right{ID: o.ID(), Token: o.Token()},
 			})
 			s.ok(err)
-			s.recorded(s.takeOnly(a, task.ID{Batch: b.ID}).report(s.clock, task.Finish(nil)))
+			s.recorded(s.takeOnly(a, task.ID{Batch: b.ID}).Report(s.clock, task.Finish(nil)))
 			s.want("looks", s.looks(9), "ended 1 wakes q")
 			s.want("what came before it",
 				len(s.takeOnly(a, task.ID{Batch: c.ID, N: 1}).After), 1)
@@ -132,7 +132,7 @@ func (s *scene) showEndsAtOnce(n int) {
 		ended := 0
 		s.atOnce(n, func(i int) error {
 			got, err := s.Settle(s.ctx, store.Settlement{
-				Reports: []store.Report{outs[i].report(s.clock, task.Finish(nil))},
+				Reports: []store.Report{outs[i].Report(s.clock, task.Finish(nil))},
 			})
 			if err != nil {
 				return err
@@ -150,7 +150,7 @@ func (s *scene) showEndsAtOnce(n int) {
 		s.want("steps", s.stepsOf(id), []string{"woken  []"})
 		o := s.takeOnly(a, id)
 		s.want("what came before it", len(o.After), n)
-		s.recorded(o.report(s.clock, task.Finish(nil)))
+		s.recorded(o.Report(s.clock, task.Finish(nil)))
 	}
 }
 
@@ -159,7 +159,7 @@ func (s *scene) showLateDependents(rounds int) {
 	for range rounds {
 		a := s.join("a")
 		o := s.handed(a)
-		c := s.waiting(store.Dependency{On: o.id()})
+		c := s.waiting(store.Dependency{On: o.ID()})
 		s.atOnce(2, func(i int) error {
 			var look []store.Address
 			if i == 0 {
@@ -170,7 +170,7 @@ func (s *scene) showLateDependents(rounds int) {
 				look = got.Look
 			} else {
 				got, err := s.Settle(s.ctx, store.Settlement{
-					Reports: []store.Report{o.report(s.clock, task.Finish(nil))},
+					Reports: []store.Report{o.Report(s.clock, task.Finish(nil))},
 				})
 				if err != nil {
 					return err
@@ -187,6 +187,6 @@ func (s *scene) showLateDependents(rounds int) {
 			s.looks(9)
 			s.clock.Advance(time.Second)
 		}
-		s.recorded(s.takeOnly(a, task.ID{Batch: c.ID}).report(s.clock, task.Finish(nil)))
+		s.recorded(s.takeOnly(a, task.ID{Batch: c.ID}).Report(s.clock, task.Finish(nil)))
 	}
 }

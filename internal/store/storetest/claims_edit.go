@@ -7,6 +7,7 @@ import (
 
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -31,14 +32,14 @@ func editClaims() []claim {
 			s.ok(err)
 			s.want("in lists", []any{page[1].GroupKey, page[1].Priority}, []any{"g", time.Minute})
 			o := s.nextOne(h)
-			s.want("first by its priority", o.id(), ids[1])
+			s.want("first by its priority", o.ID(), ids[1])
 			s.want("handed out", []any{
 				string(o.Context), o.ContextBy, o.MaxAttempts, o.HeadStart, o.Attempt, o.Seq,
 			}, []any{`{"b": 1}`, "", int32(3), minute, int32(0), int32(1)})
 			st := s.stand(ids[1])
 			s.want("stand", []any{string(st.Context), st.ContextBy, st.MaxAttempts, st.HeadStart},
 				[]any{`{"b": 1}`, "", int32(3), minute})
-			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
 			v = s.view(ids[1])
 			s.want("when it is done", []any{v.State, v.Priority, v.GroupKey, string(v.Context)},
 				[]any{task.Done, time.Minute, "g", `{"b": 1}`})
@@ -59,7 +60,7 @@ func editClaims() []claim {
 			s.ok(err)
 			s.want("in lists", page[0].Meta, map[string]string{"customer": "7"})
 			o := s.nextOne(h)
-			s.want("handed out", []any{o.id(), o.Meta}, []any{id, b.Tasks[1].Meta})
+			s.want("handed out", []any{o.ID(), o.Meta}, []any{id, b.Tasks[1].Meta})
 		}},
 		{"EditedTimeMovesATaskToWaitingAndBack", func(s *scene) {
 			h := s.join("a")
@@ -76,11 +77,11 @@ func editClaims() []claim {
 			now := s.clock.Micros()
 			s.edited(h, id, store.Edit{Due: &now})
 			s.wantState(id, task.Ready)
-			s.want("taken", s.nextOne(h).id(), id)
+			s.want("taken", s.nextOne(h).ID(), id)
 			s.edited(h, id, store.Edit{Due: &later}) // held by the one that asks
 			s.want("counts", s.counts(), task.Counts{Ready: 1, Waiting: 1})
 			s.clock.Advance(time.Hour)
-			s.want("once it is due", s.nextOne(s.join("a")).id(), id)
+			s.want("once it is due", s.nextOne(s.join("a")).ID(), id)
 		}},
 		{"EditKeepsThePlaceThatItIsNotAbout", func(s *scene) {
 			h := s.join("a")
@@ -91,9 +92,9 @@ func editClaims() []claim {
 			}
 			s.edited(h, ids[0], store.Edit{Context: new(store.Value(`1`))})
 			s.edited(h, ids[0], store.Edit{GroupKey: new("g")})
-			s.want("first", s.nextOne(h).id(), ids[0])
-			s.want("second", s.nextOne(h).id(), ids[1])
-			s.want("third", s.nextOne(h).id(), ids[2])
+			s.want("first", s.nextOne(h).ID(), ids[0])
+			s.want("second", s.nextOne(h).ID(), ids[1])
+			s.want("third", s.nextOne(h).ID(), ids[2])
 		}},
 		{"EditHoldsWhateverBecomesOfTheTask", func(s *scene) {
 			h := s.join("a")
@@ -107,15 +108,15 @@ func editClaims() []claim {
 					[]any{int32(7), minute, "g"})
 			}
 			o := s.nextOne(h)
-			s.recorded(o.report(s.clock, task.Next("second", nil)))
+			s.recorded(o.Report(s.clock, task.Next("second", nil)))
 			look("in the second stage")
 			o = s.takeAgain(h, o)
-			s.recorded(o.report(s.clock, task.Snooze(time.Hour))) // into a span of its own
+			s.recorded(o.Report(s.clock, task.Snooze(time.Hour))) // into a span of its own
 			look("asleep")
 			s.clock.Advance(time.Hour)
 			o = s.nextOne(s.join("a"))
 			s.want("taken", []any{o.MaxAttempts, o.HeadStart}, []any{int32(7), minute})
-			s.recorded(o.report(s.clock, task.Fail(nil)))
+			s.recorded(o.Report(s.clock, task.Fail(nil)))
 			look("dead")
 			s.changed(task.KindReplayed, id)
 			look("replayed")
@@ -133,7 +134,7 @@ func editClaims() []claim {
 			id := s.put(1)[0]
 			o := s.nextOne(h)
 			again := task.RetryAfter(time.Hour, errors.New("no luck"))
-			s.recorded(o.report(s.clock, again))
+			s.recorded(o.Report(s.clock, again))
 			due := s.view(id).Due
 			s.edited(h, id, store.Edit{Context: new(store.Value(`2`))})
 			v := s.view(id)
@@ -148,7 +149,7 @@ func editClaims() []claim {
 			s.want("unless it is given one", s.view(id).Priority, time.Minute)
 			o = s.nextOne(h)
 			s.want("attempts", o.Attempt, int32(1))
-			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
 			s.want("counts", s.counts(), task.Counts{Done: 1})
 			for _, c := range s.lastHour(history.Series{Queue: "q"}) {
 				if c.Cancelled+c.Dead+c.Lost > 0 || c.Done > 1 || c.Retried > 1 {
@@ -161,20 +162,20 @@ func editClaims() []claim {
 			ids := s.put(3)
 			run, done, gone := s.nextOne(h), s.nextOne(h), s.nextOne(h)
 			s.sync(h, run)
-			s.recorded(done.report(s.clock, task.Finish(nil)))
-			s.changed(task.KindCancelled, gone.id())
+			s.recorded(done.Report(s.clock, task.Finish(nil)))
+			s.changed(task.KindCancelled, gone.ID())
 			for i, was := range []task.State{task.Running, task.Done, task.Cancelled} {
 				before := s.view(ids[i])
 				s.want(string(was), s.edit(h, ids[i], store.Edit{Priority: new(minute)}),
 					store.Acted{ID: ids[i], Queue: "q", Found: true, Was: was})
 				s.want("view", s.view(ids[i]), before)
 			}
-			s.changed(task.KindRemoved, done.id())
-			for _, id := range []task.ID{done.id(), {Batch: 77}} {
+			s.changed(task.KindRemoved, done.ID())
+			for _, id := range []task.ID{done.ID(), {Batch: 77}} {
 				s.want("what is not there", s.edit(h, id, store.Edit{Priority: new(minute)}),
 					store.Acted{ID: id})
 			}
-			s.recorded(run.report(s.clock, task.Finish(nil)))
+			s.recorded(run.Report(s.clock, task.Finish(nil)))
 			s.want("counts", s.counts(), task.Counts{Done: 1, Cancelled: 1})
 		}},
 		{"EditOfWhatAnotherNodeHoldsSaysWho", func(s *scene) {
@@ -188,25 +189,25 @@ func editClaims() []claim {
 			}
 			s.want("steps", len(s.view(id).Steps), 0)
 			s.ok(s.Give(s.ctx, store.GiveRequest{
-				Holder: other, Spans: []store.Taking{o.span.Taking()},
-				Running: []store.Running{o.running(s.clock)},
+				Holder: other, Spans: []store.Taking{o.Span.Taking()},
+				Running: []store.Running{o.Row(s.clock)},
 			}))
 			s.want("given back while it runs",
 				s.edit(h, id, store.Edit{Priority: new(minute)}),
 				store.Acted{ID: id, Queue: "q", Found: true, Was: task.Running})
-			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
 		}},
 		{"EditMakesTheHandOutBeforeItStale", func(s *scene) {
 			h := s.join("a")
 			id := s.put(1)[0]
 			o := s.nextOne(h) // its node gives it to nobody
 			s.edited(h, id, store.Edit{Context: new(store.Value(`"new"`))})
-			s.want("report", s.settle(o.report(s.clock, task.Finish(nil))),
+			s.want("report", s.settle(o.Report(s.clock, task.Finish(nil))),
 				[]task.Status{task.Stale})
 			s.want("counts", s.counts(), task.Counts{Ready: 1})
 			again := s.nextOne(h)
 			s.want("context", string(again.Context), `"new"`)
-			s.recorded(again.report(s.clock, task.Finish(nil)))
+			s.recorded(again.Report(s.clock, task.Finish(nil)))
 			s.want("edit after that", s.edit(h, id, store.Edit{Priority: new(minute)}).Was,
 				task.Done)
 			s.want("counts", s.counts(), task.Counts{Done: 1})
@@ -235,7 +236,7 @@ func editClaims() []claim {
 		{"LargeEditedContextsAreKept", func(s *scene) {
 			h := s.join("a")
 			id := s.put(1)[0]
-			text := jsonOf(100_000)
+			text := caller.JSON(100_000)
 			keep := func() store.Value {
 				v, err := s.Keep(s.ctx, []byte(text))
 				s.ok(err)
@@ -254,7 +255,7 @@ func editClaims() []claim {
 			got, err := s.Value(s.ctx, o.Context)
 			s.ok(err)
 			s.want("handed out", string(got) == text, true)
-			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
 			second := keep()
 			refused := s.edit(h, id, store.Edit{Context: &second})
 			s.want("edit of a done task", refused.Changed, false)
@@ -268,15 +269,15 @@ func editClaims() []claim {
 			o := s.nextOne(h)
 			next := task.Next("second", nil)
 			next.Context = []byte(`"passed on"`)
-			s.recorded(o.report(s.clock, next))
+			s.recorded(o.Report(s.clock, next))
 			s.edited(h, id, store.Edit{Context: new(store.Value(`"second"`))})
 			o = s.nextOne(h)
 			failed := task.RetryAfter(time.Hour, nil)
 			failed.Context = []byte(`"checkpoint"`)
-			s.recorded(o.report(s.clock, failed))
+			s.recorded(o.Report(s.clock, failed))
 			s.edited(h, id, store.Edit{Context: new(store.Value(`"not of its beginning"`))})
 			s.changed(task.KindMoved, id)
-			s.recorded(s.nextOne(h).report(s.clock, task.Fail(nil)))
+			s.recorded(s.nextOne(h).Report(s.clock, task.Fail(nil)))
 			for _, c := range []struct {
 				replay  store.Replay
 				stage   string
@@ -291,7 +292,7 @@ func editClaims() []claim {
 				o := s.nextOne(h)
 				s.want(fmt.Sprintf("%+v", c.replay), []any{o.Stage, string(o.Context)},
 					[]any{c.stage, c.context})
-				s.recorded(o.report(s.clock, task.Fail(nil)))
+				s.recorded(o.Report(s.clock, task.Fail(nil)))
 			}
 		}},
 		{"EditedContextMayBeNone", func(s *scene) {
@@ -301,7 +302,7 @@ func editClaims() []claim {
 			s.want("view", len(s.view(id).Context), 0)
 			o := s.nextOne(h)
 			s.want("handed out", len(o.Context), 0)
-			s.recorded(o.report(s.clock, task.Fail(nil)))
+			s.recorded(o.Report(s.clock, task.Fail(nil)))
 			s.want("replay", s.replay(id, store.Replay{Whole: true}).Changed, true)
 			s.want("handed out again", len(s.nextOne(h).Context), 0)
 		}},
@@ -309,7 +310,7 @@ func editClaims() []claim {
 			h := s.join("a")
 			id := s.put(1)[0]
 			s.edited(h, id, store.Edit{Priority: new(minute)})
-			s.recorded(s.nextOne(h).report(s.clock, task.Finish(nil)))
+			s.recorded(s.nextOne(h).Report(s.clock, task.Finish(nil)))
 			s.clock.Advance(365 * 24 * time.Hour)
 			for range 10 {
 				_, err := s.Prune(s.ctx, 1000)
@@ -323,11 +324,11 @@ func editClaims() []claim {
 }
 
 // nextOne takes one task. Spans that tasks have left may be left over, with none.
-func (s *scene) nextOne(h store.Holder) handout {
+func (s *scene) nextOne(h store.Holder) caller.Handout {
 	for range 10 {
 		for _, sp := range s.take(h, 1) {
 			for _, l := range sp.Tasks {
-				return handout{sp.Span, l}
+				return caller.Handout{Span: sp.Span, Loaded: l}
 			}
 		}
 	}

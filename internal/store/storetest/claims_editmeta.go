@@ -38,9 +38,9 @@ func editedMetaClaims() []claim {
 			}
 			for range want {
 				o := s.nextOne(h)
-				s.want("handed out", o.Meta, want[o.id()])
-				s.recorded(o.report(s.clock, task.Finish(nil)))
-				s.want("when it is done", s.view(o.id()).Meta, want[o.id()].Strings())
+				s.want("handed out", o.Meta, want[o.ID()])
+				s.recorded(o.Report(s.clock, task.Finish(nil)))
+				s.want("when it is done", s.view(o.ID()).Meta, want[o.ID()].Strings())
 			}
 		}},
 		{"EditedMetaIsKeptByteForByte", func(s *scene) {
@@ -57,7 +57,7 @@ func editedMetaClaims() []claim {
 			for range all {
 				o := s.nextOne(h)
 				s.want("handed out", o.Meta, store.MetaOf(all[o.N]))
-				s.want("view", s.view(o.id()).Meta, all[o.N])
+				s.want("view", s.view(o.ID()).Meta, all[o.N])
 			}
 		}},
 		{"EditedMetaHoldsWhateverBecomesOfTheTask", func(s *scene) {
@@ -76,23 +76,23 @@ func editedMetaClaims() []claim {
 			o := s.nextOne(h)
 			s.sync(h, o)
 			look("running")
-			s.recorded(o.report(s.clock, task.Next("second", nil)))
+			s.recorded(o.Report(s.clock, task.Next("second", nil)))
 			look("in the second stage")
 			o = s.takeAgain(h, o)
 			s.want("handed out in the second stage", o.Meta, eight)
-			s.recorded(o.report(s.clock, task.Snooze(time.Hour))) // into a span of its own
+			s.recorded(o.Report(s.clock, task.Snooze(time.Hour))) // into a span of its own
 			look("asleep")
 			s.clock.Advance(time.Hour)
 			o = s.nextOne(s.join("b")) // its node has died
 			s.want("handed out by another node", o.Meta, eight)
-			s.recorded(o.report(s.clock, task.Fail(errors.New("no"))))
+			s.recorded(o.Report(s.clock, task.Fail(errors.New("no"))))
 			look("dead")
 			for _, r := range []store.Replay{{}, {Whole: true}, {Stage: new("second")}} {
 				s.want("replay", s.replay(id, r).Changed, true)
 				look(fmt.Sprintf("replayed %+v", r))
 				o = s.nextOne(s.join("b"))
 				s.want("handed out after a replay", o.Meta, eight)
-				s.recorded(o.report(s.clock, task.Fail(errors.New("no"))))
+				s.recorded(o.Report(s.clock, task.Fail(errors.New("no"))))
 			}
 			s.replay(id, store.Replay{})
 			s.changed(task.KindMoved, id)
@@ -130,7 +130,7 @@ func editedMetaClaims() []claim {
 			id := s.put(20)[11]
 			s.edited(h, id, metaEdit(eight))
 			s.want("by its meta", s.list(store.Filter{Meta: eight}), []task.ID{id})
-			s.want("handed out", s.nextOne(h).id().N == 11, false) // it keeps its place
+			s.want("handed out", s.nextOne(h).ID().N == 11, false) // it keeps its place
 			s.edited(h, id, metaEdit(""))
 			s.want("by the meta that it had", len(s.list(store.Filter{Meta: eight})), 0)
 			s.want("view", len(s.view(id).Meta), 0)
@@ -179,8 +179,8 @@ func showEditedMetaFilters(s *scene) {
 		}
 		later := s.clock.Micros() + 3600e6
 		s.edited(h, of(waits)[0], store.Edit{Due: &later})
-		s.recorded(s.takeOnly(h, of(done)[0]).report(s.clock, task.Finish(nil)),
-			s.takeOnly(h, of(dead)[0]).report(s.clock, task.Fail(errors.New("no"))))
+		s.recorded(s.takeOnly(h, of(done)[0]).Report(s.clock, task.Finish(nil)),
+			s.takeOnly(h, of(dead)[0]).Report(s.clock, task.Fail(errors.New("no"))))
 		s.sync(h, s.takeOnly(h, of(running)[0]))
 		s.changed(task.KindCancelled, of(cancelled)[0])
 		for _, c := range []struct {

@@ -8,6 +8,7 @@ import (
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -34,7 +35,7 @@ func expiryClaims() []claim {
 				s.want("as its holder reads it", instant(o.Expires), wants[i])
 			}
 			s.sync(h, outs[1])
-			s.recorded(outs[2].report(s.clock, task.Release()))
+			s.recorded(outs[2].Report(s.clock, task.Release()))
 			held, err := s.Held(s.ctx, h, nil)
 			s.ok(err)
 			for i, l := range held[0].Tasks {
@@ -52,15 +53,15 @@ func expiryClaims() []claim {
 			r := s.expired(o)
 			s.recorded(r)
 			s.want("once more", s.settle(r), []task.Status{task.Repeated})
-			s.want("a late report", s.settle(o.report(s.clock, task.Finish(nil))),
+			s.want("a late report", s.settle(o.Report(s.clock, task.Finish(nil))),
 				[]task.Status{task.Stale})
-			v := s.view(o.id())
+			v := s.view(o.ID())
 			s.want("view", []any{v.State, v.Stage, v.Attempt, v.Worker, v.Error, v.Expires},
 				[]any{task.Expired, "first", 0, "", "not begun in time", time.Time{}})
-			s.want("steps", s.stepsOf(o.id()), []string{"expired  not begun in time []"})
+			s.want("steps", s.stepsOf(o.ID()), []string{"expired  not begun in time []"})
 			s.want("context", string(v.Context), string(b.Tasks[0].Context))
 			s.want("counts", s.counts(), task.Counts{Expired: 1})
-			s.want("an edit after that", s.edit(h, o.id(), store.Edit{Priority: new(second)}).Was,
+			s.want("an edit after that", s.edit(h, o.ID(), store.Edit{Priority: new(second)}).Was,
 				task.Expired)
 		}},
 		{"WhatWasHandedOutNeverExpires", showBegun},
@@ -86,7 +87,7 @@ func expiryClaims() []claim {
 			sp := got.Spans[0]
 			s.want("the span", []any{sp.Batch, sp.Lo, sp.Hi, sp.Holder, sp.Token, len(sp.Tasks)},
 				[]any{b.ID, int32(0), int32(2), h, int64(1), 3})
-			s.recorded(s.expired(handout{sp.Span, sp.Tasks[1]}))
+			s.recorded(s.expired(caller.Taken(&sp, 1)))
 			s.want("all in its batch, but for one with a limit of its own", s.counts(),
 				task.Counts{Ready: 2, Expired: 1})
 			s.ok(s.Give(s.ctx,
@@ -111,7 +112,7 @@ func expiryClaims() []claim {
 			s.want("held by itself", len(s.takeExpired(a, 100).Spans), 0)
 			s.die(a, b)
 			s.want("by who is dead", s.taken(a, 100).LeaseGone, true)
-			s.want("when it is dead", s.expireFree(b), []task.ID{o.id()})
+			s.want("when it is dead", s.expireFree(b), []task.ID{o.ID()})
 			s.want("its own report", s.settle(s.expired(o)), []task.Status{task.Stale})
 			s.want("counts", s.counts(), task.Counts{Expired: 1})
 		}},
@@ -120,7 +121,7 @@ func expiryClaims() []claim {
 			s.limited(2, second, second)
 			s.clock.Advance(time.Second)
 			got := s.takeExpired(a, 100)
-			s.recorded(s.expired(handout{got.Spans[0].Span, got.Spans[0].Tasks[0]}))
+			s.recorded(s.expired(caller.Taken(&got.Spans[0], 0)))
 			s.want("by another", len(s.takeExpired(b, 100).Spans), 0)
 			s.die(a, b)
 			s.want("when it is dead", s.expireFree(b),
@@ -134,8 +135,8 @@ func expiryClaims() []claim {
 			s.sync(a, outs[0])
 			s.clock.Advance(time.Second)
 			s.die(a, b)
-			s.want("what nobody knows to be begun", s.expireFree(b), []task.ID{outs[1].id()})
-			s.recorded(outs[0].report(s.clock, task.Finish(nil)))
+			s.want("what nobody knows to be begun", s.expireFree(b), []task.ID{outs[1].ID()})
+			s.recorded(outs[0].Report(s.clock, task.Finish(nil)))
 			s.want("counts", s.counts(), task.Counts{Done: 1, Expired: 1})
 		}},
 		{"ExpiredOnesAreTakenAFewSpansAtATime", func(s *scene) {
@@ -187,10 +188,10 @@ func expiryClaims() []claim {
 			s.clock.Advance(time.Hour)
 			s.want("it waits", len(s.takeExpired(s.join("a"), 10).Spans), 0)
 			o := s.nextOne(s.join("a"))
-			s.want("handed out", []any{o.id(), string(o.Context), o.Expires},
+			s.want("handed out", []any{o.ID(), string(o.Context), o.Expires},
 				[]any{id, string(b.Tasks[0].Context), int64(0)})
 			s.want("it can't expire", s.settle(s.expired(o)), []task.Status{task.Stale})
-			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
 			s.want("counts", s.counts(), task.Counts{Done: 1})
 		}},
 		{"ExpiredTasksAreCountedListedAndRemoved", func(s *scene) {
@@ -245,10 +246,10 @@ func expiryClaims() []claim {
 }
 
 // takeThose takes n tasks of one span.
-func (s *scene) takeThose(h store.Holder, n int) (outs []handout) {
+func (s *scene) takeThose(h store.Holder, n int) (outs []caller.Handout) {
 	for _, sp := range s.take(h, n) {
 		for _, l := range sp.Tasks {
-			outs = append(outs, handout{sp.Span, l})
+			outs = append(outs, caller.Handout{Span: sp.Span, Loaded: l})
 		}
 	}
 	return outs
@@ -281,8 +282,8 @@ func (s *scene) takeExpired(h store.Holder, limit int) store.Taken {
 }
 
 // expired is the report that a task was not begun in time.
-func (s *scene) expired(o handout) store.Report {
-	r := o.report(s.clock, task.Outcome{Kind: task.KindExpired, Error: "not begun in time"})
+func (s *scene) expired(o caller.Handout) store.Report {
+	r := o.Report(s.clock, task.Outcome{Kind: task.KindExpired, Error: "not begun in time"})
 	r.Step.Started, r.Step.Worker, r.Ready = 0, "", 0
 	return r
 }
@@ -297,7 +298,7 @@ func (s *scene) expireFree(h store.Holder) (ids []task.ID) {
 		for _, sp := range got.Spans {
 			for _, l := range sp.Tasks {
 				if l.Expires != 0 && l.Expires <= got.Now {
-					reports = append(reports, s.expired(handout{sp.Span, l}))
+					reports = append(reports, s.expired(caller.Handout{Span: sp.Span, Loaded: l}))
 					ids = append(ids, task.ID{Batch: sp.Batch, N: l.N})
 				}
 			}
@@ -327,12 +328,12 @@ func showBegun(s *scene) {
 	s.sync(h, outs[0])
 	s.want("its hand-out is written down", s.settle(s.expired(outs[0])),
 		[]task.Status{task.Stale})
-	s.recorded(outs[0].report(s.clock, task.Release()))
+	s.recorded(outs[0].Report(s.clock, task.Release()))
 	for i, out := range []task.Outcome{
 		1: task.Retry(errors.New("no")), 2: task.Snooze(time.Second), 3: task.Next("second", nil),
 	} {
 		if i > 0 {
-			s.recorded(outs[i].report(s.clock, out))
+			s.recorded(outs[i].Report(s.clock, out))
 		}
 	}
 	held, err := s.Held(s.ctx, h, nil)
@@ -344,7 +345,7 @@ func showBegun(s *scene) {
 				continue
 			}
 			tried++
-			o := handout{sp.Span, l}
+			o := caller.Handout{Span: sp.Span, Loaded: l}
 			s.want("it was handed out", []any{l.Expires, s.settle(s.expired(o))[0]},
 				[]any{int64(0), task.Stale})
 			o.Seq--
@@ -361,7 +362,7 @@ func showBegun(s *scene) {
 		return r
 	}()), []task.Status{task.Unknown})
 	s.ok(s.Give(s.ctx, store.GiveRequest{
-		Holder: h, Spans: []store.Taking{outs[0].span.Taking()},
+		Holder: h, Spans: []store.Taking{outs[0].Span.Taking()},
 	}))
 	s.want("found", len(s.takeExpired(h, 100).Spans), 0)
 	s.want("counts", s.counts(), task.Counts{Waiting: 2, Ready: 3, Done: 1})
@@ -379,7 +380,7 @@ func showLimits(s *scene) {
 		k.StartWithin = within[i%len(within)]
 		if i%5 == 0 { // what else a task may have, and a row that ends early
 			k.Meta, k.GroupKey, k.Timeout = `{"a":"b"}`, strings.Repeat("g", 256), 5
-			k.Context = store.Value(jsonOf(store.InlineLimit))
+			k.Context = store.Value(caller.JSON(store.InlineLimit))
 		}
 		if i%7 == 0 {
 			k.Stage, k.MaxAttempts, k.Context = "other", 7, nil
@@ -398,7 +399,7 @@ func showLimits(s *scene) {
 		s.want("as loaded", []any{o.Expires, o.Meta, o.Timeout, o.Stage, o.MaxAttempts},
 			[]any{k.Expires(b.Due), k.Meta, k.Timeout, k.Stage, k.MaxAttempts})
 	}
-	var over, done []handout
+	var over, done []caller.Handout
 	for i, o := range outs {
 		switch {
 		case i%3 == 0:
@@ -420,7 +421,7 @@ func showLimits(s *scene) {
 		Ready: int64(len(outs) - len(over) - len(done)), Expired: int64(len(over)),
 	})
 	for _, o := range outs {
-		id := o.id()
+		id := o.ID()
 		v, err := s.Task(s.ctx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			continue

@@ -53,7 +53,7 @@ func editedLimitClaims() []claim {
 			s.clock.Advance(2 * time.Minute)
 			h = s.join("a")
 			o := s.nextOne(h)
-			s.want("handed out", []any{o.id(), o.Expires}, []any{gone, int64(0)})
+			s.want("handed out", []any{o.ID(), o.Expires}, []any{gone, int64(0)})
 			s.want("its report", s.settle(s.expired(o)), []task.Status{task.Stale})
 			s.want("expired", s.expireFree(h), []task.ID{set})
 		}},
@@ -64,22 +64,22 @@ func editedLimitClaims() []claim {
 			o := s.nextOne(h)
 			s.want("limit", o.Expires, b.Due+5*second)
 			old := o
-			s.edited(h, o.id(), store.Edit{StartWithin: new(6 * second)})
+			s.edited(h, o.ID(), store.Edit{StartWithin: new(6 * second)})
 			s.want("what it held", s.settle(s.expired(old)), []task.Status{task.Stale})
 			o = s.nextOne(h)
 			s.want("limit", o.Expires, b.Due+6*second)
 			s.recorded(s.expired(o))
-			s.wantState(o.id(), task.Expired)
+			s.wantState(o.ID(), task.Expired)
 		}},
 		{"EditGivesNoLimitToWhatWasHandedOut", func(s *scene) {
 			h := s.join("a")
 			s.limited(2, 30*second, 30*second)
 			outs := s.takeThose(h, 2)
-			s.recorded(outs[0].report(s.clock, task.Release()),
-				outs[1].report(s.clock, task.Fail(nil)))
-			s.changed(task.KindReplayed, outs[1].id())
+			s.recorded(outs[0].Report(s.clock, task.Release()),
+				outs[1].Report(s.clock, task.Fail(nil)))
+			s.changed(task.KindReplayed, outs[1].ID())
 			for _, o := range outs {
-				id := o.id()
+				id := o.ID()
 				s.edited(h, id, store.Edit{StartWithin: new(5 * second)})
 				s.want("limit", s.view(id).Expires, time.Time{})
 				s.edited(h, id, store.Edit{Priority: new(second), StartWithin: new(second)})

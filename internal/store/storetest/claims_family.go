@@ -20,12 +20,12 @@ func familyClaims() []claim {
 			ids := s.spawnAnd(o, s.ran(o, time.Second, task.Next("second", nil)),
 				s.brood("q", 0, 3), s.brood("r", 3, 70))
 			ended := s.clock.Micros()
-			list := s.families(100, o.id(), ids[5], task.ID{Batch: 5})
+			list := s.families(100, o.ID(), ids[5], task.ID{Batch: 5})
 			s.want("how many", len(list), 3)
 			s.want("its children", list[0].Children, ids)
 			s.want("how they stand", *list[0].Task.Children, task.Children{Total: 73})
 			s.want("what it is", []any{list[0].Task.ID, list[0].Task.Stage, list[0].Task.State},
-				[]any{o.id(), "second", task.Ready})
+				[]any{o.ID(), "second", task.Ready})
 			s.want("its times", []any{list[0].Began, list[0].Finished},
 				[]any{instant(at), instant(ended)})
 			s.want("of one without", []any{
@@ -51,7 +51,7 @@ func familyClaims() []claim {
 			for room, want := range map[int][2][]task.ID{
 				4: {ofX[:4]}, 6: {ofX}, 7: {ofX, ofY[:1]}, 9: {ofX, ofY}, 99: {ofX, ofY},
 			} {
-				list := s.families(room, x.id(), y.id())
+				list := s.families(room, x.ID(), y.ID())
 				s.want(fmt.Sprint("with room for ", room), [2][]task.ID{
 					list[0].Children, list[1].Children,
 				}, want)
@@ -59,7 +59,7 @@ func familyClaims() []claim {
 					list[0].Task.Children.Total, list[1].Task.Children.Total,
 				}, []int64{6, 3})
 			}
-			list := s.families(4, y.id(), x.id())
+			list := s.families(4, y.ID(), x.ID())
 			s.want("the other way round", [2][]task.ID{list[0].Children, list[1].Children},
 				[2][]task.ID{ofY, ofX[:1]})
 		}},
@@ -68,16 +68,16 @@ func familyClaims() []claim {
 			o := s.handed(a)
 			s.spawn(o, task.Fail(errNo), s.brood("q", 0, 2))
 			s.clock.Advance(time.Second)
-			s.act(task.KindReplayed, o.id())
-			list := s.families(9, o.id())
+			s.act(task.KindReplayed, o.ID())
+			list := s.families(9, o.ID())
 			s.want("when it began anew", []any{
 				list[0].Task.Children == nil, list[0].Children, list[0].Began.IsZero(),
 			}, []any{true, []task.ID(nil), true})
 			s.clock.Advance(time.Second)
-			again := s.takeOnly(a, o.id())
+			again := s.takeOnly(a, o.ID())
 			at := s.clock.Micros()
 			ids := s.spawn(again, task.Finish(nil), s.brood("q", 0, 1))
-			list = s.families(9, o.id())
+			list = s.families(9, o.ID())
 			s.want("of its new run", []any{list[0].Children, *list[0].Task.Children, list[0].Began},
 				[]any{ids, task.Children{Total: 1}, instant(at)})
 		}},
@@ -111,7 +111,7 @@ func familyClaims() []claim {
 			var ids []task.ID
 			for _, o := range outs {
 				reports = append(reports, s.ran(o, time.Second, task.Finish(nil)))
-				ids = append(ids, o.id())
+				ids = append(ids, o.ID())
 			}
 			s.recorded(reports...)
 			list := s.families(9, ids...)

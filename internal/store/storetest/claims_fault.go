@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -15,61 +18,61 @@ import (
 func faultClaims() []claim {
 	return []claim{
 		{"WritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) {
-			s.showRepeated(everyOther(Before), (*scene).faultStory)
+			s.showRepeated(everyOther(fault.Before), (*scene).faultStory)
 		}},
 		{"WritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) {
-			s.showRepeated(everyOther(After), (*scene).faultStory)
+			s.showRepeated(everyOther(fault.After), (*scene).faultStory)
 		}},
 		{"WritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) {
-			s.showRepeated(Seeded(1, 2), (*scene).faultStory)
+			s.showRepeated(fault.Seeded(1, 2), (*scene).faultStory)
 		}},
 		{"JobWritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) {
-			s.showRepeated(everyOther(Before), (*scene).jobFaultStory)
+			s.showRepeated(everyOther(fault.Before), (*scene).jobFaultStory)
 		}},
 		{"JobWritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) {
-			s.showRepeated(everyOther(After), (*scene).jobFaultStory)
+			s.showRepeated(everyOther(fault.After), (*scene).jobFaultStory)
 		}},
 		{"JobWritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) {
-			s.showRepeated(Seeded(2, 2), (*scene).jobFaultStory)
+			s.showRepeated(fault.Seeded(2, 2), (*scene).jobFaultStory)
 		}},
 		{"ConfigurationsThatFailBeforeAreChangedAgain", func(s *scene) {
-			s.showRepeated(everyOther(Before), (*scene).confFaultStory)
+			s.showRepeated(everyOther(fault.Before), (*scene).confFaultStory)
 		}},
 		{"ConfigurationsThatFailAfterTheCommitAreChangedAgain", func(s *scene) {
-			s.showRepeated(everyOther(After), (*scene).confFaultStory)
+			s.showRepeated(everyOther(fault.After), (*scene).confFaultStory)
 		}},
 		{"ConfigurationsThatFailOftenAreChangedAgain", func(s *scene) {
-			s.showRepeated(Seeded(4, 2), (*scene).confFaultStory)
+			s.showRepeated(fault.Seeded(4, 2), (*scene).confFaultStory)
 		}},
 		{"ScheduleWritesThatFailBeforeAreRepeatedWithoutATrace", func(s *scene) {
-			s.showRepeated(everyOther(Before), (*scene).scheduleFaultStory)
+			s.showRepeated(everyOther(fault.Before), (*scene).scheduleFaultStory)
 		}},
 		{"ScheduleWritesThatFailAfterTheCommitAreRepeatedWithoutATrace", func(s *scene) {
-			s.showRepeated(everyOther(After), (*scene).scheduleFaultStory)
+			s.showRepeated(everyOther(fault.After), (*scene).scheduleFaultStory)
 		}},
 		{"ScheduleWritesThatFailOftenAreRepeatedWithoutATrace", func(s *scene) {
-			s.showRepeated(Seeded(3, 2), (*scene).scheduleFaultStory)
+			s.showRepeated(fault.Seeded(3, 2), (*scene).scheduleFaultStory)
 		}},
 	}
 }
 
 // everyOther makes every write fail once before its repetition works.
-func everyOther(f Fault) Plan {
-	return func(n int) Fault {
+func everyOther(f fault.Fault) fault.Plan {
+	return func(n int) fault.Fault {
 		if n%2 == 0 {
 			return f
 		}
-		return None
+		return fault.None
 	}
 }
 
 // showRepeated plays a story on this store with faults and on the model without, and compares what
 // is left.
-func (s *scene) showRepeated(plan Plan, story func(*scene) []string) {
-	clock := NewClock()
-	model := &scene{Store: NewModel(clock.Now), clock: clock, ctx: s.ctx}
-	want := story(model)
-	faulty := NewFaulty(s.Store, plan)
+func (s *scene) showRepeated(plan fault.Plan, story func(*scene) []string) {
+	clock := contract.NewClock()
+	flawless := &scene{Store: s.model(clock.Now), clock: clock, ctx: s.ctx}
+	want := story(flawless)
+	faulty := fault.New(s.Store, plan)
 	s.Store = faulty
 	got := story(s)
 	if len(got) != len(want) {
@@ -90,7 +93,7 @@ func again[T any](s *scene, do func() (T, error)) T {
 		if err == nil {
 			return v
 		}
-		if !errors.Is(err, ErrFault) && !errors.Is(err, store.ErrUnknown) {
+		if !errors.Is(err, fault.ErrFault) && !errors.Is(err, store.ErrUnknown) {
 			s.fail("%v", err)
 		}
 	}
@@ -114,7 +117,7 @@ func (s *scene) takeSurely(h store.Holder, n int) []store.HeldSpan {
 			held, err := s.Held(s.ctx, h, nil)
 			s.ok(err)
 			return held
-		case !errors.Is(err, ErrFault):
+		case !errors.Is(err, fault.ErrFault):
 			s.fail("%v", err)
 		}
 	}
@@ -126,10 +129,12 @@ func (s *scene) takeSurely(h store.Holder, n int) []store.HeldSpan {
 // fails.
 func (s *scene) faultStory() (lines []string) {
 	l := again(s, func() (store.Lease, error) {
-		return s.Acquire(s.ctx, nodePrefix+"a", "a", leaseTime, nil)
+		return s.Acquire(s.ctx, store.MembershipOf("a"), "a", caller.LeaseTime, nil)
 	})
 	h := store.Holder{Node: "a", Token: l.Token}
-	large := again(s, func() (store.Value, error) { return s.Keep(s.ctx, []byte(jsonOf(10_000))) })
+	large := again(s, func() (store.Value, error) {
+		return s.Keep(s.ctx, []byte(caller.JSON(10_000)))
+	})
 	b, twin := s.batch("q", 6), s.batch("q", 1)
 	b.Tasks[1].Context = large
 	for _, t := range []*store.Task{&b.Tasks[5], &twin.Tasks[0]} {
@@ -139,20 +144,20 @@ func (s *scene) faultStory() (lines []string) {
 	got := again(s, func() (store.Submitted, error) { return s.Submit(s.ctx, sub) })
 	lines = append(lines, fmt.Sprint("existing ", got.Existing))
 	spans := s.takeSurely(h, 6)
-	var outs []handout
+	var outs []caller.Handout
 	for _, t := range spans[0].Tasks {
-		outs = append(outs, handout{spans[0].Span, t})
+		outs = append(outs, caller.Handout{Span: spans[0].Span, Loaded: t})
 	}
 	sync := store.SyncRequest{
-		Holder: h, Insert: []store.Running{outs[4].running(s.clock), outs[5].running(s.clock)},
+		Holder: h, Insert: []store.Running{outs[4].Row(s.clock), outs[5].Row(s.clock)},
 	}
 	again(s, func() (store.Synced, error) { return s.Sync(s.ctx, sync) })
 	next := task.Next("second", nil)
 	next.Context = []byte(`"next"`)
 	settle := store.Settlement{Reports: []store.Report{
-		outs[0].report(s.clock, next), outs[1].report(s.clock, task.Finish(1)),
-		outs[2].report(s.clock, task.Fail(nil)),
-		outs[3].report(s.clock, task.Snooze(time.Hour)), outs[4].report(s.clock, task.Retry(nil)),
+		outs[0].Report(s.clock, next), outs[1].Report(s.clock, task.Finish(1)),
+		outs[2].Report(s.clock, task.Fail(nil)),
+		outs[3].Report(s.clock, task.Snooze(time.Hour)), outs[4].Report(s.clock, task.Retry(nil)),
 	}}
 	verdicts := again(s, func() (store.Settled, error) { return s.Settle(s.ctx, settle) }).Verdicts
 	if slices.Contains(verdicts, task.Stale) || slices.Contains(verdicts, task.Unknown) {
@@ -161,15 +166,15 @@ func (s *scene) faultStory() (lines []string) {
 	s.againTell(func() error {
 		return s.Give(s.ctx, store.GiveRequest{
 			Holder: h, Spans: []store.Taking{spans[0].Taking()},
-			Running: []store.Running{outs[5].running(s.clock)},
+			Running: []store.Running{outs[5].Row(s.clock)},
 		})
 	})
 	now := s.clock.Micros()
 	for i, a := range []store.Action{
-		{ID: outs[2].id(), Kind: task.KindReplayed, Rank: now, Due: now},
-		{ID: outs[3].id(), Kind: task.KindCancelled},
-		{ID: outs[1].id(), Kind: task.KindRemoved},
-		{ID: outs[4].id(), Kind: task.KindMoved, Rank: now, Due: now},
+		{ID: outs[2].ID(), Kind: task.KindReplayed, Rank: now, Due: now},
+		{ID: outs[3].ID(), Kind: task.KindCancelled},
+		{ID: outs[1].ID(), Kind: task.KindRemoved},
+		{ID: outs[4].ID(), Kind: task.KindMoved, Rank: now, Due: now},
 	} {
 		a.Mark = int64(i + 1)
 		if acted := again(s, func() ([]store.Acted, error) {
@@ -178,7 +183,7 @@ func (s *scene) faultStory() (lines []string) {
 			s.fail("%s: got %+v", a.Kind, acted)
 		}
 	}
-	s.againTell(func() error { return s.End(s.ctx, nodePrefix+"a", l.Token, true) })
+	s.againTell(func() error { return s.End(s.ctx, store.MembershipOf("a"), l.Token, true) })
 	again(s, func() (int, error) { return s.FreeEnded(s.ctx) })
 	again(s, func() (int, error) { return s.Free(s.ctx, store.Holder{Node: "b"}, math.MaxInt64) })
 	return append(lines, s.left()...)

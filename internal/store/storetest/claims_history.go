@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -34,20 +35,47 @@ func historyClaims() []claim {
 			h := s.join("a")
 			s.put(1)
 			s.clock.Advance(time.Second)
-			r := s.takeOne(h).report(s.clock, task.Finish(nil))
+			r := s.takeOne(h).Report(s.clock, task.Finish(nil))
 			r.Step.Started = 0
 			s.recorded(r)
 			s.wantHistory("of the worker", history.Series{Worker: "w"}, "12:00 started 1, done 1")
+		}},
+		{"HistoryTellsOutcomesApart", func(s *scene) {
+			h := s.join("a")
+			s.put(3)
+			for _, kind := range []task.Kind{task.KindSnooze, task.KindTimeout, task.KindRelease} {
+				o := s.takeOne(h)
+				r := s.ran(o, 0, task.Outcome{Kind: kind})
+				r.Step.Base = o.Span.Seq0 // it is not over
+				s.recorded(r)
+			}
+			s.prune()
+			s.wantHistory("of the queue", history.Series{Queue: "q"},
+				"12:00 submitted 3, started 3, retried 2, snoozed 1, released 1, timed out 1, "+
+					"wait 3: 0s..0s, run 2: 0s..0s")
+		}},
+		{"HistoryCountsWhoIsWoken", func(s *scene) {
+			h := s.join("a")
+			id := s.blocked(h, s.paid(0, ""))
+			s.want("a signal", s.signals(id, "paid", "1", "{}"), "delivered wakes q")
+			for range 2 {
+				s.wantHistory("of the queue", history.Series{Queue: "q"},
+					"12:00 submitted 1, entered 1, started 1, passed 1, woken 1, "+
+						"wait 1: 0s..0s, run 1: 0s..0s")
+				s.wantHistory("of the stage", history.Series{Queue: "q", Stage: "second"},
+					"12:00 entered 1, woken 1")
+				s.prune()
+			}
 		}},
 		{"HistoryKeepsWhatIsDeletedAndReplayed", func(s *scene) {
 			h := s.join("a")
 			s.put(1)
 			o := s.takeOne(h)
-			s.recorded(o.report(s.clock, task.Fail(nil)))
+			s.recorded(o.Report(s.clock, task.Fail(nil)))
 			s.clock.Advance(time.Minute)
-			s.changed(task.KindReplayed, o.id())
-			s.changed(task.KindCancelled, o.id())
-			s.changed(task.KindRemoved, o.id())
+			s.changed(task.KindReplayed, o.ID())
+			s.changed(task.KindCancelled, o.ID())
+			s.changed(task.KindRemoved, o.ID())
 			s.ok(s.DeleteQueue(s.ctx, "q", true))
 			s.clock.Advance(time.Minute)
 			s.prune()
@@ -65,16 +93,17 @@ func historyClaims() []claim {
 			}
 			at := s.clock.Now()
 			day := s.history(history.Series{}, at.Add(-30*time.Hour), at, 30*time.Minute)
-			s.want("by the half hour", toldHistory(day, false), []string{"14:00 submitted 1"})
+			s.want("by the half hour", caller.TellHistory(day, false),
+				[]string{"14:00 submitted 1"})
 			day = s.history(history.Series{}, at.Add(-30*time.Hour), at, time.Hour)
-			s.want("by the hour", toldHistory(day, false),
+			s.want("by the hour", caller.TellHistory(day, false),
 				[]string{"12:00 submitted 3", "14:00 submitted 1"})
 			s.clock.Advance(history.KeptHours + 2*time.Hour)
 			s.prune()
 			at = s.clock.Now()
 			all := s.history(history.Series{}, at.Add(-history.KeptHours-40*time.Hour), at,
 				24*time.Hour)
-			s.want("by the day, after three months", toldHistory(all, false), []string(nil))
+			s.want("by the day, after three months", caller.TellHistory(all, false), []string(nil))
 		}},
 		{"HistorySaysHowManyTasksThereWere", func(s *scene) {
 			h := s.join("a")
@@ -93,17 +122,17 @@ func historyClaims() []claim {
 				{history.Series{Queue: "q"}, "12:01 ready 3 running 1"},
 				{history.Series{Queue: "r"}, "12:01 ready 2 running 0"},
 			} {
-				got := toldHistory(s.lastHour(x.series), true)
+				got := caller.TellHistory(s.lastHour(x.series), true)
 				if !slices.Contains(got, x.want) {
 					s.fail("%+v: got %q, want %q in it", x.series, got, x.want)
 				}
 			}
-			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
 			for range 2 {
 				s.clock.Advance(time.Minute)
 				s.prune()
 			}
-			got := toldHistory(s.lastHour(history.Series{Queue: "q"}), true)
+			got := caller.TellHistory(s.lastHour(history.Series{Queue: "q"}), true)
 			if last := got[len(got)-1]; last != "12:04 ready 3 running 0" {
 				s.fail("two minutes later: %q", got)
 			}
@@ -112,8 +141,8 @@ func historyClaims() []claim {
 }
 
 // ran is the report of a hand-out that took so long.
-func (s *scene) ran(o handout, took time.Duration, out task.Outcome) store.Report {
-	r := o.report(s.clock, out)
+func (s *scene) ran(o caller.Handout, took time.Duration, out task.Outcome) store.Report {
+	r := o.Report(s.clock, out)
 	r.Step.Started -= took.Microseconds()
 	return r
 }
@@ -143,21 +172,21 @@ func (s *scene) lastHour(of history.Series) []history.Period {
 
 // wantHistory ends the scene when the last hour of a series was another one.
 func (s *scene) wantHistory(what string, of history.Series, want ...string) {
-	s.want(fmt.Sprintf("%s (%+v)", what, of), toldHistory(s.lastHour(of), false), want)
+	s.want(fmt.Sprintf("%s (%+v)", what, of), caller.TellHistory(s.lastHour(of), false), want)
 }
 
 // showHistory plays some minutes, and asks before, between and after the calls of Prune, which may
 // keep what happened in another form.
 func (s *scene) showHistory() {
-	l, err := s.Acquire(s.ctx, nodePrefix+"a", "a", time.Hour, nil)
+	l, err := s.Acquire(s.ctx, store.MembershipOf("a"), "a", time.Hour, nil)
 	s.ok(err)
 	h := store.Holder{Node: "a", Token: l.Token}
 	s.put(5)
 	s.clock.Advance(time.Minute + 2*time.Second)
-	outs := map[task.ID]handout{}
+	outs := map[task.ID]caller.Handout{}
 	for range 4 {
 		o := s.takeOne(h)
-		outs[o.id()] = o
+		outs[o.ID()] = o
 	}
 	var ids []task.ID
 	for id := range outs {
@@ -178,7 +207,7 @@ func (s *scene) showHistory() {
 		s.ran(s.heldBy(h, ids[1]), 2*time.Second, task.Fail(nil)))
 	s.clock.Advance(time.Minute)
 	s.submit(store.Holder{}, s.batch("r", 1))
-	s.changed(task.KindCancelled, s.heldBy(h, ids[3]).id())
+	s.changed(task.KindCancelled, s.heldBy(h, ids[3]).ID())
 	s.askHistory("before the second Prune", 4)
 	s.prune()
 	s.askHistory("after the second Prune", 4)
@@ -195,22 +224,22 @@ func (s *scene) askHistory(when string, minutes int) {
 	}{
 		{history.Series{}, []string{
 			"12:00 submitted 5, started 3, wait 3: 43s..51s",
-			"12:01 entered 1, started 1, passed 1, retried 2, lost 1, wait 1: 1m2s..1m2s, " +
-				"run 2: 10s..20s, waited 4: 43s..1m2s",
+			"12:01 entered 1, started 1, passed 1, retried 2, lost 1, released 1, " +
+				"wait 1: 1m2s..1m2s, run 2: 10s..20s, waited 4: 43s..1m2s",
 			"12:02 started 2, done 1, dead 1, wait 2: 58s..2m0s, run 2: 1s..2s",
 			"12:03 submitted 1, cancelled 1",
 		}},
 		{history.Series{Queue: "q"}, []string{
 			"12:00 submitted 5, started 3, wait 3: 43s..51s",
-			"12:01 entered 1, started 1, passed 1, retried 2, lost 1, wait 1: 1m2s..1m2s, " +
-				"run 2: 10s..20s, waited 4: 43s..1m2s",
+			"12:01 entered 1, started 1, passed 1, retried 2, lost 1, released 1, " +
+				"wait 1: 1m2s..1m2s, run 2: 10s..20s, waited 4: 43s..1m2s",
 			"12:02 started 2, done 1, dead 1, wait 2: 58s..2m0s, run 2: 1s..2s",
 			"12:03 cancelled 1",
 		}},
 		{history.Series{Queue: "q", Stage: "first"}, []string{
 			"12:00 submitted 5, started 3, wait 3: 43s..51s",
-			"12:01 started 1, passed 1, retried 2, lost 1, wait 1: 1m2s..1m2s, " +
-				"run 2: 10s..20s, waited 4: 43s..1m2s",
+			"12:01 started 1, passed 1, retried 2, lost 1, released 1, " +
+				"wait 1: 1m2s..1m2s, run 2: 10s..20s, waited 4: 43s..1m2s",
 			"12:02 started 1, dead 1, wait 1: 58s..58s, run 1: 2s..2s",
 			"12:03 cancelled 1",
 		}},
@@ -224,7 +253,7 @@ func (s *scene) askHistory(when string, minutes int) {
 			"12:01 passed 1, retried 2, lost 1, run 2: 10s..20s, waited 3: 43s..51s",
 			"12:02 started 2, done 1, dead 1, wait 2: 58s..2m0s, run 2: 1s..2s",
 		}},
-		{history.Series{Worker: "x"}, []string{"12:01 started 1, wait 1: 1m2s..1m2s"}},
+		{history.Series{Worker: "x"}, []string{"12:01 started 1, released 1, wait 1: 1m2s..1m2s"}},
 		{history.Series{Worker: "y"}, nil},
 		{history.Series{Queue: "q", Stage: "w"}, nil},
 		{history.Series{Queue: "x"}, nil},
@@ -240,16 +269,16 @@ func (s *scene) askHistory(when string, minutes int) {
 }
 
 // heldBy is a task that a node holds, as its newest step left it.
-func (s *scene) heldBy(h store.Holder, id task.ID) handout {
+func (s *scene) heldBy(h store.Holder, id task.ID) caller.Handout {
 	spans, err := s.Held(s.ctx, h, nil)
 	s.ok(err)
 	for _, sp := range spans {
 		for _, l := range sp.Tasks {
-			if o := (handout{sp.Span, l}); o.id() == id {
+			if o := (caller.Handout{Span: sp.Span, Loaded: l}); o.ID() == id {
 				return o
 			}
 		}
 	}
 	s.fail("%v is not held by %v", id, h)
-	return handout{}
+	return caller.Handout{}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -20,7 +21,7 @@ func holderClaims() []claim {
 			for _, gone := range []store.Holder{a, {Node: "a", Token: a.Token + 1000},
 				{Node: "nobody", Token: a.Token}, {}} {
 				if gone == a {
-					s.clock.Advance(2 * leaseTime) // expired, not ended
+					s.clock.Advance(2 * caller.LeaseTime) // expired, not ended
 				} else {
 					a = s.join("a")
 				}
@@ -29,17 +30,17 @@ func holderClaims() []claim {
 				s.want("take: lease gone", t.LeaseGone, true)
 				s.want("take: spans", len(t.Spans), 0)
 				y, err := s.Sync(s.ctx, store.SyncRequest{
-					Holder: gone, Insert: []store.Running{o.running(s.clock)},
+					Holder: gone, Insert: []store.Running{o.Row(s.clock)},
 				})
 				s.ok(err)
 				s.want("sync: lease gone", y.LeaseGone, true)
 				s.ok(s.Give(s.ctx,
 					store.GiveRequest{
-						Holder: gone, Spans: []store.Taking{o.span.Taking()},
-						Running: []store.Running{o.running(s.clock)},
+						Holder: gone, Spans: []store.Taking{o.Span.Taking()},
+						Running: []store.Running{o.Row(s.clock)},
 					}))
-				s.want("running row", s.stand(o.id()).Running, (*store.Running)(nil))
-				s.want("owner", s.stand(o.id()).Owner, o.span)
+				s.want("running row", s.stand(o.ID()).Running, (*store.Running)(nil))
+				s.want("owner", s.stand(o.ID()).Owner, o.Span)
 			}
 		}},
 		{"HoldersTokenIsPartOfItsName", func(s *scene) {
@@ -52,23 +53,23 @@ func holderClaims() []claim {
 			}
 			s.ok(s.Give(s.ctx,
 				store.GiveRequest{
-					Holder: a, Spans: []store.Taking{o.span.Taking()},
-					Running: []store.Running{o.running(s.clock)},
+					Holder: a, Spans: []store.Taking{o.Span.Taking()},
+					Running: []store.Running{o.Row(s.clock)},
 				}))
-			s.want("owner after another holder gave it", s.stand(o.id()).Owner, o.span)
+			s.want("owner after another holder gave it", s.stand(o.ID()).Owner, o.Span)
 			s.sync(a, o)
-			s.want("running row of another holder", s.stand(o.id()).Running, (*store.Running)(nil))
+			s.want("running row of another holder", s.stand(o.ID()).Running, (*store.Running)(nil))
 			freed, err := s.Free(s.ctx, a, math.MaxInt64)
 			s.ok(err)
 			s.want("freed", freed, 1)
-			s.want("task taken anew", s.takeOne(a).id(), o.id())
+			s.want("task taken anew", s.takeOne(a).ID(), o.ID())
 		}},
 		{"GivenSpansKeepTheirTokensGood", func(s *scene) {
 			a, b := s.join("a"), s.join("b")
 			s.put(3)
 			sp := s.take(a, 3)[0]
-			x, y := handout{sp.Span, sp.Tasks[0]}, handout{sp.Span, sp.Tasks[1]}
-			out := []store.Running{x.running(s.clock), y.running(s.clock)}
+			x, y := caller.Taken(&sp, 0), caller.Taken(&sp, 1)
+			out := []store.Running{x.Row(s.clock), y.Row(s.clock)}
 			s.ok(s.Give(s.ctx,
 				store.GiveRequest{
 					Holder: a, Spans: []store.Taking{sp.Taking(),
@@ -80,12 +81,12 @@ func holderClaims() []claim {
 			s.want("span", got[0].ID, sp.ID)
 			s.want("deaths", got[0].Deaths, int32(0))
 			s.want("token", got[0].Token, sp.Token+1)
-			s.recorded(x.report(s.clock, task.Finish(nil)), y.report(s.clock, task.Finish(nil)))
-			z := handout{got[0].Span, got[0].Tasks[2]}
+			s.recorded(x.Report(s.clock, task.Finish(nil)), y.Report(s.clock, task.Finish(nil)))
+			z := caller.Taken(&got[0], 2)
 			s.want("report under the old token without a row",
-				s.settle(handout{sp.Span, sp.Tasks[2]}.report(s.clock, task.Finish(nil))),
+				s.settle(caller.Taken(&sp, 2).Report(s.clock, task.Finish(nil))),
 				[]task.Status{task.Stale})
-			s.recorded(z.report(s.clock, task.Finish(nil)))
+			s.recorded(z.Report(s.clock, task.Finish(nil)))
 		}},
 		{"AttemptsPastTheirLimitAreListedWhoeverHoldsTheirSpans", func(s *scene) {
 			a, b := s.join("a"), s.join("b")
@@ -105,7 +106,7 @@ func holderClaims() []claim {
 			w, x, y, z := s.takeOne(a), s.takeOne(a), s.takeOne(b), s.takeOne(a)
 			before := s.clock.Micros()
 			out := []store.Running{
-				w.running(s.clock), x.running(s.clock), y.running(s.clock), z.running(s.clock),
+				w.Row(s.clock), x.Row(s.clock), y.Row(s.clock), z.Row(s.clock),
 			}
 			out[2].Until -= 2e6
 			for i, h := range []store.Holder{a, a, b} {
@@ -113,26 +114,26 @@ func holderClaims() []claim {
 				s.ok(err)
 			}
 			s.ok(s.Give(s.ctx,
-				store.GiveRequest{Holder: a, Spans: []store.Taking{w.span.Taking()}}))
+				store.GiveRequest{Holder: a, Spans: []store.Taking{w.Span.Taking()}}))
 			s.clock.Advance(time.Minute - 3*time.Second)
 			s.want("overdue before their limit", list(all), []task.ID(nil))
 			a = s.join("a") // the same node, started again
 			s.clock.Advance(3 * time.Second)
 			s.sync(a, z)
-			s.want("overdue", list(all), []task.ID{y.id(), w.id(), x.id()})
-			s.want("the first", list(store.OverdueQuery{Limit: 1}), []task.ID{y.id()})
+			s.want("overdue", list(all), []task.ID{y.ID(), w.ID(), x.ID()})
+			s.want("the first", list(store.OverdueQuery{Limit: 1}), []task.ID{y.ID()})
 			s.want("behind it", list(store.OverdueQuery{Limit: 10, After: out[2]}),
-				[]task.ID{w.id(), x.id()})
+				[]task.ID{w.ID(), x.ID()})
 			s.want("behind the second", list(store.OverdueQuery{Limit: 10, After: out[0]}),
-				[]task.ID{x.id()})
+				[]task.ID{x.ID()})
 			stepped := store.OverdueQuery{Limit: 10, Steady: before + 1, Late: 1e6}
 			s.want("overdue with a clock that was put forward since", list(stepped),
-				[]task.ID{y.id()})
+				[]task.ID{y.ID()})
 			stepped.Steady = before
 			s.want("overdue with a clock that was put forward before", list(stepped),
-				[]task.ID{y.id(), w.id(), x.id()})
-			s.recorded(y.report(s.clock, task.Finish(nil)))
-			s.want("overdue after a report", list(all), []task.ID{w.id(), x.id()})
+				[]task.ID{y.ID(), w.ID(), x.ID()})
+			s.recorded(y.Report(s.clock, task.Finish(nil)))
+			s.want("overdue after a report", list(all), []task.ID{w.ID(), x.ID()})
 		}},
 		{"GivenSpansGoWhereTheirTasksBelong", func(s *scene) {
 			a := s.join("a")
@@ -144,16 +145,16 @@ func holderClaims() []claim {
 			order := store.Move{Rank: first.Rank + 2e6, Due: first.Due + 2e6}
 			s.ok(s.Give(s.ctx,
 				store.GiveRequest{
-					Holder: a, Spans: []store.Taking{x.span.Taking()}, Orders: []store.Move{order},
+					Holder: a, Spans: []store.Taking{x.Span.Taking()}, Orders: []store.Move{order},
 				}))
-			s.want("taken first", s.takeOne(a).span.Batch, second.ID)
+			s.want("taken first", s.takeOne(a).Span.Batch, second.ID)
 			y := s.takeOne(a)
-			s.want("taken next", y.id(), x.id())
-			s.want("its rank and due", store.Move{Rank: y.span.Rank, Due: y.span.Due}, order)
+			s.want("taken next", y.ID(), x.ID())
+			s.want("its rank and due", store.Move{Rank: y.Span.Rank, Due: y.Span.Due}, order)
 			order.Rank, order.Due = order.Rank+10e6, order.Due+10e6
 			s.ok(s.Give(s.ctx,
 				store.GiveRequest{
-					Holder: a, Spans: []store.Taking{y.span.Taking()}, Orders: []store.Move{order},
+					Holder: a, Spans: []store.Taking{y.Span.Taking()}, Orders: []store.Move{order},
 				}))
 			s.want("taken before it is due", len(s.take(a, 1)), 0)
 		}},
@@ -164,54 +165,54 @@ func holderClaims() []claim {
 			o := s.takeOne(a)
 			s.ok(s.Give(s.ctx,
 				store.GiveRequest{
-					Holder: b, Spans: []store.Taking{o.span.Taking()},
-					Running: []store.Running{o.running(s.clock)},
+					Holder: b, Spans: []store.Taking{o.Span.Taking()},
+					Running: []store.Running{o.Row(s.clock)},
 				}))
-			s.want("owner", s.stand(o.id()).Owner, o.span)
-			s.want("running row", s.stand(o.id()).Running, (*store.Running)(nil))
+			s.want("owner", s.stand(o.ID()).Owner, o.Span)
+			s.want("running row", s.stand(o.ID()).Running, (*store.Running)(nil))
 		}},
 		{"LateGiveFreesNoLaterTaking", func(s *scene) {
 			a := s.join("a")
 			s.put(1)
 			o := s.takeOne(a)
 			give := store.GiveRequest{
-				Holder: a, Spans: []store.Taking{o.span.Taking()},
-				Running: []store.Running{o.running(s.clock)},
+				Holder: a, Spans: []store.Taking{o.Span.Taking()},
+				Running: []store.Running{o.Row(s.clock)},
 			}
 			s.ok(s.Give(s.ctx, give))
 			again := s.take(a, 1)
 			s.want("spans taken again", len(again), 1)
 			s.ok(s.Give(s.ctx, give))
-			s.want("owner after a late copy", s.stand(o.id()).Owner, again[0].Span)
+			s.want("owner after a late copy", s.stand(o.ID()).Owner, again[0].Span)
 		}},
 		{"FreeEndsExpiredLeasesAndFreesTheirSpansWheneverItLooks", func(s *scene) {
 			a := s.join("a")
 			s.put(1)
 			o := s.takeOne(a)
-			s.clock.Advance(2 * leaseTime)
+			s.clock.Advance(2 * caller.LeaseTime)
 			b := s.join("b")
 			freed, err := s.Free(s.ctx, b, math.MaxInt64)
 			s.ok(err)
 			s.want("freed", freed, 1)
-			l, err := s.LeasesOf(s.ctx, nodePrefix+"a")
+			l, err := s.LeasesOf(s.ctx, store.MembershipOf("a"))
 			s.ok(err)
 			if len(l) != 1 || l[0].Token <= a.Token || l[0].Until > s.clock.Micros() {
 				s.fail("ended lease: got %+v, its token was %d", l, a.Token)
 			}
-			st := s.stand(o.id())
+			st := s.stand(o.ID())
 			s.want("holder", st.Owner.Holder, store.Holder{})
 			s.want("deaths", st.Owner.Deaths, int32(1))
 			freed, err = s.Free(s.ctx, b, math.MaxInt64)
 			s.ok(err)
 			s.want("freed again", freed, 0)
-			s.want("deaths", s.stand(o.id()).Owner.Deaths, int32(1))
+			s.want("deaths", s.stand(o.ID()).Owner.Deaths, int32(1))
 			s.takeOne(b)
 			// no row at all: found by the level, not by an edge
-			s.ok(s.End(s.ctx, nodePrefix+"b", b.Token, true))
+			s.ok(s.End(s.ctx, store.MembershipOf("b"), b.Token, true))
 			freed, err = s.Free(s.ctx, s.join("c"), math.MaxInt64)
 			s.ok(err)
 			s.want("freed of a holder without a row", freed, 1)
-			s.want("deaths", s.stand(o.id()).Owner.Deaths, int32(2))
+			s.want("deaths", s.stand(o.ID()).Owner.Deaths, int32(2))
 		}},
 		{"FreeThatWasLongOnItsWayJudgesNobody", func(s *scene) {
 			a, b := s.join("a"), s.join("b")
@@ -222,11 +223,12 @@ func holderClaims() []claim {
 			freed, err := s.Free(s.ctx, b, judge)
 			s.ok(err)
 			s.want("freed", freed, 0)
-			renewed, err := s.Renew(s.ctx, []store.Lease{{Name: nodePrefix + "a", Token: a.Token}},
-				leaseTime)
+			renewed, err := s.Renew(s.ctx,
+				[]store.Lease{{Name: store.MembershipOf("a"), Token: a.Token}}, caller.LeaseTime)
 			s.ok(err)
 			s.want("renewed", len(renewed), 1)
-			s.ok(s.End(s.ctx, nodePrefix+"a", a.Token, false)) // what ended is freed all the same
+			// what ended is freed all the same
+			s.ok(s.End(s.ctx, store.MembershipOf("a"), a.Token, false))
 			freed, err = s.Free(s.ctx, b, judge)
 			s.ok(err)
 			s.want("freed of what ended", freed, 1)
@@ -235,16 +237,16 @@ func holderClaims() []claim {
 			a, b := s.join("a"), s.join("b")
 			s.put(2)
 			gone, lives := s.takeOne(a), s.takeOne(b)
-			s.ok(s.End(s.ctx, nodePrefix+"a", a.Token, false))
-			s.clock.Advance(2 * leaseTime)
+			s.ok(s.End(s.ctx, store.MembershipOf("a"), a.Token, false))
+			s.clock.Advance(2 * caller.LeaseTime)
 			freed, err := s.FreeEnded(s.ctx)
 			s.ok(err)
 			s.want("freed", freed, 1)
-			s.want("holder of what the ended one had", s.stand(gone.id()).Owner.Holder,
+			s.want("holder of what the ended one had", s.stand(gone.ID()).Owner.Holder,
 				store.Holder{})
-			s.want("deaths", s.stand(gone.id()).Owner.Deaths, int32(1))
-			s.want("holder of what an expired one has", s.stand(lives.id()).Owner.Holder, b)
-			l, err := s.LeasesOf(s.ctx, nodePrefix+"b")
+			s.want("deaths", s.stand(gone.ID()).Owner.Deaths, int32(1))
+			s.want("holder of what an expired one has", s.stand(lives.ID()).Owner.Holder, b)
+			l, err := s.LeasesOf(s.ctx, store.MembershipOf("b"))
 			s.ok(err)
 			if len(l) != 1 || l[0].Token != b.Token || l[0].Until == 0 {
 				s.fail("the expired lease: got %+v, its token was %d", l, b.Token)
@@ -257,11 +259,11 @@ func holderClaims() []claim {
 			a := s.join("a")
 			s.put(1)
 			s.takeOne(a)
-			s.clock.Advance(2 * leaseTime)
+			s.clock.Advance(2 * caller.LeaseTime)
 			_, err := s.Free(s.ctx, s.join("b"), math.MaxInt64)
 			s.ok(err)
-			renewed, err := s.Renew(s.ctx, []store.Lease{{Name: nodePrefix + "a", Token: a.Token}},
-				leaseTime)
+			renewed, err := s.Renew(s.ctx,
+				[]store.Lease{{Name: store.MembershipOf("a"), Token: a.Token}}, caller.LeaseTime)
 			s.ok(err)
 			s.want("renewed after the end", len(renewed), 0)
 			t, err := s.Take(s.ctx, store.TakeRequest{Holder: a, Queue: "q", Limit: 1})
@@ -272,60 +274,60 @@ func holderClaims() []claim {
 			a, b := s.join("a"), s.join("b")
 			s.put(2)
 			x, y := s.takeOne(a), s.takeOne(b)
-			s.clock.Advance(2 * leaseTime)
-			_, err := s.Renew(s.ctx, []store.Lease{{Name: nodePrefix + "b", Token: b.Token}},
-				leaseTime)
+			s.clock.Advance(2 * caller.LeaseTime)
+			_, err := s.Renew(s.ctx,
+				[]store.Lease{{Name: store.MembershipOf("b"), Token: b.Token}}, caller.LeaseTime)
 			s.ok(err)
 			freed, err := s.Free(s.ctx, a, math.MaxInt64) // whose own lease has expired
 			s.ok(err)
 			s.want("freed", freed, 0)
-			s.want("its own span", s.stand(x.id()).Owner, x.span)
-			s.want("the living one's span", s.stand(y.id()).Owner, y.span)
+			s.want("its own span", s.stand(x.ID()).Owner, x.Span)
+			s.want("the living one's span", s.stand(y.ID()).Owner, y.Span)
 		}},
 		{"RenewalAfterExpiryResumesWhatWasNotEnded", func(s *scene) {
 			a := s.join("a")
 			s.put(2)
 			o := s.takeOne(a)
 			s.clock.Advance(time.Hour)
-			renewed, err := s.Renew(s.ctx, []store.Lease{{Name: nodePrefix + "a", Token: a.Token}},
-				leaseTime)
+			renewed, err := s.Renew(s.ctx,
+				[]store.Lease{{Name: store.MembershipOf("a"), Token: a.Token}}, caller.LeaseTime)
 			s.ok(err)
 			s.want("renewed", len(renewed), 1)
 			s.want("token", renewed[0].Token, a.Token)
-			s.want("until", renewed[0].Until, s.clock.Micros()+leaseTime.Microseconds())
+			s.want("until", renewed[0].Until, s.clock.Micros()+caller.LeaseTime.Microseconds())
 			freed, err := s.Free(s.ctx, s.join("b"), math.MaxInt64)
 			s.ok(err)
 			s.want("freed", freed, 0)
 			s.sync(a, o)
-			s.recorded(o.report(s.clock, task.Finish(nil)),
-				s.takeOne(a).report(s.clock, task.Finish(nil)))
+			s.recorded(o.Report(s.clock, task.Finish(nil)),
+				s.takeOne(a).Report(s.clock, task.Finish(nil)))
 		}},
 		{"SyncWritesDownOnlyHandoutsThatStand", func(s *scene) {
 			a, b := s.join("a"), s.join("b")
 			s.put(4)
 			x, y, z := s.takeOne(a), s.takeOne(a), s.takeOne(b)
-			s.recorded(y.report(s.clock, task.Outcome{Kind: task.KindRelease}))
+			s.recorded(y.Report(s.clock, task.Outcome{Kind: task.KindRelease}))
 			older := x
-			older.span.Token--
+			older.Span.Token--
 			got, err := s.Sync(s.ctx, store.SyncRequest{
 				Holder: a,
 				Insert: []store.Running{
-					older.running(s.clock), y.running(s.clock), z.running(s.clock),
+					older.Row(s.clock), y.Row(s.clock), z.Row(s.clock),
 				},
 				Watch: []store.Watch{
-					{ID: x.id(), Seq: 0}, {ID: y.id(), Seq: 0}, {ID: y.id(), Seq: 1},
+					{ID: x.ID(), Seq: 0}, {ID: y.ID(), Seq: 0}, {ID: y.ID(), Seq: 1},
 					{ID: task.ID{Batch: 5}, Seq: 0},
 				},
 			})
 			s.ok(err)
 			s.want("now", got.Now, s.clock.Micros())
-			s.want("settled", got.Settled, []task.ID{y.id()})
+			s.want("settled", got.Settled, []task.ID{y.ID()})
 			s.want("counts", s.counts(), task.Counts{Ready: 4})
-			first := x.running(s.clock)
+			first := x.Row(s.clock)
 			s.sync(a, x)
 			s.clock.Advance(time.Second)
 			s.sync(a, x) // once more: the first row stays
-			s.want("running row", s.stand(x.id()).Running, &first)
+			s.want("running row", s.stand(x.ID()).Running, &first)
 			s.want("counts", s.counts(), task.Counts{Ready: 3, Running: 1})
 		}},
 		{"EndedContextNeverLeavesHalfAWrite", func(s *scene) {
@@ -365,7 +367,7 @@ func showGiveRest(s *scene) {
 	a, b := s.join("a"), s.join("b")
 	s.put(5)
 	sp := s.take(a, 5)[0]
-	x, y := handout{sp.Span, sp.Tasks[1]}, handout{sp.Span, sp.Tasks[3]}
+	x, y := caller.Taken(&sp, 1), caller.Taken(&sp, 3)
 	s.sync(a, x)
 	order := store.Move{Rank: sp.Rank + 1e6, Due: sp.Due + 1e6}
 	give := func(what string, h store.Holder, t store.Taking, from int32, want bool) {
@@ -380,14 +382,14 @@ func showGiveRest(s *scene) {
 	give("all of it", a, sp.Taking(), sp.Lo, false)
 	give("behind it", a, sp.Taking(), sp.Hi+2, false)
 	give("nothing of it", a, sp.Taking(), sp.Hi+1, true)
-	s.want("its owner still", s.stand(y.id()).Owner, sp.Span)
+	s.want("its owner still", s.stand(y.ID()).Owner, sp.Span)
 	give("the rest", a, sp.Taking(), 2, true)
 	give("the rest again", a, sp.Taking(), 2, true)
 	kept := sp.Span
 	kept.Hi = 1
-	s.want("what is kept", s.stand(x.id()).Owner, kept)
+	s.want("what is kept", s.stand(x.ID()).Owner, kept)
 	s.want("the outcome of what left, under the old token",
-		s.settle(y.report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
+		s.settle(y.Report(s.clock, task.Finish(nil))), []task.Status{task.Stale})
 	s.want("counts", s.counts(), task.Counts{Waiting: 3, Ready: 1, Running: 1})
 	s.want("taken before it is due", len(s.take(b, 5)), 0)
 	s.clock.Advance(time.Second)
@@ -398,11 +400,11 @@ func showGiveRest(s *scene) {
 	want.Holder, want.Token = b, sp.Token+1
 	s.want("what was given back", got[0].Span, want)
 	s.want("its tasks", len(got[0].Tasks), 3)
-	s.recorded(x.report(s.clock, task.Finish(nil)),
-		handout{kept, sp.Tasks[0]}.report(s.clock, task.Finish(nil)),
-		handout{got[0].Span, got[0].Tasks[1]}.report(s.clock, task.Finish(nil)))
+	s.recorded(x.Report(s.clock, task.Finish(nil)),
+		caller.Handout{Span: kept, Loaded: sp.Tasks[0]}.Report(s.clock, task.Finish(nil)),
+		caller.Taken(&got[0], 1).Report(s.clock, task.Finish(nil)))
 
 	rest := got[0].Taking()
-	s.clock.Advance(2 * leaseTime)
+	s.clock.Advance(2 * caller.LeaseTime)
 	give("by who has no lease", b, rest, 4, false)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -17,7 +18,7 @@ func assignClaims() []claim {
 		{"AnAssignWithoutItsClaimChangesNothing", func(s *scene) {
 			s.jobScene()
 			s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1"}}})
-			before := s.mirror("g").known()
+			before := s.mirror("g").Known()
 			for what, claim := range s.badClaims("group/g") {
 				got, err := s.Assign(s.ctx, store.Assign{
 					Group: "g", Claim: claim, Start: []store.Place{{Job: "b", Worker: "w1"}},
@@ -27,7 +28,7 @@ func assignClaims() []claim {
 				s.want(what, got, store.Assigned{
 					Now: s.clock.Micros(), ClaimGone: true, Version: 3,
 				})
-				s.want(what, s.mirror("g").known(), before)
+				s.want(what, s.mirror("g").Known(), before)
 			}
 		}},
 		{"AStartedReplicaIsAsItWasAsked", func(s *scene) {
@@ -184,7 +185,7 @@ func assignClaims() []claim {
 			} {
 				s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1", Load: 100}}})
 				if at := s.site("a", "w1"); gone == store.SeatOrphan {
-					s.ok(s.End(s.ctx, nodePrefix+"a", h.Token, true))
+					s.ok(s.End(s.ctx, store.MembershipOf("a"), h.Token, true))
 					_, err := s.Free(s.ctx, other, math.MaxInt64)
 					s.ok(err)
 					s.want("its seat", s.seat("w1").State, gone)
@@ -217,9 +218,9 @@ func assignClaims() []claim {
 				End:   []store.Place{s.site("b", "w1")}, Drop: []store.Place{s.site("c", "w3")},
 			}
 			s.assign(a)
-			before := s.mirror("g").known()
+			before := s.mirror("g").Known()
 			s.want("refused", len(s.assign(a).Refused), 2)
-			s.want("what stands", s.mirror("g").known(), before)
+			s.want("what stands", s.mirror("g").Known(), before)
 			s.want("used", []task.Units{s.seat("w1").Used, s.seat("w2").Used},
 				[]task.Units{200, 200})
 		}},
@@ -285,10 +286,10 @@ func assignClaims() []claim {
 				{Job: "c", From: "w1", Worker: "w3", Load: 2},    // no room
 				{Job: "none", From: "w1", Worker: "w3"},          // no such job
 			}
-			before := s.mirror("g").known()
+			before := s.mirror("g").Known()
 			got := s.assign(store.Assign{Move: bad})
 			s.want("refused", len(got.Refused), len(bad))
-			s.want("what stands", s.mirror("g").known(), before)
+			s.want("what stands", s.mirror("g").Known(), before)
 		}},
 	}
 }
@@ -312,14 +313,14 @@ func (s *scene) drop(h store.Holder, places ...store.Place) {
 
 // showKept lets a supervisor drop an assignment of a worker that is there.
 func (s *scene) showKept(at store.Place) {
-	before := s.mirror("g").known()
+	before := s.mirror("g").Known()
 	got := s.assign(store.Assign{
 		Drop: []store.Place{at}, Start: []store.Place{{Job: at.Job, Worker: "w2"}},
 	})
 	if len(got.Refused) != 2 || got.Refused[0].Place != at || got.Refused[0].Reason == "" {
 		s.fail("a drop of what runs is answered with %+v", got.Refused)
 	}
-	s.want("what stands", s.mirror("g").known(), before)
+	s.want("what stands", s.mirror("g").Known(), before)
 	s.want("used", s.seat(at.Worker).Used, task.Units(100))
 }
 
@@ -416,5 +417,5 @@ func (s *scene) site(job, worker string) store.Place {
 }
 
 func sortPlaces(list []store.Place) {
-	slices.SortFunc(list, func(a, b store.Place) int { return compareText(a, b) })
+	slices.SortFunc(list, func(a, b store.Place) int { return caller.CompareText(a, b) })
 }

@@ -2,12 +2,12 @@ package storetest
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -16,7 +16,7 @@ func changeClaims() []claim {
 	return []claim{
 		{"WhoReadsOnMissesNothing", func(s *scene) {
 			h := s.jobScene()
-			m := mirror{}
+			m := caller.Mirror{}
 			for i, do := range []func(){
 				func() {},
 				func() {
@@ -48,11 +48,11 @@ func changeClaims() []claim {
 				func() { s.change(store.JobChange{Group: "g", Whole: true}) },
 			} {
 				do()
-				c := s.changes("g", m.version)
+				c := s.changes("g", m.Version)
 				s.want(fmt.Sprintf("whole at step %d", i), c.Whole, i == 0)
-				m.read(c)
-				s.want(fmt.Sprintf("what a reader knows at step %d", i), m.known(),
-					s.mirror("g").known())
+				m.Read(c)
+				s.want(fmt.Sprintf("what a reader knows at step %d", i), m.Known(),
+					s.mirror("g").Known())
 				s.want("version", c.Version, s.groups()[0].Version)
 				s.want("what is new to who knows everything",
 					len(s.changes("g", c.Version).Jobs)+len(s.changes("g", c.Version).Assignments),
@@ -108,45 +108,10 @@ func changeClaims() []claim {
 	}
 }
 
-// mirror is what a reader knows of a group.
-type mirror struct {
-	version int64
-	jobs    map[string]store.GroupJob
-	places  map[site]store.Assignment
-}
-
-func (m *mirror) read(c store.Changes) {
-	if m.version = c.Version; c.Whole || m.jobs == nil {
-		m.jobs, m.places = map[string]store.GroupJob{}, map[site]store.Assignment{}
-	}
-	for _, j := range c.Jobs {
-		m.jobs[j.Name] = j
-	}
-	for _, a := range c.Assignments {
-		m.places[site{a.Job, a.Worker}] = a
-	}
-}
-
-// known is what is left when tombstones are left out, sorted.
-func (m *mirror) known() (lines []string) {
-	for _, j := range m.jobs {
-		if !j.Gone {
-			lines = append(lines, fmt.Sprintf("%+v", j))
-		}
-	}
-	for _, a := range m.places {
-		if a.State != store.Ended {
-			lines = append(lines, fmt.Sprintf("%+v", a))
-		}
-	}
-	slices.Sort(lines)
-	return lines
-}
-
 // mirror reads a group from the beginning.
-func (s *scene) mirror(group string) *mirror {
-	m := &mirror{}
-	m.read(s.changes(group, 0))
+func (s *scene) mirror(group string) *caller.Mirror {
+	m := &caller.Mirror{}
+	m.Read(s.changes(group, 0))
 	return m
 }
 
@@ -173,16 +138,16 @@ func (s *scene) showReadOn(writers, writes int) {
 		defer close(written)
 		crowd.Wait()
 	}()
-	m := mirror{}
+	m := caller.Mirror{}
 	for last := false; ; {
-		c, err := s.Changes(s.ctx, "g", m.version)
+		c, err := s.Changes(s.ctx, "g", m.Version)
 		if err != nil {
 			s.fail("%v", err)
 		}
-		if c.Version < m.version {
-			s.fail("version %d after %d", c.Version, m.version)
+		if c.Version < m.Version {
+			s.fail("version %d after %d", c.Version, m.Version)
 		}
-		if m.read(c); last {
+		if m.Read(c); last {
 			break
 		}
 		select {
@@ -195,7 +160,7 @@ func (s *scene) showReadOn(writers, writes int) {
 	for err := range errs {
 		s.fail("%v", err)
 	}
-	s.want("what the reader knows", m.known(), s.mirror("g").known())
+	s.want("what the reader knows", m.Known(), s.mirror("g").Known())
 }
 
 // jobRound adds a job that begins to run, and removes another.

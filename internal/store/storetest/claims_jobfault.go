@@ -9,6 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -24,7 +25,7 @@ func (s *scene) assignSurely(a store.Assign) {
 			return
 		case errors.Is(err, store.ErrUnknown) && !slices.Equal(s.jobsLeft(), before):
 			return
-		case !errors.Is(err, ErrFault) && !errors.Is(err, store.ErrUnknown):
+		case !errors.Is(err, fault.ErrFault) && !errors.Is(err, store.ErrUnknown):
 			s.fail("%v", err)
 		}
 	}
@@ -42,7 +43,7 @@ func (s *scene) jobFaultStory() []string {
 	change := func(c store.JobChange) {
 		again(s, func() (store.JobsChanged, error) { return s.ChangeJobs(s.ctx, c) })
 	}
-	h := store.Holder{Node: "a", Token: acquire(nodePrefix + "a").Token}
+	h := store.Holder{Node: "a", Token: acquire(store.MembershipOf("a")).Token}
 	says := func(job, worker string, state task.JobState) {
 		seen := store.Observation{
 			Group: "g", Job: job, Worker: worker, Token: s.site(job, worker).Token, State: state,
@@ -100,7 +101,7 @@ func (s *scene) jobFaultStory() []string {
 	seats.Away = []store.Seat{{Worker: "w2", Incarnation: "1", State: store.SeatSilent}}
 	again(s, func() (store.Seated, error) { return s.Seat(s.ctx, seats) })
 	s.againTell(func() error { return s.DeleteSeat(s.ctx, "w3") })
-	s.againTell(func() error { return s.End(s.ctx, nodePrefix+"a", h.Token, true) })
+	s.againTell(func() error { return s.End(s.ctx, store.MembershipOf("a"), h.Token, true) })
 	again(s, func() (int, error) { return s.Free(s.ctx, store.Holder{Node: "b"}, math.MaxInt64) })
 	return s.jobsLeft()
 }

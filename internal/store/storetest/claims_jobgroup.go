@@ -12,6 +12,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -97,8 +98,9 @@ func groupClaims() []claim {
 		{"SpecsComeBackByteForByte", func(s *scene) {
 			s.group("g", 1)
 			c := store.JobChange{Group: "g", Put: []task.Job{{Name: "none"}}}
-			for i, t := range append(awkward(), text{"the longest", jsonOf(limits.MaxSpec)}) {
-				c.Put = append(c.Put, task.Job{Name: fmt.Sprint(i), Spec: json.RawMessage(t.json)})
+			longest := caller.Text{What: "the longest", JSON: caller.JSON(limits.MaxSpec)}
+			for i, t := range append(caller.Awkward(), longest) {
+				c.Put = append(c.Put, task.Job{Name: fmt.Sprint(i), Spec: json.RawMessage(t.JSON)})
 			}
 			for range 2 {
 				s.change(c)
@@ -190,7 +192,7 @@ func groupClaims() []claim {
 		{"AGroupThatComesAgainIsAnother", func(s *scene) {
 			s.jobScene()
 			s.assign(store.Assign{Start: []store.Place{{Job: "a", Worker: "w1"}}})
-			s.ok(s.AppendJobLog(s.ctx, "g", "a", logLines(s.clock.Now(), 0, 1, 1)))
+			s.ok(s.AppendJobLog(s.ctx, "g", "a", caller.LogLines(s.clock.Now(), 0, 1, 1)))
 			before := s.groups()[0].Version
 			s.ok(s.DeleteGroup(s.ctx, "g", true))
 			s.group("g", 1)
@@ -211,9 +213,9 @@ func groupClaims() []claim {
 			s.jobScene()
 			const n, width = 3000, 1000
 			for i := 0; i < n; i += 100 {
-				s.ok(s.AppendJobLog(s.ctx, "g", "a", logLines(s.clock.Now(), i, 100, width)))
+				s.ok(s.AppendJobLog(s.ctx, "g", "a", caller.LogLines(s.clock.Now(), i, 100, width)))
 			}
-			s.ok(s.AppendJobLog(s.ctx, "g", "b", logLines(s.clock.Now(), 7, 2, 1)))
+			s.ok(s.AppendJobLog(s.ctx, "g", "b", caller.LogLines(s.clock.Now(), 7, 2, 1)))
 			got, bytes := s.readJobLog("a"), 0
 			for _, l := range got {
 				bytes += len(l.Text)
@@ -221,16 +223,17 @@ func groupClaims() []claim {
 			if bytes > 1<<20 || bytes < 1<<19 {
 				s.fail("%d bytes are kept of %d", bytes, n*width)
 			}
-			want := logLines(s.clock.Now(), 0, n, width)
+			want := caller.LogLines(s.clock.Now(), 0, n, width)
 			s.want("the first lines", got[:100], want[:100])
 			s.want("the newest lines", got[len(got)-100:], want[n-100:])
-			s.want("lines of another job", s.readJobLog("b"), logLines(s.clock.Now(), 7, 2, 1))
+			s.want("lines of another job", s.readJobLog("b"),
+				caller.LogLines(s.clock.Now(), 7, 2, 1))
 			s.wantErr("append to no job's log", s.AppendJobLog(s.ctx, "g", "none", nil),
 				store.ErrNotFound)
 		}},
 		{"ARemovedJobKeepsItsLogForAWhile", func(s *scene) {
 			s.jobScene()
-			lines := logLines(s.clock.Now(), 0, 2, 9)
+			lines := caller.LogLines(s.clock.Now(), 0, 2, 9)
 			s.ok(s.AppendJobLog(s.ctx, "g", "a", lines[:1]))
 			s.change(store.JobChange{Group: "g", Remove: []string{"a"}})
 			s.ok(s.AppendJobLog(s.ctx, "g", "a", lines[1:]))

@@ -1,13 +1,13 @@
 package storetest
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -131,7 +131,7 @@ func observeClaims() []claim {
 			good := store.Observation{
 				Group: "g", Job: "a", Worker: "w1", Token: 3, State: task.JobRunning,
 			}
-			before := s.mirror("g").known()
+			before := s.mirror("g").Known()
 			for what, change := range map[string]func(*store.Observed){
 				"a lease of another token": func(o *store.Observed) { o.Holder.Token++ },
 				"no lease":                 func(o *store.Observed) { o.Holder.Node = "x" },
@@ -149,7 +149,7 @@ func observeClaims() []claim {
 				change(&o)
 				got := s.observe(o)
 				s.want(what, got, store.Observing{Now: s.clock.Micros(), LeaseGone: o.Holder != h})
-				s.want(what, s.mirror("g").known(), before)
+				s.want(what, s.mirror("g").Known(), before)
 			}
 			s.observe(store.Observed{Holder: h, States: []store.Observation{good, good}})
 			version := s.groups()[0].Version
@@ -159,7 +159,7 @@ func observeClaims() []claim {
 			good.State = task.JobFailed
 			s.observe(store.Observed{Holder: h, States: []store.Observation{good}})
 			s.want("state of a silent worker's", s.placed("a", "w1").State, task.JobRunning)
-			s.clock.Advance(leaseTime)
+			s.clock.Advance(caller.LeaseTime)
 			s.want("when the lease has expired", s.observe(store.Observed{Holder: h}).LeaseGone,
 				true)
 		}},
@@ -197,7 +197,7 @@ func observeClaims() []claim {
 			s.drop(h, s.site("b", "w2"))
 			s.sit(h, "w2", 10_000)
 			s.change(store.JobChange{Group: "g", Put: loads("d", 0), Remove: []string{"c"}})
-			before := s.mirror("g").known()
+			before := s.mirror("g").Known()
 			bad := []store.Observation{
 				{Group: "none", Job: "a", Replica: 1, Worker: "w2", Token: 90,
 					State: task.JobRunning},
@@ -221,7 +221,10 @@ func observeClaims() []claim {
 				// no token
 				{Group: "g", Job: "d", Worker: "w1", Token: 0, State: task.JobRunning},
 				// one that would end all versions
-				{Group: "g", Job: "d", Worker: "w1", Token: maxToken + 1, State: task.JobRunning},
+				{
+					Group: "g", Job: "d", Worker: "w1", Token: math.MaxInt64/2 + 1,
+					State: task.JobRunning,
+				},
 				// not a state of a run
 				{Group: "g", Job: "d", Worker: "w1", Token: 90, State: task.JobEnding},
 			}
@@ -231,16 +234,14 @@ func observeClaims() []claim {
 			}
 			got := s.observe(store.Observed{Holder: h,
 				Adopt: append(slices.Clone(bad), passed...)}).Refused
-			slices.SortFunc(got, func(a, b store.Observation) int { return compareText(a, b) })
-			slices.SortFunc(bad, func(a, b store.Observation) int { return compareText(a, b) })
+			byText := func(a, b store.Observation) int { return caller.CompareText(a, b) }
+			slices.SortFunc(got, byText)
+			slices.SortFunc(bad, byText)
 			s.want("refused", got, bad)
-			s.want("what stands", s.mirror("g").known(), before)
+			s.want("what stands", s.mirror("g").Known(), before)
 		}},
 	}
 }
-
-// compareText orders values by how they are printed.
-func compareText(a, b any) int { return cmp.Compare(fmt.Sprintf("%+v", a), fmt.Sprintf("%+v", b)) }
 
 // bring lets job a come to w1 and into a state.
 func (s *scene) bring(h store.Holder, state task.JobState) {

@@ -2,11 +2,11 @@ package storetest
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -87,21 +87,21 @@ func keyRuleClaims() []claim {
 			a := s.join("a")
 			s.putKeys("x", "x", "y", "")
 			outs := s.takeThose(a, 4)
-			r := outs[0].report(s.clock, task.Retry(nil))
+			r := outs[0].Report(s.clock, task.Retry(nil))
 			r.HoldKey = time.Minute
 			s.want("it is", s.settle(r), []task.Status{task.Recorded})
 			s.want("held", s.pausedFor("x"), int64(60e6))
 			r.HoldKey = time.Hour
 			s.want("again", s.settle(r), []task.Status{task.Repeated})
 			s.want("as it was", s.pausedFor("x"), int64(60e6))
-			r = outs[1].report(s.clock, task.Retry(nil))
+			r = outs[1].Report(s.clock, task.Retry(nil))
 			r.HoldKey = time.Second
 			s.want("another one", s.settle(r), []task.Status{task.Recorded})
 			s.want("the longer one counts", s.pausedFor("x"), int64(60e6))
-			r = outs[3].report(s.clock, task.Retry(nil))
+			r = outs[3].Report(s.clock, task.Retry(nil))
 			r.HoldKey = time.Second
 			s.want("one without a key", s.settle(r), []task.Status{task.Recorded})
-			r = outs[2].report(s.clock, task.Retry(nil))
+			r = outs[2].Report(s.clock, task.Retry(nil))
 			r.Token.SpanToken += 2
 			r.HoldKey = time.Second
 			s.want("a stale one", s.settle(r), []task.Status{task.Stale})
@@ -118,7 +118,7 @@ func keyRuleClaims() []claim {
 			s.submit(store.Holder{}, b)
 			id := task.ID{Batch: b.ID}
 			s.edited(a, id, store.Edit{GroupKey: new("y")})
-			r := s.takeOnly(a, id).report(s.clock, task.Retry(nil))
+			r := s.takeOnly(a, id).Report(s.clock, task.Retry(nil))
 			r.HoldKey = time.Second
 			s.recorded(r)
 			s.want("keys", []int64{s.pausedFor("x"), s.pausedFor("y")}, []int64{0, 1e6})
@@ -235,21 +235,5 @@ func (s *scene) keysTold() string {
 	uses, err := s.Keys(s.ctx, "q")
 	s.ok(err)
 	s.want("cut", uses.Cut, false)
-	return toldUses(&uses)
-}
-
-// toldUses tells of keys.
-func toldUses(uses *store.KeyUses) string {
-	var told []string
-	for _, u := range uses.Keys {
-		text := fmt.Sprintf("%s %d ready, %d run", u.Key, u.Ready, u.Running)
-		if u.Paused != 0 {
-			text += ", paused"
-		}
-		if u.Weight != 0 {
-			text += fmt.Sprintf(", weighs %d", u.Weight)
-		}
-		told = append(told, text)
-	}
-	return strings.Join(told, "; ")
+	return caller.TellUses(&uses)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -45,7 +46,7 @@ func metaClaims() []claim {
 				b.Tasks[i].Meta = store.MetaOf(all[i%len(all)])
 				if i%5 == 0 { // what else a task may have, and a row that ends early
 					b.Tasks[i].GroupKey, b.Tasks[i].Timeout = strings.Repeat("g", 256), 5
-					b.Tasks[i].Context = store.Value(jsonOf(store.InlineLimit))
+					b.Tasks[i].Context = store.Value(caller.JSON(store.InlineLimit))
 				}
 			}
 			s.submit(store.Holder{}, b)
@@ -69,18 +70,18 @@ func metaClaims() []claim {
 			o := s.takeOne(h)
 			next := task.Next("second", nil)
 			next.Context = []byte(`{}`)
-			s.recorded(o.report(s.clock, next))
+			s.recorded(o.Report(s.clock, next))
 			o = s.takeAgain(h, o)
 			s.want("meta in the next stage", o.Meta, b.Tasks[0].Meta)
-			s.recorded(o.report(s.clock, task.Snooze(time.Hour)))
+			s.recorded(o.Report(s.clock, task.Snooze(time.Hour)))
 			s.clock.Advance(time.Hour)
 			h = s.join("b")
-			o = s.takeOnly(h, o.id())
+			o = s.takeOnly(h, o.ID())
 			s.want("meta in a span of its own", o.Meta, b.Tasks[0].Meta)
-			s.recorded(o.report(s.clock, task.Fail(errors.New("no"))))
-			s.want("meta of a dead task", s.view(o.id()).Meta, map[string]string{"customer": "7"})
-			s.changed(task.KindReplayed, o.id())
-			o = s.takeOnly(h, o.id())
+			s.recorded(o.Report(s.clock, task.Fail(errors.New("no"))))
+			s.want("meta of a dead task", s.view(o.ID()).Meta, map[string]string{"customer": "7"})
+			s.changed(task.KindReplayed, o.ID())
+			o = s.takeOnly(h, o.ID())
 			s.want("meta after a replay", o.Meta, b.Tasks[0].Meta)
 			s.want("meta of its neighbour", len(s.view(task.ID{Batch: b.ID, N: 1}).Meta), 0)
 		}},
@@ -88,7 +89,7 @@ func metaClaims() []claim {
 			h := s.join("a")
 			s.put(1)
 			o := s.takeOne(h)
-			r := o.report(s.clock, task.Fail(nil))
+			r := o.Report(s.clock, task.Fail(nil))
 			notice := s.batch("told", 1)
 			notice.Tasks[0].Meta = store.MetaOf(map[string]string{"customer": "7"})
 			r.Notice = &notice
@@ -106,10 +107,10 @@ func metaClaims() []claim {
 				}
 			}
 			s.submit(store.Holder{}, b)
-			var outs []handout
+			var outs []caller.Handout
 			for _, sp := range s.take(h, 100) {
 				for _, l := range sp.Tasks {
-					outs = append(outs, handout{sp.Span, l})
+					outs = append(outs, caller.Handout{Span: sp.Span, Loaded: l})
 				}
 			}
 			s.recorded(finishAll(s, outs[1:])...) // the first with a meta goes, the last ones stay
@@ -150,8 +151,8 @@ func showMetaFilters(s *scene) {
 	asleep.Tasks[1].Meta = both
 	s.submit(h, asleep)
 	first, second, third := s.takeOne(h), s.takeOne(h), s.takeOne(h)
-	s.recorded(first.report(s.clock, task.Finish(nil)),
-		second.report(s.clock, task.Fail(errors.New("no"))))
+	s.recorded(first.Report(s.clock, task.Finish(nil)),
+		second.Report(s.clock, task.Fail(errors.New("no"))))
 	s.sync(h, third)
 	s.changed(task.KindCancelled, task.ID{Batch: b.ID, N: cancelled})
 	in := func(ns ...int32) (ids []task.ID) {

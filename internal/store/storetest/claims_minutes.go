@@ -2,28 +2,13 @@ package storetest
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
-
-// toldMinutes says what happened in the minutes of queues, sorted.
-func toldMinutes(list []history.QueueMinute) (lines []string) {
-	for i := range list {
-		q := &list[i]
-		q.Ready, q.Running = 0, 0
-		if text := q.Record.String(); text != "" {
-			at := time.Unix(60*q.Minute, 0).UTC().Format("15:04")
-			lines = append(lines, fmt.Sprintf("%s %s: %s", at, q.Queue, text))
-		}
-	}
-	slices.Sort(lines)
-	return lines
-}
 
 // minuteClaims is what holds for what happened minute by minute.
 func minuteClaims() []claim {
@@ -33,7 +18,7 @@ func minuteClaims() []claim {
 			minutes := func(from int64) []string {
 				got, err := s.Minutes(s.ctx, from, 0)
 				s.ok(err)
-				return toldMinutes(got)
+				return caller.TellMinutes(got)
 			}
 			s.want("minutes of an empty store", len(minutes(0)), 0)
 			h := s.join("a")
@@ -44,10 +29,10 @@ func minuteClaims() []claim {
 				{Kind: task.KindLost},
 			} {
 				o := s.takeOne(h)
-				r := o.report(s.clock, how)
+				r := o.Report(s.clock, how)
 				if r.Step.Started = began; how.Kind == task.KindRetry ||
 					how.Kind == task.KindLost {
-					r.Step.Base = o.span.Seq0 // it is not over
+					r.Step.Base = o.Span.Seq0 // it is not over
 				}
 				s.recorded(r)
 			}
@@ -83,7 +68,7 @@ func minuteClaims() []claim {
 			s.want("the minutes to come", len(minutes(second+1)), 0)
 			got, err := s.Minutes(s.ctx, 0, first+1)
 			s.ok(err)
-			s.want("with durations from the second on", toldMinutes(got), []string{
+			s.want("with durations from the second on", caller.TellMinutes(got), []string{
 				"12:00 q: submitted 5, started 4, done 1, retried 2, dead 1, lost 1",
 				want[1], want[2],
 			})

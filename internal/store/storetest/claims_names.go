@@ -92,7 +92,7 @@ func nameClaims() []claim {
 		{"AHolderIsANodeAndItsStartBehindTheLastAt", func(s *scene) {
 			const name, other = "a@b", "a"
 			member := func(node, holder string) {
-				_, err := s.Acquire(s.ctx, "node/"+node, holder, time.Minute, nil)
+				_, err := s.Acquire(s.ctx, store.MembershipPrefix+node, holder, time.Minute, nil)
 				s.ok(err)
 			}
 			member(name, "a@b@start")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -25,19 +26,19 @@ func orderClaims() []claim {
 			first := outs[0]
 			s.want("one of each", s.begin(a, outs...), []store.Beginning{begins, held, begins})
 			s.want("owners", s.owners("x", "y"), "x 0, y 2")
-			s.recorded(first.report(s.clock, task.Retry(bad)))
+			s.recorded(first.Report(s.clock, task.Retry(bad)))
 			s.want("who retries has the key", s.owners("x"), "x 0")
 			s.want("the next one", s.begin(a, outs[1]), []store.Beginning{held})
-			again := s.heldBy(a, first.id())
+			again := s.heldBy(a, first.ID())
 			s.want("the same one again", s.begin(a, again), []store.Beginning{begins})
-			s.recorded(again.report(s.clock, task.Next("second", nil)))
+			s.recorded(again.Report(s.clock, task.Next("second", nil)))
 			s.want("between stages", s.begin(a, outs[1]), []store.Beginning{held})
-			again = s.heldBy(a, first.id())
+			again = s.heldBy(a, first.ID())
 			s.want("its second stage", s.begin(a, again), []store.Beginning{begins})
-			s.recorded(again.report(s.clock, task.Finish(nil)))
+			s.recorded(again.Report(s.clock, task.Finish(nil)))
 			s.want("owners when it is done", s.owners("x", "y"), "x -, y 2")
 			s.want("then the next one", s.begin(a, outs[1]), []store.Beginning{begins})
-			s.recorded(outs[1].report(s.clock, task.Fail(bad)))
+			s.recorded(outs[1].Report(s.clock, task.Fail(bad)))
 			s.want("a dead one stops nothing", s.owners("x"), "x -")
 		}},
 		{"OfAKeyInOrderItsOwnerIsTaken", func(s *scene) {
@@ -46,7 +47,7 @@ func orderClaims() []claim {
 			s.putKeys("x", "x", "x")
 			outs := s.byKey(a, 9, false, nil)
 			s.want("first", s.begin(a, outs[0]), []store.Beginning{begins})
-			s.recorded(outs[0].report(s.clock, task.RetryAfter(time.Hour, bad)))
+			s.recorded(outs[0].Report(s.clock, task.RetryAfter(time.Hour, bad)))
 			s.putKeys("x")
 			got := s.byKeyOnce(a, store.ByKey{}, 9)
 			s.want("nothing while it waits", len(got.Spans), 0)
@@ -55,11 +56,11 @@ func orderClaims() []claim {
 			b, c := s.join("b"), s.join("c")
 			got = s.byKeyOnce(b, store.ByKey{}, 9)
 			s.want("then its span", len(got.Spans), 1)
-			s.want("for its sake", got.Owners, []task.ID{outs[0].id()})
-			own := handout{got.Spans[0].Span, got.Spans[0].Tasks[0]}
+			s.want("for its sake", got.Owners, []task.ID{outs[0].ID()})
+			own := caller.Taken(&got.Spans[0], 0)
 			s.want("nothing else is", len(s.byKey(c, 9, true, nil)), 0)
 			s.want("it begins", s.begin(b, own), []store.Beginning{begins})
-			s.recorded(own.report(s.clock, task.Finish(nil)))
+			s.recorded(own.Report(s.clock, task.Finish(nil)))
 			s.want("owners when it is done", s.owners("x"), "x -")
 		}},
 		{"WhatComesFirstOfAKeyBeginsFirst", func(s *scene) {
@@ -72,13 +73,13 @@ func orderClaims() []claim {
 			early.Tasks[0].GroupKey = "x"
 			s.submit(store.Holder{}, early)
 			first := s.byKey(b, 1, false, nil)
-			s.want("the earlier one is taken", first[0].id().Batch, early.ID)
+			s.want("the earlier one is taken", first[0].ID().Batch, early.ID)
 			s.want("the later one", s.begin(a, late...), []store.Beginning{behind})
 			s.want("nobody owns the key", s.owners("x"), "x -")
 			s.putKeys("x")
 			s.want("nothing is taken behind what somebody has", len(s.byKey(a, 9, true, nil)), 0)
 			s.want("the earlier one", s.begin(b, first...), []store.Beginning{begins})
-			s.recorded(first[0].report(s.clock, task.Finish(nil)))
+			s.recorded(first[0].Report(s.clock, task.Finish(nil)))
 		}},
 		{"ADeadTaskStopsItsKeyIfItIsTo", func(s *scene) {
 			a := s.join("a")
@@ -86,23 +87,23 @@ func orderClaims() []claim {
 			s.putKeys("x", "x", "y", "y")
 			outs := s.byKey(a, 9, false, nil)
 			s.want("first", s.begin(a, outs[0], outs[2]), []store.Beginning{begins, begins})
-			s.recorded(outs[0].report(s.clock, task.Fail(bad)),
-				outs[2].report(s.clock, task.Finish(nil)))
+			s.recorded(outs[0].Report(s.clock, task.Fail(bad)),
+				outs[2].Report(s.clock, task.Finish(nil)))
 			s.want("owners", s.owners("x", "y"), "x 0 stopped, y -")
 			s.want("next", s.begin(a, outs[1], outs[3]), []store.Beginning{held, begins})
 			s.putKeys("x")
 			s.want("nothing is taken", len(s.byKey(a, 9, true, nil)), 0)
-			s.want("replay", s.act(task.KindReplayed, outs[0].id()).Changed, true)
+			s.want("replay", s.act(task.KindReplayed, outs[0].ID()).Changed, true)
 			s.want("owners when it is replayed", s.owners("x"), "x 0")
 			got := s.byKey(a, 9, true, nil)
-			s.want("it is taken", []any{len(got), got[0].id()}, []any{1, outs[0].id()})
+			s.want("it is taken", []any{len(got), got[0].ID()}, []any{1, outs[0].ID()})
 			s.want("before others", s.begin(a, outs[1], got[0]), []store.Beginning{held, begins})
-			s.recorded(got[0].report(s.clock, task.Fail(bad)))
+			s.recorded(got[0].Report(s.clock, task.Fail(bad)))
 			s.want("stopped again", s.begin(a, outs[1]), []store.Beginning{held})
-			s.want("removal", s.act(task.KindRemoved, outs[0].id()).Changed, true)
+			s.want("removal", s.act(task.KindRemoved, outs[0].ID()).Changed, true)
 			s.want("owners without it", s.owners("x"), "x -")
 			s.want("then the next one", s.begin(a, outs[1]), []store.Beginning{begins})
-			s.recorded(outs[1].report(s.clock, task.Fail(bad)))
+			s.recorded(outs[1].Report(s.clock, task.Fail(bad)))
 			s.limitKeys(0, one)
 			s.want("when dead ones are to stop nothing", s.owners("x"), "x -")
 		}},
@@ -117,14 +118,14 @@ func orderClaims() []claim {
 				s.putKeys("x", "x")
 				outs := s.byKey(a, 9, false, nil)
 				s.want("first", s.begin(a, outs[0]), []store.Beginning{begins})
-				s.recorded(outs[0].report(s.clock, task.RetryAfter(time.Hour, bad)))
+				s.recorded(outs[0].Report(s.clock, task.RetryAfter(time.Hour, bad)))
 				s.want("it waits", s.owners("x"), "x 0")
-				leaves(outs[0].id())
+				leaves(outs[0].ID())
 				s.want("owners", s.owners("x"), "x -")
 				s.want("next", s.begin(a, outs[1]), []store.Beginning{begins})
 				set := store.Settlement{
-					Reports: []store.Report{outs[1].report(s.clock, task.Finish(nil))},
-					Spent:   []store.Taking{outs[1].span.Taking()},
+					Reports: []store.Report{outs[1].Report(s.clock, task.Finish(nil))},
+					Spent:   []store.Taking{outs[1].Span.Taking()},
 				}
 				_, err := s.Settle(s.ctx, set)
 				s.ok(err)
@@ -136,7 +137,7 @@ func orderClaims() []claim {
 			s.putKeys("x", "x")
 			outs := s.byKey(a, 9, false, nil)
 			s.ok(s.Give(s.ctx, store.GiveRequest{
-				Holder: a, Spans: []store.Taking{outs[0].span.Taking()},
+				Holder: a, Spans: []store.Taking{outs[0].Span.Taking()},
 			}))
 			s.want("of a span that is another's", s.begin(a, outs[0]),
 				[]store.Beginning{store.Void})
@@ -151,7 +152,7 @@ func orderClaims() []claim {
 			outs := s.byKey(a, 9, false, nil)
 			s.want("first", s.begin(a, outs...), []store.Beginning{begins, begins, held})
 			s.want("owners", s.owners("x"), "x -")
-			s.recorded(outs[0].report(s.clock, task.RetryAfter(time.Hour, bad)))
+			s.recorded(outs[0].Report(s.clock, task.RetryAfter(time.Hour, bad)))
 			s.want("who waits keeps nobody", s.begin(a, outs[2]), []store.Beginning{begins})
 		}},
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -39,17 +40,17 @@ func scheduleClaims() []claim {
 			s.want("what it was", s.eras("b", 0), []store.Schedule{want})
 		}},
 		{"ContextsOfSchedulesComeBackByteForByte", func(s *scene) {
-			for i, t := range append(awkward(),
-				text{"the longest", jsonOf(limits.MaxScheduleContext)}) {
+			for i, t := range append(caller.Awkward(),
+				caller.Text{What: "the longest", JSON: caller.JSON(limits.MaxScheduleContext)}) {
 				name := fmt.Sprint(i)
 				put := s.newSchedule(name, store.Never)
-				put.Context = json.RawMessage(t.json)
+				put.Context = json.RawMessage(t.JSON)
 				s.putAll(put)
-				s.wantSame(t.what, s.one(name).Context, t.json)
+				s.wantSame(t.What, s.one(name).Context, t.JSON)
 				put.Stage = "other"
 				s.replaced(s.one(name), func(p *store.SchedulePut) { p.Stage = "other" })
-				s.wantSame(t.what+" after a change", s.one(name).Context, t.json)
-				s.wantSame(t.what+" in the era before", s.eras(name, 0)[0].Context, t.json)
+				s.wantSame(t.What+" after a change", s.one(name).Context, t.JSON)
+				s.wantSame(t.What+" in the era before", s.eras(name, 0)[0].Context, t.JSON)
 			}
 			s.putAll(s.newSchedule("none", store.Never))
 			s.want("no context", s.one("none").Context == nil, true)
@@ -185,8 +186,10 @@ func scheduleClaims() []claim {
 			s.calendar(c)
 			s.want("versions after the calendar was put as it is", s.versions(), "a1 b1 free1")
 			d := task.Calendar{Name: "c", Keep: []string{"2026-12-25", "2026-12-26"}}
-			putA = seen(got[0], func(p *store.SchedulePut) { p.Since, p.Then = now+1, now+20 })
-			putB := seen(b, func(p *store.SchedulePut) { p.Since, p.Then = now+2, now+30 })
+			putA = caller.Seen(got[0], func(p *store.SchedulePut) {
+				p.Since, p.Then = now+1, now+20
+			})
+			putB := caller.Seen(b, func(p *store.SchedulePut) { p.Since, p.Then = now+2, now+30 })
 			_, err = s.ChangeSchedules(s.ctx, store.ScheduleChange{
 				Puts: []store.SchedulePut{putA}, Calendar: &d,
 			})
@@ -221,7 +224,7 @@ func scheduleClaims() []claim {
 			is := s.schedule("is", now+10)
 			s.calendar(old)
 			for what, p := range map[string]store.SchedulePut{"a new one": s.newSchedule("a",
-				now+10), "one that stands": seen(is, func(*store.SchedulePut) {})} {
+				now+10), "one that stands": caller.Seen(is, func(*store.SchedulePut) {})} {
 				_, err := s.ChangeSchedules(s.ctx, by(&fresh, p))
 				s.wantErr(what+", by other days", err, store.ErrConflict)
 				_, err = s.ChangeSchedules(s.ctx, by(&old, p))
@@ -230,8 +233,9 @@ func scheduleClaims() []claim {
 				s.ok(err) // it is what it is
 			}
 			s.want("versions", s.versions(), "a1 is2")
-			c := by(&fresh, seen(s.one("is"), func(p *store.SchedulePut) { p.Stage = "x" }))
-			other := by(&fresh, seen(s.one("a"), func(p *store.SchedulePut) { p.Stage = "x" }))
+			stage := func(p *store.SchedulePut) { p.Stage = "x" }
+			c := by(&fresh, caller.Seen(s.one("is"), stage))
+			other := by(&fresh, caller.Seen(s.one("a"), stage))
 			c.Puts, c.Calendar = append(c.Puts, other.Puts...), &fresh
 			got, err := s.ChangeSchedules(s.ctx, c)
 			s.ok(err) // the days are put with it
@@ -293,22 +297,21 @@ func scheduleClaims() []claim {
 				after("c", "b"))
 			circle := func(p *store.SchedulePut) { p.Cron, p.After, p.Then = "", "c", store.Never }
 			for what, puts := range map[string][]store.SchedulePut{
-				"the first follows the last": {seen(stand[0], circle)},
+				"the first follows the last": {caller.Seen(stand[0], circle)},
 				"one follows itself":         {after("d", "d")},
 				"two follow each other":      {after("d", "e"), after("e", "d")},
 				"a circle and what leads there": {after("f", "d"), after("d", "e"),
 					after("e", "d")},
 				"half of it stands": {s.newSchedule("e", s.clock.Micros()),
-					seen(stand[0], circle)},
+					caller.Seen(stand[0], circle)},
 			} {
 				_, err := s.ChangeSchedules(s.ctx, store.ScheduleChange{Puts: puts})
 				s.wantErr(what, err, store.ErrConflict)
 			}
 			s.want("all that there is", names(s.listed(store.ScheduleQuery{})),
 				[]string{"a", "b", "c"})
-			s.putAll(after("d", "c"), after("e", "c"), seen(stand[2], func(p *store.SchedulePut) {
-				p.After = "a"
-			}))
+			c := caller.Seen(stand[2], func(p *store.SchedulePut) { p.After = "a" })
+			s.putAll(after("d", "c"), after("e", "c"), c)
 			s.want("those that follow",
 				names(s.listed(store.ScheduleQuery{Follows: []string{"a", "c"}})),
 				[]string{"b", "c", "d", "e"})
@@ -420,19 +423,9 @@ func (s *scene) schedule(name string, next int64) store.Schedule {
 	return s.putAll(s.newSchedule(name, next))[0]
 }
 
-// seen is a put of a schedule as it was seen, but for what edit changes; it begins now.
-func seen(is store.Schedule, edit func(*store.SchedulePut)) store.SchedulePut {
-	p := store.SchedulePut{
-		Schedule: is.Schedule, Version: is.Version, Next: is.Next, Since: is.Since, First: is.First,
-		Then: is.Next,
-	}
-	edit(&p)
-	return p
-}
-
 // replaced replaces a schedule.
 func (s *scene) replaced(is store.Schedule, edit func(*store.SchedulePut)) store.Schedule {
-	return s.putAll(seen(is, edit))[0]
+	return s.putAll(caller.Seen(is, edit))[0]
 }
 
 func (s *scene) calendar(c task.Calendar) {

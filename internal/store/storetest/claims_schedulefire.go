@@ -44,9 +44,9 @@ func fireClaims() []claim {
 			s.want("those that are due", len(s.due(store.DueQuery{Until: now + 4})), 0)
 			s.want("counts", s.counts(), task.Counts{Ready: 1})
 			o := s.takeOne(s.join("a"))
-			s.want("the task", o.id(), want[3].Task)
-			s.recorded(o.report(s.clock, task.Finish(nil)))
-			s.wantState(o.id(), task.Done)
+			s.want("the task", o.ID(), want[3].Task)
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
+			s.wantState(o.ID(), task.Done)
 		}},
 		{"WhatIsFiredIsWatchedOnceAnotherFollows", func(s *scene) {
 			now := s.clock.Micros()

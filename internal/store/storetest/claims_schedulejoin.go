@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -155,7 +156,7 @@ func joinClaims() []claim {
 			}
 			pause := func(ends ...store.FireEnd) error {
 				_, err := s.ChangeSchedules(s.ctx, store.ScheduleChange{
-					Puts: []store.SchedulePut{seen(s.one("s"), func(p *store.SchedulePut) {
+					Puts: []store.SchedulePut{caller.Seen(s.one("s"), func(p *store.SchedulePut) {
 						p.Paused, p.Since = !p.Paused, p.Since+1
 					})}, Ends: ends,
 				})
@@ -184,7 +185,7 @@ func (s *scene) follower(name, after string) store.SchedulePut {
 
 // followed lets a schedule follow others.
 func (s *scene) followed(is store.Schedule, after string) store.SchedulePut {
-	return seen(is, func(p *store.SchedulePut) { p.Cron, p.After = "", after })
+	return caller.Seen(is, func(p *store.SchedulePut) { p.Cron, p.After = "", after })
 }
 
 func (s *scene) run(root store.FireKey, limit int) []store.Fire {

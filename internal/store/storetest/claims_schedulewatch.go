@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -22,15 +24,15 @@ func watchClaims() []claim {
 				row(now-4, task.FireQueued), watched(now-3, task.FireMissed),
 				row(now-2, task.FireFired), row(now-1, task.FireSkipped)))
 			s.clock.Advance(time.Second)
-			outs := make([]handout, 5)
+			outs := make([]caller.Handout, 5)
 			for i := range outs {
 				outs[i] = s.takeOne(h)
 			}
-			s.recorded(outs[1].report(s.clock, task.Next("second", nil)),
-				outs[2].report(s.clock, task.Finish(nil)),
-				outs[3].report(s.clock, task.Fail(errors.New("boom"))))
-			s.changed(task.KindCancelled, outs[4].id())
-			s.changed(task.KindRemoved, outs[2].id())
+			s.recorded(outs[1].Report(s.clock, task.Next("second", nil)),
+				outs[2].Report(s.clock, task.Finish(nil)),
+				outs[3].Report(s.clock, task.Fail(errors.New("boom"))))
+			s.changed(task.KindCancelled, outs[4].ID())
+			s.changed(task.KindRemoved, outs[2].ID())
 			open := s.open(store.OpenQuery{})
 			list := s.fires(store.FireQuery{Schedule: "s"})
 			want := []store.OpenFire{
@@ -136,17 +138,17 @@ func watchClaims() []claim {
 			is := s.schedule("s", store.Never)
 			s.fired(s.aside(is, watched(now-2, task.FireFired), row(now-1, task.FireFired)))
 			a, b := s.takeOne(h), s.takeOne(h)
-			s.recorded(a.report(s.clock, task.Fail(nil)), b.report(s.clock, task.Fail(nil)))
+			s.recorded(a.Report(s.clock, task.Fail(nil)), b.Report(s.clock, task.Fail(nil)))
 			end := store.FireEnd{
-				Schedule: "s", At: now - 2, Task: a.id(), Ended: task.KindFail, Seq: 0,
+				Schedule: "s", At: now - 2, Task: a.ID(), Ended: task.KindFail, Seq: 0,
 			}
 			other := store.FireEnd{
-				Schedule: "s", At: now - 1, Task: b.id(), Ended: task.KindFail, Seq: 0,
+				Schedule: "s", At: now - 1, Task: b.ID(), Ended: task.KindFail, Seq: 0,
 			}
 			s.fire(store.Firing{Ends: []store.FireEnd{end, other}})
 			s.want("open", len(s.open(store.OpenQuery{})), 0)
 			replay := store.Action{
-				ID: a.id(), Kind: task.KindReplayed, Rank: now, Due: now, Mark: 7,
+				ID: a.ID(), Kind: task.KindReplayed, Rank: now, Due: now, Mark: 7,
 			}
 			for _, what := range []string{"replayed", "replayed by the same call"} {
 				_, err := s.Act(s.ctx, []store.Action{replay})
@@ -156,17 +158,17 @@ func watchClaims() []claim {
 				s.want(what, []any{open[0].At, open[0].Ended, open[0].Seq, open[0].Tries},
 					[]any{now - 2, task.Kind(0), int32(1), int32(1)})
 			}
-			s.changed(task.KindReplayed, b.id())
+			s.changed(task.KindReplayed, b.ID())
 			s.want("what is not watched stays closed", len(s.open(store.OpenQuery{})), 1)
 			s.fire(store.Firing{Ends: []store.FireEnd{end}})
 			s.want("an end from before leaves it open", len(s.open(store.OpenQuery{})), 1)
-			s.recorded(s.takeOne(h).report(s.clock, task.Fail(nil)))
-			s.changed(task.KindReplayed, a.id())
+			s.recorded(s.takeOne(h).Report(s.clock, task.Fail(nil)))
+			s.changed(task.KindReplayed, a.ID())
 			open := s.open(store.OpenQuery{})
 			s.want("replayed before anybody looked",
 				[]any{open[0].Ended, open[0].Seq, open[0].Tries, open[0].Step},
 				[]any{task.Kind(0), int32(3), int32(2), int32(3)})
-			s.changed(task.KindCancelled, a.id())
+			s.changed(task.KindCancelled, a.ID())
 			end.Seq, end.Ended = 4, task.KindCancelled
 			s.fire(store.Firing{Ends: []store.FireEnd{end}})
 			s.want("open in the end", len(s.open(store.OpenQuery{})), 0)
@@ -262,7 +264,7 @@ func (s *scene) scheduleFaultStory() (lines []string) {
 		Ends: []store.FireEnd{{Schedule: "a", At: now - 6, Task: id, Ended: task.KindDone}},
 	}
 	again(s, func() (store.Fired, error) { return s.Fire(s.ctx, f) })
-	put := seen(s.one("a"), func(p *store.SchedulePut) {
+	put := caller.Seen(s.one("a"), func(p *store.SchedulePut) {
 		p.Since, p.First, p.Then = now+1, now+3e6, now+3e6
 	})
 	change(store.ScheduleChange{
@@ -270,7 +272,7 @@ func (s *scene) scheduleFaultStory() (lines []string) {
 			Name: "feasts", Keep: []string{"2026-12-26"},
 		},
 	})
-	put = seen(s.one("a"), func(p *store.SchedulePut) {
+	put = caller.Seen(s.one("a"), func(p *store.SchedulePut) {
 		p.Since, p.Calendar, p.Paused = now+2, "", true
 	})
 	change(store.ScheduleChange{Puts: []store.SchedulePut{put, s.newSchedule("d", store.Never)}})
@@ -297,7 +299,7 @@ func (s *scene) forget(do func() error) {
 		switch err := do(); {
 		case err == nil || errors.Is(err, store.ErrNotFound):
 			return
-		case !errors.Is(err, ErrFault) && !errors.Is(err, store.ErrUnknown):
+		case !errors.Is(err, fault.ErrFault) && !errors.Is(err, store.ErrUnknown):
 			s.fail("%v", err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -37,7 +38,7 @@ func submitClaims() []claim {
 			s.want("held span's token", got.Spans[0].Token, int64(1))
 			s.want("free span's holder", got.Spans[1].Holder, store.Holder{})
 			s.want("free span's token", got.Spans[1].Token, int64(0))
-			s.clock.Advance(2 * leaseTime)
+			s.clock.Advance(2 * caller.LeaseTime)
 			b = s.batch("q", 1)
 			b.Spans[0].Hold = true
 			got = s.submit(h, b)
@@ -252,7 +253,7 @@ func takeClaims() []claim {
 		{"SplitPartsInheritSeqTokenAndDeaths", func(s *scene) {
 			a, b := s.join("a"), s.join("b")
 			s.put(1)
-			s.recorded(s.takeOne(a).report(s.clock, task.Snooze(time.Hour))) // moved: seq0 = 1
+			s.recorded(s.takeOne(a).Report(s.clock, task.Snooze(time.Hour))) // moved: seq0 = 1
 			s.put(4)
 			s.take(a, 4)
 			s.die(a, b)
@@ -312,7 +313,7 @@ func takeClaims() []claim {
 					ContextSeq: -1, MaxAttempts: 9, Timeout: 77})
 			next := task.Next("second", []byte(nil))
 			next.Context = []byte(`{"a":1}`)
-			s.recorded(o.report(s.clock, next))
+			s.recorded(o.Report(s.clock, next))
 			o = s.takeAgain(h, o)
 			o.Due = 0 // in the past or none: both mean at once
 			s.want("after next", o.Loaded, store.Loaded{
@@ -320,7 +321,7 @@ func takeClaims() []claim {
 				Context:    store.Value(`{"a":1}`),
 				ContextSeq: 0, ContextBy: "w", MaxAttempts: 9, Timeout: 77,
 			})
-			s.recorded(o.report(s.clock, task.Retry(nil)))
+			s.recorded(o.Report(s.clock, task.Retry(nil)))
 			due := s.clock.Micros() + time.Second.Microseconds()
 			o = s.takeAgain(h, o)
 			s.want("after retry", o.Loaded, store.Loaded{
@@ -334,9 +335,9 @@ func takeClaims() []claim {
 			s.put(4)
 			sp := s.take(h, 4)[0]
 			s.recorded(
-				handout{sp.Span, sp.Tasks[0]}.report(s.clock, task.Finish(nil)),
-				handout{sp.Span, sp.Tasks[1]}.report(s.clock, task.Fail(nil)),
-				handout{sp.Span, sp.Tasks[2]}.report(s.clock, task.Snooze(time.Hour)),
+				caller.Taken(&sp, 0).Report(s.clock, task.Finish(nil)),
+				caller.Taken(&sp, 1).Report(s.clock, task.Fail(nil)),
+				caller.Taken(&sp, 2).Report(s.clock, task.Snooze(time.Hour)),
 			)
 			s.ok(s.Give(s.ctx, store.GiveRequest{Holder: h, Spans: []store.Taking{sp.Taking()}}))
 			spans := s.take(h, 10)
@@ -348,16 +349,16 @@ func takeClaims() []claim {
 			a, b := s.join("a"), s.join("b")
 			s.put(2)
 			sp := s.take(a, 2)[0]
-			out := handout{sp.Span, sp.Tasks[1]}
-			row := out.running(s.clock)
+			out := caller.Taken(&sp, 1)
+			row := out.Row(s.clock)
 			s.sync(a, out)
 			s.die(a, b)
 			tasks := s.take(b, 2)[0].Tasks
 			s.want("tasks", len(tasks), 2)
 			s.want("task without a row", tasks[0].Running, (*store.Running)(nil))
 			s.want("task with a row", tasks[1].Running, &row)
-			s.want("state", s.view(out.id()).State, task.Running)
-			s.want("worker", s.view(out.id()).Worker, "w")
+			s.want("state", s.view(out.ID()).State, task.Running)
+			s.want("worker", s.view(out.ID()).Worker, "w")
 			s.want("counts", s.counts(), task.Counts{Ready: 1, Running: 1})
 		}},
 		{"HeldAnswersWhatMemoryDoesNotKnow", func(s *scene) {
@@ -367,11 +368,11 @@ func takeClaims() []claim {
 			x, y := s.takeOne(a), s.takeOne(a)
 			s.put(1)
 			s.takeOne(b)
-			held, err := s.Held(s.ctx, a, []int64{x.span.ID})
+			held, err := s.Held(s.ctx, a, []int64{x.Span.ID})
 			s.ok(err)
 			s.want("held but not known", held,
-				[]store.HeldSpan{{Span: y.span, Tasks: []store.Loaded{y.Loaded}}})
-			held, err = s.Held(s.ctx, a, []int64{x.span.ID, y.span.ID})
+				[]store.HeldSpan{{Span: y.Span, Tasks: []store.Loaded{y.Loaded}}})
+			held, err = s.Held(s.ctx, a, []int64{x.Span.ID, y.Span.ID})
 			s.ok(err)
 			s.want("all known", len(held), 0)
 			held, err = s.Held(s.ctx, store.Holder{Node: "a", Token: a.Token + 1000}, nil)
@@ -419,9 +420,9 @@ func takeClaims() []claim {
 }
 
 // takeAgain reads a hand-out's task anew, through giving its span back.
-func (s *scene) takeAgain(h store.Holder, o handout) handout {
-	s.ok(s.Give(s.ctx, store.GiveRequest{Holder: h, Spans: []store.Taking{o.span.Taking()}}))
-	return s.takeOnly(h, o.id())
+func (s *scene) takeAgain(h store.Holder, o caller.Handout) caller.Handout {
+	s.ok(s.Give(s.ctx, store.GiveRequest{Holder: h, Spans: []store.Taking{o.Span.Taking()}}))
+	return s.takeOnly(h, o.ID())
 }
 
 func batchesOf(spans []store.HeldSpan) []int64 {

@@ -2,53 +2,22 @@ package storetest
 
 import (
 	"bytes"
-	"fmt"
-	"strings"
-	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
-// text is a JSON text, and what is peculiar to it.
-type text struct{ what, json string }
-
-// awkward are JSON texts that a store which looks into them would change.
-func awkward() []text {
-	return []text{
-		{"a number beyond 2^53", "9007199254740993"},
-		{"a number beyond all", "1e400"},
-		{"a line separator", "\"\u2028\u2029\""},
-		{"an escape", `"\u0000\ud83d\ude00\/"`},
-		{"duplicate names", `{"a":1,"a":2}`},
-		{"spaces", " {\n\t\"a\" : [ ] } \r\n"},
-		{"an empty string", `""`},
-		{"null", `null`},
-		{"other scripts", `"日本語 ☃ é e\u0301"`},
-		{"quotes of SQL", `"'; DROP TABLE task; --"`},
-	}
-}
-
 // long are texts on both sides of the limit up to which texts stand in their rows, and far beyond
 // it.
-func long() []text {
-	return []text{
-		{"the inline limit", jsonOf(store.InlineLimit)},
-		{"one above the limit", jsonOf(store.InlineLimit + 1)},
-		{"one below the limit", jsonOf(store.InlineLimit - 1)},
-		{"a hundred thousand", jsonOf(100_000)},
-		{"a mebibyte and a byte", jsonOf(1<<20 + 1)},
+func long() []caller.Text {
+	return []caller.Text{
+		{What: "the inline limit", JSON: caller.JSON(store.InlineLimit)},
+		{What: "one above the limit", JSON: caller.JSON(store.InlineLimit + 1)},
+		{What: "one below the limit", JSON: caller.JSON(store.InlineLimit - 1)},
+		{What: "a hundred thousand", JSON: caller.JSON(100_000)},
+		{What: "a mebibyte and a byte", JSON: caller.JSON(1<<20 + 1)},
 	}
-}
-
-// jsonOf is a JSON string of n bytes, no two parts of which are alike.
-func jsonOf(n int) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for i := 0; b.Len() < n; i++ {
-		fmt.Fprintf(&b, "%d.", i)
-	}
-	return b.String()[:n-1] + `"`
 }
 
 // textClaims is what holds for Keep, Value and the logs.
@@ -56,8 +25,8 @@ func textClaims() []claim {
 	return []claim{
 		{"TextsComeBackByteForByte", func(s *scene) {
 			h := s.join("a")
-			for _, t := range append(awkward(), long()...) {
-				what, text := t.what, t.json
+			for _, t := range append(caller.Awkward(), long()...) {
+				what, text := t.What, t.JSON
 				v, err := s.Keep(s.ctx, []byte(text))
 				s.ok(err)
 				if _, ref := v.Blob(); ref != (len(text) > store.InlineLimit) || !ref &&
@@ -70,21 +39,21 @@ func textClaims() []claim {
 				s.submit(h, b)
 				o := s.takeOne(h)
 				s.wantText(what+", handed out", o.Context, text)
-				s.wantSame(what+", seen", s.view(o.id()).Context, text)
-				r := o.report(s.clock, task.Next("second", nil))
+				s.wantSame(what+", seen", s.view(o.ID()).Context, text)
+				r := o.Report(s.clock, task.Next("second", nil))
 				r.Step.Context, r.Step.ContextSeq = store.Value(`"another"`), o.Seq
 				s.recorded(r)
 				o = s.takeAgain(h, o)
 				s.wantText(what+", replaced", o.Context, `"another"`)
-				r = o.report(s.clock, task.Finish(nil))
+				r = o.Report(s.clock, task.Finish(nil))
 				r.Step.Context, r.Step.ContextSeq, r.Step.Result = v, o.Seq, v
 				s.recorded(r)
-				s.wantSame(what+", at the end", s.view(o.id()).Context, text)
-				s.wantSame(what+", as result", s.view(o.id()).Result, text)
+				s.wantSame(what+", at the end", s.view(o.ID()).Context, text)
+				s.wantSame(what+", as result", s.view(o.ID()).Result, text)
 			}
 		}},
 		{"LargeContextOfASubmissionThatFailedIsGoodForTheNextTry", func(s *scene) {
-			text := jsonOf(store.InlineLimit + 1)
+			text := caller.JSON(store.InlineLimit + 1)
 			v, err := s.Keep(s.ctx, []byte(text))
 			s.ok(err)
 			there := s.batch("q", 1)
@@ -111,8 +80,8 @@ func textClaims() []claim {
 			s.submit(h, b)
 			o := s.takeOne(h)
 			s.want("context handed out", o.Context, store.Value(nil))
-			s.recorded(o.report(s.clock, task.Finish(nil)))
-			got2 := s.view(o.id())
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
+			got2 := s.view(o.ID())
 			s.want("context and result seen", []bool{got2.Context == nil, got2.Result == nil},
 				[]bool{true, true})
 		}},
@@ -125,18 +94,18 @@ func textClaims() []claim {
 				if i == 1 {
 					next.Context = []byte(`"new"`)
 				}
-				s.recorded(o.report(s.clock, next))
+				s.recorded(o.Report(s.clock, next))
 				o = s.takeAgain(h, o)
 				s.wantText("context", o.Context, []string{"[0]", `"new"`, `"new"`}[i])
 				s.want("where it stands", o.ContextSeq, []int32{-1, 1, 1}[i])
 			}
-			s.changed(task.KindMoved, o.id())
-			s.want("where it stands after a move", s.stand(o.id()).ContextSeq, int32(1))
-			s.wantText("context after a move", s.stand(o.id()).Context, `"new"`)
+			s.changed(task.KindMoved, o.ID())
+			s.want("where it stands after a move", s.stand(o.ID()).ContextSeq, int32(1))
+			s.wantText("context after a move", s.stand(o.ID()).Context, `"new"`)
 		}},
 		{"LogLinesComeBackInOrderAndInPages", func(s *scene) {
 			id := s.put(1)[0]
-			lines := logLines(s.clock.Now(), 0, 10, 20)
+			lines := caller.LogLines(s.clock.Now(), 0, 10, 20)
 			lines[3].Text, lines[4].Text, lines[4].Stream = "", "☃ \x1b[31m\ttab", "mine"
 			s.ok(s.AppendLog(s.ctx, id, lines[:4]))
 			s.ok(s.AppendLog(s.ctx, id, lines[4:]))
@@ -145,14 +114,14 @@ func textClaims() []claim {
 			page, err := s.Log(s.ctx, id, end, 10)
 			s.ok(err)
 			s.want("page at the end", page, store.LogPage{Next: end})
-			more := logLines(s.clock.Now(), 10, 2, 20)
+			more := caller.LogLines(s.clock.Now(), 10, 2, 20)
 			s.ok(s.AppendLog(s.ctx, id, more))
 			got, _ = s.readLog(id, end, 10)
 			s.want("lines that came later", got, more)
 		}},
 		{"LogsOfNoTaskAreNotFound", func(s *scene) {
 			s.wantErr("append",
-				s.AppendLog(s.ctx, task.ID{Batch: 9}, logLines(s.clock.Now(), 0, 1, 1)),
+				s.AppendLog(s.ctx, task.ID{Batch: 9}, caller.LogLines(s.clock.Now(), 0, 1, 1)),
 				store.ErrNotFound)
 			_, err := s.Log(s.ctx, task.ID{Batch: 9}, 0, 1)
 			s.wantErr("read", err, store.ErrNotFound)
@@ -163,10 +132,10 @@ func textClaims() []claim {
 		{"LongLogsLoseTheirMiddle", func(s *scene) {
 			id := s.put(2)[0]
 			other := task.ID{Batch: id.Batch, N: 1}
-			s.ok(s.AppendLog(s.ctx, other, logLines(s.clock.Now(), 0, 1, 10)))
+			s.ok(s.AppendLog(s.ctx, other, caller.LogLines(s.clock.Now(), 0, 1, 10)))
 			const n, width = 3000, 1000
 			for i := 0; i < n; i += 100 {
-				s.ok(s.AppendLog(s.ctx, id, logLines(s.clock.Now(), i, 100, width)))
+				s.ok(s.AppendLog(s.ctx, id, caller.LogLines(s.clock.Now(), i, 100, width)))
 			}
 			got, _ := s.readLog(id, 0, 1000)
 			bytes := 0
@@ -176,7 +145,7 @@ func textClaims() []claim {
 			if bytes > 1<<20 || bytes < 1<<19 {
 				s.fail("%d bytes are kept of %d", bytes, n*width)
 			}
-			want := logLines(s.clock.Now(), 0, n, width)
+			want := caller.LogLines(s.clock.Now(), 0, n, width)
 			s.want("the first lines", got[:100], want[:100])
 			s.want("the newest lines", got[len(got)-100:], want[n-100:])
 			got, _ = s.readLog(other, 0, 10)
@@ -212,16 +181,4 @@ func (s *scene) readLog(id task.ID, from int64, limit int) (lines []task.LogLine
 		}
 		lines, from = append(lines, page.Lines...), page.Next
 	}
-}
-
-// logLines makes numbered lines of equal width.
-func logLines(at time.Time, from, n, width int) []task.LogLine {
-	lines := make([]task.LogLine, n)
-	for i := range lines {
-		at := at.Add(time.Duration(from+i) * time.Millisecond)
-		lines[i] = task.LogLine{
-			Time: at, Stream: "stdout", Text: fmt.Sprintf("%0*d", width, from+i),
-		}
-	}
-	return lines
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -23,11 +24,11 @@ func togetherClaims() []claim {
 				want[i] = task.Recorded
 			}
 			// What stands already refuses its report, and no other.
-			s.recorded(outs[3].report(s.clock, task.Retry(errors.New("no"))),
-				outs[72].report(s.clock, task.Finish(nil)),
-				outs[71].report(s.clock, task.Next("second", nil)))
-			s.changed(task.KindCancelled, outs[5].id())
-			s.changed(task.KindRemoved, outs[64].id())
+			s.recorded(outs[3].Report(s.clock, task.Retry(errors.New("no"))),
+				outs[72].Report(s.clock, task.Finish(nil)),
+				outs[71].Report(s.clock, task.Next("second", nil)))
+			s.changed(task.KindCancelled, outs[5].ID())
+			s.changed(task.KindRemoved, outs[64].ID())
 			want[3], want[71], want[5], want[64] = task.Stale, task.Stale, task.Stale, task.Stale
 			want[72] = task.Repeated
 			reports := finishAll(s, outs)
@@ -46,7 +47,7 @@ func togetherClaims() []claim {
 				Waiting: 1, Ready: 2, Done: 145, Cancelled: 1,
 			})
 			for _, i := range []int{0, 63, 65, 149} {
-				v := s.view(outs[i].id())
+				v := s.view(outs[i].ID())
 				s.want("state", v.State, task.Done)
 				s.want("steps", len(v.Steps), 1)
 				s.want("worker", v.Steps[0].Worker+v.Worker, "ww")
@@ -55,7 +56,7 @@ func togetherClaims() []claim {
 				s.want("context", string(v.Context), fmt.Sprintf("[%d]", i))
 				s.want("result", string(v.Result), map[bool]string{true: fmt.Sprint(i)}[i%5 == 0])
 			}
-			s.wantState(outs[10].id(), task.Ready)
+			s.wantState(outs[10].ID(), task.Ready)
 		}},
 		{"EachOfManyOutcomesIsSeenByWhoWatchesIt", func(s *scene) {
 			h := s.join("a")
@@ -64,7 +65,7 @@ func togetherClaims() []claim {
 			s.sync(h, outs...) // what is over is not written down
 			req := store.SyncRequest{Holder: h}
 			for _, o := range outs {
-				req.Watch = append(req.Watch, store.Watch{ID: o.id(), Seq: o.Seq})
+				req.Watch = append(req.Watch, store.Watch{ID: o.ID(), Seq: o.Seq})
 			}
 			got, err := s.Sync(s.ctx, req)
 			s.ok(err)
@@ -82,24 +83,24 @@ func togetherClaims() []claim {
 			h := s.join("a")
 			outs := s.takeMany(h, 70)
 			s.recorded(finishAll(s, outs)...)
-			if !s.replay(outs[66].id(), store.Replay{}).Changed {
+			if !s.replay(outs[66].ID(), store.Replay{}).Changed {
 				s.fail("nothing was replayed")
 			}
 			s.want("counts", s.counts(), task.Counts{Ready: 1, Done: 69})
-			again := s.takeOnly(h, outs[66].id())
+			again := s.takeOnly(h, outs[66].ID())
 			s.want("seq", again.Seq, int32(2))
 			s.want("late report of the first hand-out",
-				s.settle(outs[66].report(s.clock, task.Fail(nil))), []task.Status{task.Stale})
-			s.recorded(again.report(s.clock, task.Fail(errors.New("no"))))
-			s.wantState(outs[66].id(), task.Dead)
-			s.want("steps", len(s.view(outs[66].id()).Steps), 3)
-			s.wantState(outs[65].id(), task.Done)
+				s.settle(outs[66].Report(s.clock, task.Fail(nil))), []task.Status{task.Stale})
+			s.recorded(again.Report(s.clock, task.Fail(errors.New("no"))))
+			s.wantState(outs[66].ID(), task.Dead)
+			s.want("steps", len(s.view(outs[66].ID()).Steps), 3)
+			s.wantState(outs[65].ID(), task.Done)
 		}},
 		{"ManyThatEndTogetherGoWhenEachIsOldEnough", func(s *scene) {
 			h := s.join("a")
 			outs := s.takeMany(h, 130)
 			for _, i := range []int{1, 66} {
-				s.recorded(outs[i].report(s.clock, task.Fail(errors.New("no"))))
+				s.recorded(outs[i].Report(s.clock, task.Fail(errors.New("no"))))
 			}
 			reports := finishAll(s, outs)
 			s.recorded(slices.Delete(slices.Delete(reports, 66, 67), 1, 2)[:100]...)
@@ -107,7 +108,7 @@ func togetherClaims() []claim {
 			s.prune()
 			s.want("left", len(s.list(store.Filter{})), 30) // dead ones are kept longer
 			s.want("counts", s.counts(), task.Counts{Ready: 28, Dead: 2})
-			late := outs[2].report(s.clock, task.Finish(nil))
+			late := outs[2].Report(s.clock, task.Finish(nil))
 			s.want("report on one that is gone", s.settle(late), []task.Status{task.Unknown})
 			s.recorded(finishAll(s, outs[102:])...)
 			s.clock.Advance(limits.DefaultDeadKept + time.Hour)
@@ -118,11 +119,11 @@ func togetherClaims() []claim {
 }
 
 // takeMany submits n tasks and takes all of them, in one span.
-func (s *scene) takeMany(h store.Holder, n int) (outs []handout) {
+func (s *scene) takeMany(h store.Holder, n int) (outs []caller.Handout) {
 	s.put(n)
 	for _, sp := range s.take(h, n) {
 		for _, l := range sp.Tasks {
-			outs = append(outs, handout{sp.Span, l})
+			outs = append(outs, caller.Handout{Span: sp.Span, Loaded: l})
 		}
 	}
 	if len(outs) != n {
@@ -132,13 +133,13 @@ func (s *scene) takeMany(h store.Holder, n int) (outs []handout) {
 }
 
 // finishAll reports that all hand-outs ended well; every fifth has a result.
-func finishAll(s *scene, outs []handout) (list []store.Report) {
+func finishAll(s *scene, outs []caller.Handout) (list []store.Report) {
 	for _, o := range outs {
 		out := task.Finish(nil)
 		if o.N%5 == 0 {
 			out = task.Finish(o.N)
 		}
-		list = append(list, o.report(s.clock, out))
+		list = append(list, o.Report(s.clock, out))
 	}
 	return list
 }

@@ -1,11 +1,13 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -21,17 +23,17 @@ func uniqueClaims() []claim {
 	return []claim{
 		{"AUniqueKeyIsTakenUntilItsTaskIsFinal", func(s *scene) {
 			h := s.join("a")
-			for i, end := range []func(handout){
-				func(o handout) { s.recorded(o.report(s.clock, task.Finish(nil))) },
-				func(o handout) { s.recorded(o.report(s.clock, task.Fail(nil))) },
-				func(o handout) { s.changed(task.KindCancelled, o.id()) },
-				func(o handout) {
-					s.recorded(o.report(s.clock, task.Outcome{Kind: task.KindNext, Stage: "b"}))
-					o = s.heldBy(h, o.id())
+			for i, end := range []func(caller.Handout){
+				func(o caller.Handout) { s.recorded(o.Report(s.clock, task.Finish(nil))) },
+				func(o caller.Handout) { s.recorded(o.Report(s.clock, task.Fail(nil))) },
+				func(o caller.Handout) { s.changed(task.KindCancelled, o.ID()) },
+				func(o caller.Handout) {
+					s.recorded(o.Report(s.clock, task.Outcome{Kind: task.KindNext, Stage: "b"}))
+					o = s.heldBy(h, o.ID())
 					s.want("in its next stage", s.only(unfinished(replace)), "kept 0")
-					s.recorded(o.report(s.clock, task.Release()))
+					s.recorded(o.Report(s.clock, task.Release()))
 					s.want("when it is tried again", s.only(unfinished(replace)), "kept 0")
-					s.changed(task.KindCancelled, o.id())
+					s.changed(task.KindCancelled, o.ID())
 				},
 			} {
 				s.want("first", s.only(unfinished(keep)), "created")
@@ -56,7 +58,7 @@ func uniqueClaims() []claim {
 			s.want("held", s.only(waiting(keep)), "kept 0")
 			s.want("begin", s.begin(h, o), []store.Beginning{store.Begins})
 			s.want("when it runs", s.only(waiting(keep)), "created")
-			s.recorded(o.report(s.clock, task.Release()))
+			s.recorded(o.Report(s.clock, task.Release()))
 			s.want("the other one waits", s.only(waiting(keep)), "kept 0")
 			s.changed(task.KindCancelled, s.last)
 			s.want("released before", s.only(waiting(keep)), "created")
@@ -80,7 +82,7 @@ func uniqueClaims() []claim {
 				ID: task.ID{Batch: next.ID}, First: id, Action: task.SubmittedReplaced,
 			}})
 			o := s.nextOne(h)
-			s.want("is it", []any{o.id(), o.Stage, string(o.Context), o.Meta, o.HeadStart},
+			s.want("is it", []any{o.ID(), o.Stage, string(o.Context), o.Meta, o.HeadStart},
 				[]any{id, "other", `"new"`, store.Meta(`{"a":"b"}`), 5 * second})
 			s.want("steps", s.stepsOf(id), []string{
 				"edited submission [priority, due, context, meta, stage]"})
@@ -89,10 +91,10 @@ func uniqueClaims() []claim {
 			o = s.nextOne(h)
 			s.want("begin", s.begin(h, o), []store.Beginning{store.Begins})
 			s.want("running", s.only(unfinished(replace)), "kept 0")
-			s.recorded(o.report(s.clock, task.Release()))
+			s.recorded(o.Report(s.clock, task.Release()))
 			s.want("handed out before", s.only(unfinished(replace)), "kept 0")
-			o = s.heldBy(h, o.id())
-			s.recorded(o.report(s.clock, task.Finish(nil)))
+			o = s.heldBy(h, o.ID())
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
 			s.want("replayed", s.replay(id, store.Replay{Whole: true}).Changed, true)
 			o = s.nextOne(h)
 			s.want("begins with what replaced it", []any{o.Stage, string(o.Context)},
@@ -118,7 +120,7 @@ func uniqueClaims() []claim {
 			s.want("at its first time", len(s.take(h, 1)), 0)
 			s.clock.Advance(3 * time.Second)
 			h = s.join("a")
-			s.want("at its last", s.nextOne(h).id(), id)
+			s.want("at its last", s.nextOne(h).ID(), id)
 		}},
 		{"AUniqueKeyIsFreeAfterItsTime", func(s *scene) {
 			now := s.clock.Micros()
@@ -315,7 +317,14 @@ func (s *scene) showUniqueRace(n int) {
 	firsts := make([]task.ID, n)
 	var mu sync.Mutex
 	s.atOnce(n, func(i int) error {
-		got, err := s.Submit(s.ctx, store.Submission{Batches: batches[i : i+1]})
+		var got store.Submitted
+		err := store.ErrBusy
+		for range 20 { // who waits for the others' key for too long is to come again
+			if !errors.Is(err, store.ErrBusy) {
+				break
+			}
+			got, err = s.Submit(s.ctx, store.Submission{Batches: batches[i : i+1]})
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		if firsts[i] = (task.ID{Batch: batches[i].ID}); err == nil && len(got.Existing) == 1 {
@@ -358,7 +367,7 @@ func (s *scene) showReplaceRace(rounds int) {
 		})
 		kept := got.Existing[0].Action == task.SubmittedKept
 		s.want("begins exactly if it is kept", begun.Rows[0] == store.Begins, kept)
-		s.changed(task.KindCancelled, o.id())
+		s.changed(task.KindCancelled, o.ID())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -16,18 +17,18 @@ func upkeepClaims() []claim {
 			h := s.join("a")
 			s.put(1)
 			done := s.takeOne(h)
-			s.recorded(done.report(s.clock, task.Finish(nil)))
+			s.recorded(done.Report(s.clock, task.Finish(nil)))
 			s.put(1)
 			dead := s.takeOne(h)
-			s.recorded(dead.report(s.clock, task.Fail(nil)))
+			s.recorded(dead.Report(s.clock, task.Fail(nil)))
 			cancelled := s.put(1)[0]
 			s.changed(task.KindCancelled, cancelled)
 			waiting := s.put(1)[0]
 			_, err := s.Settle(s.ctx, store.Settlement{
-				Spent: []store.Taking{done.span.Taking(), dead.span.Taking()},
+				Spent: []store.Taking{done.Span.Taking(), dead.Span.Taking()},
 			})
 			s.ok(err)
-			s.ok(s.AppendLog(s.ctx, done.id(), logLines(s.clock.Now(), 0, 1, 1)))
+			s.ok(s.AppendLog(s.ctx, done.ID(), caller.LogLines(s.clock.Now(), 0, 1, 1)))
 			for _, step := range []struct {
 				after time.Duration
 				want  task.Counts
@@ -46,14 +47,14 @@ func upkeepClaims() []claim {
 				s.prune()
 				s.want(fmt.Sprintf("counts %v later", step.after), s.counts(), step.want)
 			}
-			for _, id := range []task.ID{done.id(), dead.id(), cancelled} {
+			for _, id := range []task.ID{done.ID(), dead.ID(), cancelled} {
 				_, err := s.Task(s.ctx, id)
 				s.wantErr("view of a pruned task", err, store.ErrNotFound)
 			}
 			s.wantState(waiting, task.Ready)
-			s.want("late report of a pruned task", s.settle(done.report(s.clock, task.Finish(nil))),
+			s.want("late report of a pruned task", s.settle(done.Report(s.clock, task.Finish(nil))),
 				[]task.Status{task.Unknown})
-			s.want("what can still be taken", s.takeOne(s.join("a")).id(), waiting)
+			s.want("what can still be taken", s.takeOne(s.join("a")).ID(), waiting)
 		}},
 		{"RetentionIsTheQueuesOwn", func(s *scene) {
 			h := s.join("a")
@@ -64,8 +65,8 @@ func upkeepClaims() []claim {
 			s.put(1)
 			o := s.takeOne(h)
 			_, err = s.Settle(s.ctx, store.Settlement{
-				Reports: []store.Report{o.report(s.clock, task.Finish(nil))},
-				Spent:   []store.Taking{o.span.Taking()},
+				Reports: []store.Report{o.Report(s.clock, task.Finish(nil))},
+				Spent:   []store.Taking{o.Span.Taking()},
 			})
 			s.ok(err)
 			s.clock.Advance(2 * time.Minute)
@@ -74,17 +75,17 @@ func upkeepClaims() []claim {
 		}},
 		{"PruneTakesItsBlobsAlong", func(s *scene) {
 			h := s.join("a")
-			v, err := s.Keep(s.ctx, []byte(jsonOf(10_000)))
+			v, err := s.Keep(s.ctx, []byte(caller.JSON(10_000)))
 			s.ok(err)
-			kept, err := s.Keep(s.ctx, []byte(jsonOf(20_000)))
+			kept, err := s.Keep(s.ctx, []byte(caller.JSON(20_000)))
 			s.ok(err)
 			b, other := s.batch("q", 1), s.batch("q", 1)
 			b.Tasks[0].Context, other.Tasks[0].Context = v, kept
 			s.submit(h, b, other)
 			o := s.takeOne(h)
 			_, err = s.Settle(s.ctx, store.Settlement{
-				Reports: []store.Report{o.report(s.clock, task.Finish(nil))},
-				Spent:   []store.Taking{o.span.Taking()},
+				Reports: []store.Report{o.Report(s.clock, task.Finish(nil))},
+				Spent:   []store.Taking{o.Span.Taking()},
 			})
 			s.ok(err)
 			s.clock.Advance(2 * limits.DefaultRetention)
@@ -94,7 +95,7 @@ func upkeepClaims() []claim {
 			if _, err := s.Value(s.ctx, v); err == nil {
 				s.fail("the blob of a pruned task is still there")
 			}
-			s.wantText("blob of a task that waits", kept, jsonOf(20_000))
+			s.wantText("blob of a task that waits", kept, caller.JSON(20_000))
 		}},
 		{"PruneDoesAtMostWhatItIsAskedFor", func(s *scene) {
 			h := s.join("a")
@@ -102,8 +103,8 @@ func upkeepClaims() []claim {
 				s.put(1)
 				o := s.takeOne(h)
 				_, err := s.Settle(s.ctx, store.Settlement{
-					Reports: []store.Report{o.report(s.clock, task.Finish(nil))},
-					Spent:   []store.Taking{o.span.Taking()},
+					Reports: []store.Report{o.Report(s.clock, task.Finish(nil))},
+					Spent:   []store.Taking{o.Span.Taking()},
 				})
 				s.ok(err)
 			}
@@ -164,8 +165,9 @@ func upkeepClaims() []claim {
 			}
 			for _, span := range s.take(h, 25) {
 				for _, loaded := range span.Tasks {
-					if o := (handout{span.Span, loaded}); o.id().Batch > 0 && span.Lo == span.Hi {
-						s.recorded(o.report(s.clock, task.Finish(nil)))
+					o := caller.Handout{Span: span.Span, Loaded: loaded}
+					if o.ID().Batch > 0 && span.Lo == span.Hi {
+						s.recorded(o.Report(s.clock, task.Finish(nil)))
 					}
 				}
 			}

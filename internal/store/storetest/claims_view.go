@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -55,7 +56,7 @@ func queueClaims() []claim {
 			b.Tasks[0].Key, b.Tasks[0].KeyUntil = "k", b.Due+1e9
 			s.submit(h, b, s.batch("r", 1))
 			o := s.takeOne(h)
-			s.recorded(o.report(s.clock, task.Finish(nil)))
+			s.recorded(o.Report(s.clock, task.Finish(nil)))
 			s.wantErr("delete of a queue with unfinished tasks", s.DeleteQueue(s.ctx, "q", false),
 				store.ErrConflict)
 			s.want("counts", s.counts(), task.Counts{Ready: 2, Done: 1})
@@ -66,7 +67,7 @@ func queueClaims() []claim {
 			page, _, err := s.Tasks(s.ctx, store.Filter{}, task.ID{}, 10)
 			s.ok(err)
 			s.want("tasks left", len(page), 1)
-			s.want("late report", s.settle(o.report(s.clock, task.Finish(nil))),
+			s.want("late report", s.settle(o.Report(s.clock, task.Finish(nil))),
 				[]task.Status{task.Unknown})
 			held, err := s.Held(s.ctx, h, nil)
 			s.ok(err)
@@ -103,9 +104,9 @@ func viewClaims() []claim {
 			s.clock.Advance(time.Second)
 			next := task.Next("second", nil)
 			next.Context = []byte(`{}`)
-			s.recorded(o.report(s.clock, next))
+			s.recorded(o.Report(s.clock, next))
 			o = s.takeAgain(h, o)
-			s.recorded(o.report(s.clock, task.Retry(fmt.Errorf("no luck"))))
+			s.recorded(o.Report(s.clock, task.Retry(fmt.Errorf("no luck"))))
 			later := at.Add(time.Second)
 			want.Stage = "second"
 			want.State = task.Waiting
@@ -125,7 +126,7 @@ func viewClaims() []claim {
 			o = s.takeAgain(h, o)
 			done := task.Finish(nil)
 			done.Result = []byte(`"r"`)
-			s.recorded(o.report(s.clock, done))
+			s.recorded(o.Report(s.clock, done))
 			got := s.view(id)
 			s.want("state, stage and attempt at the end", []any{got.State, got.Stage, got.Attempt},
 				[]any{task.Done, "second", 2})
@@ -143,17 +144,17 @@ func viewClaims() []claim {
 			began := s.clock.Micros()
 			s.sync(h, x) // y is known to its node alone
 			s.clock.Advance(time.Minute)
-			s.want("written down", s.view(x.id()).Started, instant(began))
-			s.want("not known to run", s.view(y.id()).Started, time.Time{})
-			live := map[task.ID]store.Live{y.id(): {Worker: "w", Started: began + 1, Attempt: 1}}
+			s.want("written down", s.view(x.ID()).Started, instant(began))
+			s.want("not known to run", s.view(y.ID()).Started, time.Time{})
+			live := map[task.ID]store.Live{y.ID(): {Worker: "w", Started: began + 1, Attempt: 1}}
 			page, _, err := s.Tasks(s.ctx, store.Filter{State: task.Running, Live: live}, task.ID{},
 				10)
 			s.ok(err)
 			s.want("running tasks", len(page), 2)
 			s.want("as its node knows", page[0].Started, instant(began+1))
 			s.want("as it was written", page[1].Started, instant(began))
-			s.recorded(x.report(s.clock, task.Finish(nil)))
-			s.want("at its end", s.view(x.id()).Started, time.Time{})
+			s.recorded(x.Report(s.clock, task.Finish(nil)))
+			s.want("at its end", s.view(x.ID()).Started, time.Time{})
 		}},
 		{"RunTimesAreThoseOfRunsThatEndedWellAmongTheNewestSteps", func(s *scene) {
 			run := func(queue string, took time.Duration, out task.Outcome) {
@@ -163,8 +164,8 @@ func viewClaims() []claim {
 					Holder: s.join("a"), Queue: queue, Limit: 1,
 				})
 				s.ok(err)
-				o := handout{got.Spans[0].Span, got.Spans[0].Tasks[0]}
-				r := o.report(s.clock, out)
+				o := caller.Taken(&got.Spans[0], 0)
+				r := o.Report(s.clock, out)
 				r.Step.Started = s.clock.Micros()
 				r.Step.Finished = r.Step.Started + took.Microseconds()
 				s.clock.Advance(took)
@@ -236,7 +237,7 @@ func viewClaims() []claim {
 			h := s.join("a")
 			ids := s.put(2)
 			sp := s.take(h, 2)[0]
-			s.recorded(handout{sp.Span, sp.Tasks[1]}.report(s.clock, task.Finish(nil)))
+			s.recorded(caller.Taken(&sp, 1).Report(s.clock, task.Finish(nil)))
 			live := map[task.ID]store.Live{
 				ids[0]: {Worker: "lively", Attempt: 7}, ids[1]: {Worker: "late"},
 			}
@@ -363,17 +364,17 @@ func showFilters(s *scene) {
 	asleep.Due += time.Hour.Microseconds()
 	s.submit(h, asleep)
 	done, dead, running := s.takeOne(h), s.takeOne(h), s.takeOne(h)
-	failed := dead.report(s.clock, task.Fail(nil))
+	failed := dead.Report(s.clock, task.Fail(nil))
 	failed.Step.Error = "smtp: connection refused 拒绝"
-	s.recorded(done.report(s.clock, task.Finish(nil)), failed)
-	row := running.running(s.clock)
+	s.recorded(done.Report(s.clock, task.Finish(nil)), failed)
+	row := running.Row(s.clock)
 	row.Worker = "v"
 	_, err := s.Sync(s.ctx, store.SyncRequest{Holder: h, Insert: []store.Running{row}})
 	s.ok(err)
 	cancelled := task.ID{Batch: b.ID, N: 3}
 	s.changed(task.KindCancelled, cancelled)
 	ready, waiting := task.ID{Batch: b.ID, N: 4}, task.ID{Batch: asleep.ID}
-	all := []task.ID{done.id(), dead.id(), running.id(), cancelled, ready, waiting}
+	all := []task.ID{done.ID(), dead.ID(), running.ID(), cancelled, ready, waiting}
 	for _, c := range []struct {
 		what   string
 		filter store.Filter
@@ -415,29 +416,29 @@ func showCounts(s *scene) {
 	a := s.join("a")
 	s.put(3)
 	sp := s.take(a, 3)[0]
-	o := handout{sp.Span, sp.Tasks[0]}
+	o := caller.Taken(&sp, 0)
 	s.want("taken", s.counts(), task.Counts{Ready: 3})
 	s.sync(a, o)
 	s.want("written down", s.counts(), task.Counts{Ready: 2, Running: 1})
-	s.recorded(o.report(s.clock, task.Snooze(time.Hour)))
+	s.recorded(o.Report(s.clock, task.Snooze(time.Hour)))
 	s.want("asleep in a span of its own", s.counts(), task.Counts{Waiting: 1, Ready: 2})
-	s.changed(task.KindMoved, o.id())
+	s.changed(task.KindMoved, o.ID())
 	s.want("woken", s.counts(), task.Counts{Ready: 3})
 	b := s.join("b")
 	s.die(a, b)
 	s.want("its node died", s.counts(), task.Counts{Ready: 3})
-	o = s.takeOnly(b, o.id())
-	s.recorded(o.report(s.clock, task.Fail(nil)))
+	o = s.takeOnly(b, o.ID())
+	s.recorded(o.Report(s.clock, task.Fail(nil)))
 	s.want("dead", s.counts(), task.Counts{Ready: 2, Dead: 1})
-	s.changed(task.KindReplayed, o.id())
+	s.changed(task.KindReplayed, o.ID())
 	s.want("replayed", s.counts(), task.Counts{Ready: 3})
-	o = s.takeOnly(b, o.id())
-	s.recorded(o.report(s.clock, task.Finish(nil)))
+	o = s.takeOnly(b, o.ID())
+	s.recorded(o.Report(s.clock, task.Finish(nil)))
 	s.want("done", s.counts(), task.Counts{Ready: 2, Done: 1})
 	second := task.ID{Batch: sp.Batch, N: 1}
 	s.changed(task.KindCancelled, second)
 	s.want("another is cancelled", s.counts(), task.Counts{Ready: 1, Done: 1, Cancelled: 1})
-	s.changed(task.KindRemoved, o.id())
+	s.changed(task.KindRemoved, o.ID())
 	s.changed(task.KindRemoved, second)
 	s.want("both are removed", s.counts(), task.Counts{Ready: 1})
 	s.changed(task.KindRemoved, task.ID{Batch: sp.Batch, N: 2})
@@ -445,18 +446,18 @@ func showCounts(s *scene) {
 }
 
 // takeOnly takes everything and picks one task.
-func (s *scene) takeOnly(h store.Holder, id task.ID) handout {
+func (s *scene) takeOnly(h store.Holder, id task.ID) caller.Handout {
 	held, err := s.Held(s.ctx, h, nil)
 	s.ok(err)
 	for _, sp := range append(held, s.take(h, 100)...) {
 		for _, l := range sp.Tasks {
-			if o := (handout{sp.Span, l}); o.id() == id {
+			if o := (caller.Handout{Span: sp.Span, Loaded: l}); o.ID() == id {
 				return o
 			}
 		}
 	}
 	s.fail("task %v is not there to take", id)
-	return handout{}
+	return caller.Handout{}
 }
 
 // ahead is how many ready tasks come before one.
@@ -495,22 +496,22 @@ func showAhead(s *scene) {
 	s.want("the urgent one is in hands, which is not written down", s.ahead(last[1]), int64(4))
 	s.sync(h, o)
 	s.want("it runs", s.ahead(last[1]), int64(3))
-	s.recorded(o.report(s.clock, task.Retry(nil)))
+	s.recorded(o.Report(s.clock, task.Retry(nil)))
 	s.want("it backs off", s.ahead(last[1]), int64(3))
 	s.clock.Advance(2 * time.Second)
 	s.want("its back-off is over, and it comes last", s.ahead(last[1]), int64(3))
-	s.want("all others come before it", s.ahead(o.id()), int64(4))
+	s.want("all others come before it", s.ahead(o.ID()), int64(4))
 
 	// one in a span that was given back ranks as before
 	held := s.takeOne(h)
 	s.ok(s.Give(s.ctx, store.GiveRequest{Holder: h, Spans: []store.Taking{
-		held.span.Taking(),
+		held.Span.Taking(),
 	}}))
 	s.want("what was given back", s.ahead(last[1]), int64(3))
 
 	done := s.takeOne(h)
-	s.recorded(done.report(s.clock, task.Finish(nil)))
-	s.want("before a final one", s.ahead(done.id()), int64(0))
+	s.recorded(done.Report(s.clock, task.Finish(nil)))
+	s.want("before a final one", s.ahead(done.ID()), int64(0))
 	s.want("before an unknown one", s.ahead(task.ID{Batch: 1}), int64(0))
 	s.want("before the last", s.ahead(last[1]), int64(2))
 	s.clock.Advance(time.Minute)
@@ -521,4 +522,11 @@ func showAhead(s *scene) {
 	if got.Tasks > 3 || got.Tasks < 3 && !got.More {
 		s.fail("a short search: got %+v", got)
 	}
+}
+
+func instant(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
 }

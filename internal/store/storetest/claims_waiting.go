@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
 	"github.com/rotahq/rota/task"
 )
 
@@ -70,17 +71,18 @@ func waitClaims() []claim {
 			a := s.join("a")
 			s.put(1)
 			o := s.takeOne(a)
-			s.want("early", s.signals(o.id(), "paid", "1", "2"), "")
+			s.want("early", s.signals(o.ID(), "paid", "1", "2"), "")
 			s.clock.Advance(time.Second)
-			s.want("later", s.signals(o.id(), "paid", "0", "1"), "")
+			s.want("later", s.signals(o.ID(), "paid", "0", "1"), "")
 			settled, err := s.Settle(s.ctx, store.Settlement{
 				Reports: []store.Report{s.awaiting(o, s.paid(0, ""))},
 			})
 			s.ok(err)
 			s.want("where to look", settled.Look,
-				[]store.Address{{Task: o.id(), Name: "paid"}})
+				[]store.Address{{Task: o.ID(), Name: "paid"}})
 			s.want("there", s.looks(9, settled.Look...), "ended 1 wakes q")
-			s.want("the one that came first", string(wokeBy(s.takeOnly(a, o.id()).Loaded).Payload), "2")
+			s.want("the one that came first",
+				string(wokeBy(s.takeOnly(a, o.ID()).Loaded).Payload), "2")
 		}},
 		{"ATimeThatIsOverEndsAWait", func(s *scene) {
 			a := s.join("a")
@@ -184,7 +186,7 @@ func waitClaims() []claim {
 			s.clock.Advance(time.Minute)
 			a = s.join("a")
 			o := s.takeOnly(a, id)
-			s.want("its span", []any{o.span.Due, o.span.Rank}, []any{at + 60e6, at + 58e6})
+			s.want("its span", []any{o.Span.Due, o.Span.Rank}, []any{at + 60e6, at + 58e6})
 			s.want("what woke it", wokeBy(o.Loaded).Signal, "paid")
 		}},
 		{"WhatWokeATaskIsToldUntilItGoesOn", func(s *scene) {
@@ -193,19 +195,19 @@ func waitClaims() []claim {
 			id := s.blocked(a, s.paid(0, ""))
 			s.signals(id, "paid", "1", "1")
 			o := s.takeOnly(a, id)
-			s.recorded(o.report(s.clock, task.Retry(bad)))
+			s.recorded(o.Report(s.clock, task.Retry(bad)))
 			s.clock.Advance(time.Second)
 			o = s.heldBy(a, id)
 			s.want("a second attempt", wokeBy(o.Loaded).Signal, "paid")
 			s.want("where it stands", wokeBy(s.stand(id).Loaded).Signal, "paid")
-			s.recorded(o.report(s.clock, task.RetryAfter(time.Hour, bad)))
+			s.recorded(o.Report(s.clock, task.RetryAfter(time.Hour, bad)))
 			s.changed(task.KindMoved, id)
 			o = s.takeOnly(a, id)
 			s.want("one that was moved twice", wokeBy(o.Loaded).Signal, "paid")
 			s.edited(a, id, store.Edit{Priority: new(int64(1))})
 			o = s.takeOnly(a, id)
 			s.want("one that was edited", wokeBy(o.Loaded).Signal, "paid")
-			s.recorded(o.report(s.clock, task.Fail(bad)))
+			s.recorded(o.Report(s.clock, task.Fail(bad)))
 			s.replay(id, store.Replay{})
 			o = s.takeOnly(a, id)
 			s.want("one that was replayed", o.Woken == nil, true)
@@ -213,7 +215,7 @@ func waitClaims() []claim {
 			s.signals(id, "paid", "2", "2")
 			o = s.takeOnly(a, id)
 			s.want("the second wait", string(wokeBy(o.Loaded).Payload), "2")
-			s.recorded(o.report(s.clock, task.Next("third", nil)))
+			s.recorded(o.Report(s.clock, task.Next("third", nil)))
 			s.want("the next stage", s.heldBy(a, id).Woken == nil, true)
 		}},
 		{"ARepeatedReportWaitsOnce", func(s *scene) {
@@ -223,13 +225,13 @@ func waitClaims() []claim {
 			r := s.awaiting(o, s.paid(0, ""))
 			s.want("twice in one call", s.settle(r, r),
 				[]task.Status{task.Recorded, task.Repeated})
-			s.want("a signal", s.signals(o.id(), "paid", "1", "1"), "delivered wakes q")
+			s.want("a signal", s.signals(o.ID(), "paid", "1", "1"), "delivered wakes q")
 			s.want("again", s.settle(r), []task.Status{task.Repeated})
 			stale := r
 			stale.Token.Seq++
 			s.want("with a token that is none", s.settle(stale), []task.Status{task.Stale})
 			s.want("looks", s.looks(9), "ended 0")
-			s.wantState(o.id(), task.Ready)
+			s.wantState(o.ID(), task.Ready)
 		}},
 		{"LooksAreBounded", func(s *scene) {
 			a := s.join("a")
@@ -268,12 +270,12 @@ func waitClaims() []claim {
 			got := s.byKeyOnce(a, store.ByKey{}, 9)
 			s.want("taken, and when to look again", []any{len(got.Spans), got.NextDue},
 				[]any{0, int64(0)})
-			s.want("a signal", s.signals(outs[0].id(), "paid", "1", "1"), "delivered wakes q")
+			s.want("a signal", s.signals(outs[0].ID(), "paid", "1", "1"), "delivered wakes q")
 			again := s.byKey(a, 1, false, nil)
-			s.want("then it is taken", again[0].id(), outs[0].id())
+			s.want("then it is taken", again[0].ID(), outs[0].ID())
 			s.want("it begins", s.begin(a, outs[1], again[0]),
 				[]store.Beginning{store.HeldBack, store.Begins})
-			s.recorded(again[0].report(s.clock, task.Finish(nil)))
+			s.recorded(again[0].Report(s.clock, task.Finish(nil)))
 			s.want("then the next one", s.begin(a, outs[1]), []store.Beginning{store.Begins})
 		}},
 		{"OfManyWhoSignalAndCancelOneEndsTheWait", func(s *scene) {
@@ -316,10 +318,10 @@ func (s *scene) paid(until int64, otherwise string) store.Await {
 }
 
 // awaiting makes a report after which a task waits.
-func (s *scene) awaiting(o handout, w store.Await) store.Report {
-	r := o.report(s.clock, task.Next("second", `on`))
+func (s *scene) awaiting(o caller.Handout, w store.Await) store.Report {
+	r := o.Report(s.clock, task.Next("second", `on`))
 	if w.Address.Key == "" {
-		w.Address.Task = o.id()
+		w.Address.Task = o.ID()
 	}
 	r.Await, r.Move, r.Step.Base = &w, store.Parked(), o.Seq+1
 	return r

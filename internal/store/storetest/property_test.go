@@ -11,12 +11,16 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
 func newScene() *scene {
-	clock := NewClock()
-	return &scene{Store: NewModel(clock.Now), clock: clock, ctx: context.Background()}
+	clock := contract.NewClock()
+	return &scene{Store: model.New(clock.Now), clock: clock, ctx: context.Background()}
 }
 
 func TestTakesOfAnyLimitsPartitionASpan(t *testing.T) {
@@ -70,21 +74,21 @@ func TestAnyOrderOfReportsLeavesOneOutcomeAtASeq(t *testing.T) {
 		newer := s.takeOne(b)
 		recorded := 0
 		for range rapid.IntRange(1, 12).Draw(t, "reports") {
-			o := rapid.SampledFrom([]handout{older, newer}).Draw(t, "hand-out")
+			o := rapid.SampledFrom([]caller.Handout{older, newer}).Draw(t, "hand-out")
 			out := rapid.SampledFrom([]task.Outcome{task.Finish(1), task.Finish(2), task.Fail(nil),
 				{Kind: task.KindLost}}).Draw(t, "outcome")
-			v := s.settle(o.report(s.clock, out))[0]
+			v := s.settle(o.Report(s.clock, out))[0]
 			switch {
 			case v == task.Recorded:
 				recorded++
 			case v == task.Repeated && recorded == 0:
 				t.Fatalf("repeated, but nothing stands")
 			}
-			if right := map[bool]handout{true: older,
+			if right := map[bool]caller.Handout{true: older,
 				false: newer}[newer.Running != nil]; v == task.Recorded &&
-				o.span.Token != right.span.Token {
-				t.Fatalf("token %d was accepted, the right one is %d", o.span.Token,
-					right.span.Token)
+				o.Span.Token != right.Span.Token {
+				t.Fatalf("token %d was accepted, the right one is %d", o.Span.Token,
+					right.Span.Token)
 			}
 		}
 		if recorded > 1 {
@@ -96,10 +100,10 @@ func TestAnyOrderOfReportsLeavesOneOutcomeAtASeq(t *testing.T) {
 func TestAnyFaultsLeaveTheSameStory(t *testing.T) {
 	want := newScene().faultStory()
 	rapid.Check(t, func(t *rapid.T) {
-		faults := rapid.SliceOfN(rapid.SampledFrom([]Fault{None, Before, After}), 0, 40).Draw(t,
-			"faults")
+		kinds := rapid.SampledFrom([]fault.Fault{fault.None, fault.Before, fault.After})
+		faults := rapid.SliceOfN(kinds, 0, 40).Draw(t, "faults")
 		s := newScene()
-		s.Store = NewFaulty(s.Store, Script(faults...))
+		s.Store = fault.New(s.Store, fault.Script(faults...))
 		if got := s.faultStory(); !slices.Equal(got, want) {
 			t.Fatalf("what is left:\n%s\nwithout faults:\n%s", strings.Join(got, "\n"),
 				strings.Join(want, "\n"))
@@ -109,14 +113,14 @@ func TestAnyFaultsLeaveTheSameStory(t *testing.T) {
 
 func TestFaultsComeInTwos(t *testing.T) {
 	for _, c := range []struct {
-		fault Fault
+		fault fault.Fault
 		err   error
 		ready int64
-	}{{None, nil, 1}, {Before, ErrFault, 0}, {After, store.ErrUnknown, 1}} {
+	}{{fault.None, nil, 1}, {fault.Before, fault.ErrFault, 0}, {fault.After, store.ErrUnknown, 1}} {
 		s := newScene()
 		_, err := s.ChangeQueue(s.ctx, "q", store.Whole(limits.DefaultQueue("q")))
 		s.ok(err)
-		f := NewFaulty(s.Store, Script(c.fault))
+		f := fault.New(s.Store, fault.Script(c.fault))
 		_, err = f.Submit(s.ctx, store.Submission{Batches: []store.Batch{s.batch("q", 1)}})
 		s.wantErr(fmt.Sprintf("submit with fault %d", c.fault), err, c.err)
 		if got := s.counts().Ready; got != c.ready {
@@ -129,7 +133,7 @@ func TestFaultsComeInTwos(t *testing.T) {
 }
 
 func TestSeededFaultsAreTheSameEveryTimeAndOfEveryKind(t *testing.T) {
-	a, b := Seeded(7, 3), Seeded(7, 3)
+	a, b := fault.Seeded(7, 3), fault.Seeded(7, 3)
 	var seen [3]int
 	for n := range 300 {
 		if a(n) != b(n) {
@@ -137,41 +141,7 @@ func TestSeededFaultsAreTheSameEveryTimeAndOfEveryKind(t *testing.T) {
 		}
 		seen[a(n)]++
 	}
-	if seen[Before] < 20 || seen[After] < 20 || seen[None] < 100 {
+	if seen[fault.Before] < 20 || seen[fault.After] < 20 || seen[fault.None] < 100 {
 		t.Errorf("of 300 writes none, before, after fail: %v", seen)
-	}
-}
-
-func TestWalksGoEverywhere(t *testing.T) {
-	all := ""
-	for seed := uint64(1); seed <= walks; seed++ {
-		clock := NewClock()
-		lines := Trace(seed, walkSteps, NewModel(clock.Now), clock)
-		all += strings.Join(lines, "\n") + "\n"
-		if seed == 1 {
-			clock := NewClock()
-			if again := Trace(
-				seed, walkSteps, NewModel(clock.Now), clock,
-			); !slices.Equal(again, lines) {
-				t.Error("the same seed walked another way")
-			}
-		}
-	}
-	for _, sight := range []string{
-		"recorded", "repeated", "stale", "unknown", "wrong state", "spent s", "gone true",
-		"next due", "deaths 1", "token 3", " running w 1 ",
-		"seq0 3", "attempt 3", "waiting", "ready", "running", "done", "dead", "cancelled", "gone ",
-		"removed", `was "dead"`, `was "running"`, "force true -> ok",
-		"changed true was \"dead\"", "from elsewhere", "paused true", "false moved", "settled [1",
-		"line ", "free by a -> 2",
-		"-> [0 1", "limit until 0, 0 left", "rate until ",
-		" child of ", "add to ", "report 1 ", "children {Total:2 ", "cancelled [1",
-		"look at end of ", " after ", "if ended: done", "if done: dead", " done left ",
-		"paused for good", "has 2 a turn", "key_paused until", " holds its key for ", ", paused; ",
-		" run, weighs ",
-	} {
-		if !strings.Contains(all, sight) {
-			t.Errorf("no walk comes by %q", sight)
-		}
 	}
 }

@@ -12,39 +12,55 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/caller"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
-// Run shows that the stores which open makes keep the contract. open is called for every claim anew
-// and closes the store at the end of the test; the store must read its time from the clock.
-func Run(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, walks) }
+// Open makes a store to test. It is called for every claim anew, and closes the store at the end of
+// the test; the store must read its time from the clock.
+type Open func(t *testing.T, clock *contract.Clock) contract.Store
+
+// Reference makes an empty store on the clock now with which others are compared: model.Reference.
+// It is given, so that the model's own tests may run the suite on what is wrong with the model.
+type Reference func(now func() time.Time) contract.Store
+
+// Run shows that the stores which open makes keep the contract.
+func Run(t *testing.T, model Reference, open Open) {
+	run(t, model, open, walks)
+}
 
 // RunHalf is Run with half of the walks: where another test walks the same seeds, too.
-func RunHalf(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, walks/2) }
+func RunHalf(t *testing.T, model Reference, open Open) {
+	run(t, model, open, walks/2)
+}
 
 // RunShort is Run with a few walks: for a database that takes its time.
-func RunShort(t *testing.T, open func(t *testing.T, clock *Clock) Store) { run(t, open, shorter) }
+func RunShort(t *testing.T, model Reference, open Open) {
+	run(t, model, open, shorter)
+}
 
 // RunStatements is what a store must do whatever way its database takes to the rows: the claims
 // about what is taken, settled, changed and pruned, and a few walks. It leaves out what depends on
 // no plan: texts, lists, and calls that fail.
-func RunStatements(t *testing.T, open func(t *testing.T, clock *Clock) Store) {
-	runClaims(t, open, statementClaims())
-	runTraces(t, open, planned)
+func RunStatements(t *testing.T, model Reference, open Open) {
+	runClaims(t, model, open, statementClaims())
+	runTraces(t, model, open, planned)
 }
 
-func run(t *testing.T, open func(t *testing.T, clock *Clock) Store, walks uint64) {
-	runClaims(t, open, claims())
-	t.Run("SameSeedLeavesTheSameTraceAsTheModel", func(t *testing.T) { runTraces(t, open, walks) })
+func run(t *testing.T, model Reference, open Open, walks uint64) {
+	runClaims(t, model, open, claims())
+	t.Run("SameSeedLeavesTheSameTraceAsTheModel", func(t *testing.T) {
+		runTraces(t, model, open, walks)
+	})
 }
 
-func runClaims(t *testing.T, open func(t *testing.T, clock *Clock) Store, list []claim) {
+func runClaims(t *testing.T, model Reference, open Open, list []claim) {
 	for _, c := range list {
 		t.Run(c.name, func(t *testing.T) {
-			clock := NewClock()
-			if err := c.check(open(t, clock), clock); err != nil {
+			clock := contract.NewClock()
+			if err := c.check(model, open(t, clock), clock); err != nil {
 				t.Error(err)
 			}
 		})
@@ -64,7 +80,7 @@ func claims() []claim {
 		queueClaims(), viewClaims(), metaClaims(), historyClaims(), textClaims(), eventClaims(),
 		notifierClaims(), hookClaims(), expiryClaims(), beginClaims(), keyClaims(),
 		keyRuleClaims(), orderClaims(), waitClaims(),
-		childClaims(), familyClaims(),
+		childClaims(), familyClaims(), contextClaims(),
 		dependClaims(),
 		uniqueClaims(),
 		editedLimitClaims(),
@@ -80,16 +96,28 @@ func statementClaims() []claim {
 		actClaims(), editClaims(), leaseClaims(), queueClaims(), metaClaims(), historyClaims(),
 		changeClaims(), expiryClaims(), beginClaims(), keyClaims(), keyRuleClaims(),
 		orderClaims(), waitClaims(),
-		childClaims(), familyClaims(),
+		childClaims(), familyClaims(), contextClaims(),
 		dependClaims(),
 		uniqueClaims(),
 		editedLimitClaims(), editedMetaClaims(), assignClaims(), seatClaims(), fireClaims(),
 		watchClaims(), joinClaims(), upkeepClaims())
 }
 
+// Check plays the claim of a name on a fresh store, and says how the store broke it.
+func Check(name string, model Reference, db contract.Store, clock *contract.Clock) error {
+	for _, c := range claims() {
+		if c.name == name {
+			return c.check(model, db, clock)
+		}
+	}
+	panic("there is no claim " + name)
+}
+
 // check plays the claim on a fresh store and says how the store broke it. An error instead of a
 // failed test, so that the suite can be shown to find planted bugs.
-func (c claim) check(db Store, clock *Clock) (err error) {
+func (c claim) check(
+	model Reference, db contract.Store, clock *contract.Clock,
+) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -99,7 +127,7 @@ func (c claim) check(db Store, clock *Clock) (err error) {
 			panic(r)
 		}
 	}()
-	c.show(&scene{Store: db, clock: clock, ctx: context.Background()})
+	c.show(&scene{Store: db, clock: clock, model: model, ctx: context.Background()})
 	return nil
 }
 
@@ -108,8 +136,9 @@ type broken struct{ error }
 
 // scene is a fresh store, and verbs that end the scene when the store refuses them.
 type scene struct {
-	Store
-	clock *Clock
+	contract.Store
+	clock *contract.Clock
+	model Reference
 	ctx   context.Context
 	ids   int64   // batches made so far
 	last  task.ID // that was created with a unique key
@@ -148,12 +177,9 @@ func (s *scene) wantErr(what string, err, want error) {
 	}
 }
 
-// leaseTime is how long the scenes' nodes live without a renewal.
-const leaseTime = 10 * time.Second
-
 // join starts a node.
 func (s *scene) join(node string) store.Holder {
-	l, err := s.Acquire(s.ctx, nodePrefix+node, node, leaseTime, nil)
+	l, err := s.Acquire(s.ctx, store.MembershipPrefix+node, node, caller.LeaseTime, nil)
 	s.ok(err)
 	return store.Holder{Node: node, Token: l.Token}
 }
@@ -210,12 +236,12 @@ func (s *scene) take(h store.Holder, limit int) []store.HeldSpan {
 }
 
 // takeOne takes one task, alone in its span.
-func (s *scene) takeOne(h store.Holder) handout {
+func (s *scene) takeOne(h store.Holder) caller.Handout {
 	spans := s.take(h, 1)
 	if len(spans) != 1 || len(spans[0].Tasks) != 1 {
 		s.fail("take of one task: got %+v", spans)
 	}
-	return handout{spans[0].Span, spans[0].Tasks[0]}
+	return caller.Taken(&spans[0], 0)
 }
 
 // settle settles reports and answers the verdicts.
@@ -299,10 +325,10 @@ func (s *scene) stand(id task.ID) store.Stood {
 }
 
 // sync writes hand-outs down.
-func (s *scene) sync(h store.Holder, outs ...handout) {
+func (s *scene) sync(h store.Holder, outs ...caller.Handout) {
 	r := store.SyncRequest{Holder: h}
 	for _, o := range outs {
-		r.Insert = append(r.Insert, o.running(s.clock))
+		r.Insert = append(r.Insert, o.Row(s.clock))
 	}
 	_, err := s.Sync(s.ctx, r)
 	s.ok(err)
@@ -310,69 +336,16 @@ func (s *scene) sync(h store.Holder, outs ...handout) {
 
 // die lets a node's lease end and frees what it held. The other nodes live on.
 func (s *scene) die(node store.Holder, others ...store.Holder) {
-	l, err := s.LeasesOf(s.ctx, nodePrefix+node.Node)
+	l, err := s.LeasesOf(s.ctx, store.MembershipPrefix+node.Node)
 	s.ok(err)
 	if len(l) != 1 || l[0].Token != node.Token {
 		s.fail("leases of node %q: got %+v", node.Node, l)
 	}
-	s.ok(s.End(s.ctx, nodePrefix+node.Node, node.Token, false))
+	s.ok(s.End(s.ctx, store.MembershipPrefix+node.Node, node.Token, false))
 	self := store.Holder{Node: "nobody"}
 	if len(others) > 0 {
 		self = others[0]
 	}
 	_, err = s.Free(s.ctx, self, math.MaxInt64)
 	s.ok(err)
-}
-
-// handout is one task in a worker's hands.
-type handout struct {
-	span store.Span
-	store.Loaded
-}
-
-func (o handout) id() task.ID { return task.ID{Batch: o.span.Batch, N: o.N} }
-
-func (o handout) token() task.Token {
-	return task.Token{Span: o.span.ID, SpanToken: o.span.Token, Seq: o.Seq}
-}
-
-func (o handout) running(c *Clock) store.Running {
-	now := c.Micros()
-	return store.Running{
-		ID: o.id(), Seq: o.Seq, Span: o.span.ID, Token: o.span.Token, Worker: "w", Incarnation: "1",
-		Started: now, Until: now + time.Minute.Microseconds(),
-	}
-}
-
-// sceneLimits are the scenes' queues'.
-var sceneLimits = progress.Limits{
-	MaxAttempts: 3, Retry: task.Backoff{Initial: time.Second, Max: 10 * time.Second, Factor: 2},
-}
-
-// report makes the report that a dispatcher makes of an outcome.
-func (o handout) report(c *Clock, out task.Outcome) store.Report {
-	d := progress.Decide(o.id(), o.Standing, out, sceneLimits)
-	now := c.Micros()
-	r := store.Report{ID: o.id(), Queue: o.span.Queue, Token: o.token(), Step: store.Step{
-		Kind: out.Kind, Ran: o.Stage, Stage: d.Stage, Context: store.Value(out.Context),
-		ContextSeq: o.ContextSeq, Result: store.Value(out.Result),
-		Attempt: d.Attempt, Base: o.Base, Worker: "w", Started: now, Finished: now,
-		Error: out.Error, Hash: store.ReportHash(out),
-	}, Ready: max(o.span.Due, o.Due)}
-	if out.Context != nil {
-		r.Step.ContextSeq = o.Seq
-	}
-	switch {
-	case d.Final != "":
-		r.Step.Base = store.Final
-	case d.Moved:
-		r.Step.Base, r.Step.Due = o.Seq+1, now+d.Delay.Microseconds()
-		r.Move = &store.Move{Rank: r.Step.Due, Due: r.Step.Due}
-		if out.Kind != task.KindNext {
-			r.Move.Linked = o.span.Linked
-		}
-	case d.Delay > 0:
-		r.Step.Due = now + d.Delay.Microseconds()
-	}
-	return r
 }
