@@ -26,7 +26,7 @@ FROM (SELECT * FROM (SELECT batch, hi, rank, due, token, size FROM span INDEXED 
 	aheadHeld = `SELECT ` + spanColumns + ` FROM span WHERE holder IS NOT NULL AND queue = ?`
 )
 
-// Ahead counts the ready tasks that come before another one. See the contract, storetest.Views.
+// Ahead counts the ready tasks that come before another one. See contract.Views.
 func (s *Store) Ahead(ctx context.Context, id task.ID, limit int) (a store.Ahead, err error) {
 	now := s.clock()
 	err = s.read(ctx, func(c *conn) error {

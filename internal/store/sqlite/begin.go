@@ -55,8 +55,7 @@ var beginRows = newInserter("running", []string{"queue"}, []string{
 	"batch", "n", "seq", "span", "token", "worker", "incarnation", "started", "until", "key",
 })
 
-// Begin writes hand-outs down, as many as the limits of their queues allow. See the contract,
-// storetest.Steps.
+// Begin writes hand-outs down, as many as the limits of their queues allow. See contract.Steps.
 func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.Begun, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		answer = store.Begun{Now: t.now}
@@ -314,7 +313,7 @@ func (c *conn) gates(queue string) (g gates, limited bool, err error) {
 	return g, true, err
 }
 
-// Gates says how queues stand beside their limits. See the contract, storetest.Views.
+// Gates says how queues stand beside their limits. See contract.Views.
 func (s *Store) Gates(
 	ctx context.Context, queues ...string,
 ) (now int64, gates []store.Gate, err error) {
@@ -380,8 +379,8 @@ func (t *tx) changeGate(before, after *task.Queue) error {
 	return nil
 }
 
-// TakeRunning takes free spans of queues with limits that have tasks which run. See the contract,
-// storetest.Spans. It is called in every beat and mostly finds nothing, so it looks before it waits
+// TakeRunning takes free spans of queues with limits that have tasks which run. See
+// contract.Spans. It is called in every beat and mostly finds nothing, so it looks before it waits
 // for the writer.
 func (s *Store) TakeRunning(
 	ctx context.Context, h store.Holder, limit int,

@@ -29,9 +29,14 @@ AND queue = ? AND key > ? ORDER BY key LIMIT 1`
 AND key IS NOT NULL AND queue = ?1 AND key = ?2 AND rank <= ?3 AND due <= ?3
 ORDER BY rank, id LIMIT ?4`
 
-	unsorted = `SELECT count(*), coalesce(sum(hi - lo + 1), 0), coalesce(max(deaths), 0) FROM (
-SELECT lo, hi, deaths FROM span INDEXED BY span_ready WHERE holder IS NULL AND key IS NULL
-AND queue = ?1 AND rank <= ?2 AND due <= ?2 ORDER BY rank, id LIMIT ?3)`
+	countReady = `SELECT count(*), coalesce(sum(width), 0), coalesce(max(deaths), 0) FROM (
+SELECT * FROM (SELECT rank, id, hi - lo + 1 AS width, deaths FROM span INDEXED BY span_ready
+  WHERE holder IS NULL AND key IS NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2
+  ORDER BY rank, id LIMIT ?3)
+UNION ALL SELECT * FROM (SELECT rank, id, hi - lo + 1, 0 FROM span INDEXED BY span_sorted
+  WHERE holder IS NULL AND key IS NOT NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2
+  ORDER BY rank, id LIMIT ?3)
+ORDER BY rank, id LIMIT ?3)`
 	anySorted = `SELECT 1 FROM span INDEXED BY span_sorted WHERE holder IS NULL
 AND key IS NOT NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2 LIMIT 1`
 
@@ -66,11 +71,17 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 		spans: map[int64]store.Span{}, owners: map[int64]task.ID{},
 	}
 	defer t.keepPack()()
-	var err error
+	n, is, err := b.asItIs()
+	if err != nil {
+		return answer, err
+	}
+	if is {
+		return b.takeAsItIs(n)
+	}
 	if b.gates, _, err = t.gates(r.Queue); err != nil {
 		return answer, err
 	}
-	more, err := b.sortOrTake(&answer)
+	more, err := b.sort()
 	if err == nil && !r.Keys.Fair && !b.choice.Enough() {
 		err = b.byRank()
 	}
@@ -83,13 +94,9 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 	if err != nil {
 		return answer, err
 	}
-	enough := b.choice.Enough() && len(answer.Spans) == 0 // else all that is ready was taken
-	answer.More = more || cut || enough || answer.After != nil || r.Keys.After != nil
+	answer.More = more || cut || b.choice.Enough() || answer.After != nil || r.Keys.After != nil
 	for _, id := range b.choice.Chosen {
 		sp := b.spans[id]
-		if !sp.Sorted {
-			continue
-		}
 		if err := t.takeWhole(&sp, r.Holder, &answer); err != nil {
 			return answer, err
 		}
@@ -100,8 +107,10 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 			return answer, err
 		}
 	}
-	if answer.Sorted, err = t.has(anySorted, r.Queue, t.now); err != nil {
-		return answer, err
+	if answer.Left = more; !more {
+		if answer.Left, err = t.has(anySorted, r.Queue, t.now); err != nil {
+			return answer, err
+		}
 	}
 	_, err = t.one(nextDue, func(st *sqlite.Stmt) { answer.NextDue = st.ColumnInt64(0) }, r.Queue,
 		t.now)
@@ -111,61 +120,48 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 	return answer, err
 }
 
-// sortOrTake takes what is ready and not sorted, if it is to be taken as it is, and sorts some of
-// it else; more tells that there is still some.
-func (b *keyTake) sortOrTake(answer *store.Taken) (more bool, err error) {
-	fits, err := b.fits()
+// asItIs is how many tasks are to be taken as they are, and whether any are.
+func (b *keyTake) asItIs() (n int, is bool, err error) {
+	count := rules.ReadyToCount(b.Keys)
+	if count == 0 {
+		return 0, false, nil
+	}
+	var ready rules.Ready
+	_, err = b.one(countReady, func(st *sqlite.Stmt) {
+		ready.Spans, ready.Tasks, ready.Deaths = st.ColumnInt(0), st.ColumnInt(1), st.ColumnInt32(2)
+	}, b.Queue, b.now, count)
+	n, is = ready.AsItIs(b.Keys)
+	return n, is, err
+}
+
+// takeAsItIs takes the first tasks, and says which keys they have.
+func (b *keyTake) takeAsItIs(n int) (store.Taken, error) {
+	r := b.TakeRequest
+	r.Limit = n
+	answer, err := b.takeByRank(r)
 	if err != nil {
-		return false, err
+		return answer, err
 	}
-	most := rules.SortedAtOnce
-	if fits {
-		most = max(b.Keys.Whole, 1)
+	if answer.Left, answer.NextRank = answer.More, 0; answer.More {
+		answer.After = b.Keys.After
 	}
-	list, err := b.ready(readySpans, store.TakeRequest{Queue: b.Queue, Limit: most})
-	if err != nil {
-		return false, err
-	}
-	if !fits {
-		return b.sort(list)
-	}
-	for i := range list {
-		sp := &list[i].Span
-		b.choice.Whole(sp.ID, width(sp))
-		if err := b.takeUnsorted(sp, answer); err != nil {
-			return false, err
+	for i := range answer.Spans {
+		if sp := &answer.Spans[i]; !sp.Sorted {
+			if err := b.addKeys(sp); err != nil {
+				return answer, fmt.Errorf("read keys of span %d: %w", sp.ID, err)
+			}
 		}
 	}
-	return false, nil
+	return answer, nil
 }
 
-// fits tells whether what is ready is to be taken as it is.
-func (b *keyTake) fits() (bool, error) {
-	if b.Keys.Whole <= 0 {
-		return false, nil
-	}
-	var u rules.Unsorted
-	var err error
-	if u.Sorted, err = b.has(anySorted, b.Queue, b.now); err != nil || u.Sorted {
-		return false, err
-	}
-	_, err = b.one(unsorted, func(st *sqlite.Stmt) {
-		u.Spans, u.Tasks, u.Deaths = st.ColumnInt(0), st.ColumnInt(1), st.ColumnInt32(2)
-	}, b.Queue, b.now, min(b.Keys.Whole, rules.WholeAtOnce)+1)
-	return u.Fits(&b.TakeRequest), err
-}
-
-// takeUnsorted takes a span as it is, with the keys of its tasks.
-func (b *keyTake) takeUnsorted(sp *store.Span, answer *store.Taken) error {
-	if err := b.takeWhole(sp, b.Holder, answer); err != nil {
-		return err
-	}
-	held := &answer.Spans[len(answer.Spans)-1]
+// addKeys says which keys the tasks of a span have that is not sorted.
+func (b *keyTake) addKeys(held *store.HeldSpan) error {
 	var bad error
-	err := b.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
+	err := b.members(held.Batch, held.Lo, held.Hi, brief, func(s *member) bool {
 		if len(held.Keys) < len(held.Tasks) && s.N == held.Tasks[len(held.Keys)].N {
 			var key string
-			key, bad = b.keyOfMember(sp, s)
+			key, bad = b.keyOfMember(&held.Span, s)
 			held.Keys = append(held.Keys, key)
 		}
 		return bad == nil
@@ -173,8 +169,14 @@ func (b *keyTake) takeUnsorted(sp *store.Span, answer *store.Taken) error {
 	return cmp.Or(err, bad)
 }
 
-// sort gives ready spans keys; more tells that there are others.
-func (b *keyTake) sort(list []free) (more bool, err error) {
+// sort gives the first ready spans keys; more tells that there are others.
+func (b *keyTake) sort() (more bool, err error) {
+	list, err := b.ready(readySpans, store.TakeRequest{
+		Queue: b.Queue, Limit: rules.SortedAtOnce,
+	})
+	if err != nil {
+		return false, err
+	}
 	for i := range list {
 		if err := b.sortSpan(&list[i]); err != nil {
 			return false, fmt.Errorf("find out keys of span %d: %w", list[i].ID, err)
@@ -387,8 +389,7 @@ func (c *conn) keyStand(of *gates, key string) (*rules.KeyStand, error) {
 	return g, err
 }
 
-// KeyGates says how keys of a queue stand beside the limits of each key. See the contract,
-// storetest.Views.
+// KeyGates says how keys of a queue stand beside the limits of each key. See contract.Views.
 func (s *Store) KeyGates(
 	ctx context.Context, queue string, keys []string,
 ) (now int64, list []store.KeyGate, err error) {

@@ -15,7 +15,7 @@ import (
 // childrenExamined is how many children one page looks at, at most, and batches of them.
 const childrenExamined = 1000
 
-// Children lists the children of a task, oldest first. See the contract, storetest.Views.
+// Children lists the children of a task, oldest first. See contract.Views.
 func (s *Store) Children(
 	ctx context.Context, q store.ChildrenQuery,
 ) (page []task.View, next task.ID, err error) {

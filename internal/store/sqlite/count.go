@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"zombiezen.com/go/sqlite"
@@ -14,16 +15,48 @@ const (
 	sumStat = `SELECT coalesce(sum(submitted), 0), coalesce(sum(done), 0), coalesce(sum(dead), 0),
 coalesce(sum(cancelled), 0), coalesce(sum(expired), 0) FROM stat WHERE queue = ?`
 
-	sleeping = `SELECT coalesce(sum(iif(due < ` + never + `, size, 0)), 0),
-coalesce(sum(iif(due = ` + never + `, size, 0)), 0)
-FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ? AND due > ? AND token = 0`
-	oldestReady = `SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = ?
-AND due <= ? AND token = 0 AND size > 0 ORDER BY due LIMIT 1`
+	// sums are sumStat of the queues named in ?1, of those that have any.
+	sums = `SELECT queue, sum(submitted), sum(done), sum(dead), sum(cancelled), sum(expired) FROM stat
+WHERE queue IN (SELECT value FROM json_each(?1)) GROUP BY queue`
 
-	spansHeld  = `SELECT ` + spanColumns + ` FROM span WHERE holder IS NOT NULL`
+	// untouched are the tasks of spans that nobody ever held: which sleep, which are parked, and
+	// since when the oldest is due that does neither.
+	untouched = `SELECT q.value,
+(SELECT coalesce(sum(size), 0) FROM span INDEXED BY span_due WHERE holder IS NULL
+  AND queue = q.value AND due > ?2 AND due < ` + never + ` AND token = 0),
+(SELECT coalesce(sum(size), 0) FROM span INDEXED BY span_due WHERE holder IS NULL
+  AND queue = q.value AND due = ` + never + ` AND token = 0),
+(SELECT due FROM span INDEXED BY span_due WHERE holder IS NULL AND queue = q.value
+  AND due <= ?2 AND token = 0 AND size > 0 ORDER BY due LIMIT 1)
+FROM json_each(?1) q`
+
 	spansFreed = `SELECT ` + spanColumns +
 		` FROM span INDEXED BY span_freed WHERE holder IS NULL AND token > 0 AND queue = ?`
+
+	// Spans that somebody holds or held, of the queues named in ?1: those with more than one task,
+	// and the tasks of the others that belong to them, when they may run, and whether they do.
+	// Tasks that run long stand alone, and there may be many: so they are looked at by one
+	// statement.
+	manyHeld = `SELECT ` + spanColumns + ` FROM span INDEXED BY span_held
+WHERE holder IS NOT NULL AND lo < hi AND queue IN (SELECT value FROM json_each(?1))`
+	manyFreed = `SELECT ` + spanColumns + ` FROM span INDEXED BY span_freed
+WHERE holder IS NULL AND token > 0 AND lo < hi AND queue IN (SELECT value FROM json_each(?1))`
 )
+
+var (
+	aloneHeld  = alone(`span s INDEXED BY span_held`, `s.holder IS NOT NULL`)
+	aloneFreed = alone(`span s INDEXED BY span_freed`, `s.holder IS NULL AND s.token > 0`)
+)
+
+func alone(spans, those string) string {
+	return `SELECT s.queue, max(s.due, coalesce(p.due, 0)), r.batch IS NOT NULL FROM ` + spans + `
+LEFT JOIN step p ON p.batch = s.batch AND p.n = s.lo
+  AND p.seq = (SELECT max(x.seq) FROM step x WHERE x.batch = s.batch AND x.n = s.lo)
+LEFT JOIN running r ON r.batch = s.batch AND r.n = s.lo AND r.seq = coalesce(p.seq, -1) + 1
+WHERE ` + those + ` AND s.lo = s.hi AND s.queue IN (SELECT value FROM json_each(?1))
+AND s.seq0 = coalesce(p.base, -` + isMarked("s.batch", "s.lo") + `)
+AND (NOT s.gaps OR ` + isTask("s.batch", "s.lo") + `)`
+}
 
 // sum adds up what a queue's statistics say.
 func (c *conn) sum(queue string) (d counters.Counters, err error) {
@@ -42,7 +75,6 @@ func (c *conn) sum(queue string) (d counters.Counters, err error) {
 // there are no more of them than nodes hold.
 func (s *Store) Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error) {
 	var list []store.QueueCounts
-	now := s.clock()
 	err := s.read(ctx, func(c *conn) error {
 		names := queues
 		if len(names) == 0 {
@@ -54,20 +86,13 @@ func (s *Store) Counts(ctx context.Context, queues ...string) ([]store.QueueCoun
 				names = append(names, q.Name)
 			}
 		}
-		held := map[string][]store.Span{}
-		err := c.each(spansHeld, func(st *sqlite.Stmt) bool {
-			sp := scanSpan(st)
-			held[sp.Queue] = append(held[sp.Queue], sp)
-			return true
-		})
-		if err != nil {
+		k := counting{conn: c, now: s.clock(), by: make(map[string]*store.QueueCounts, len(names))}
+		if err := k.count(names); err != nil {
 			return err
 		}
 		list = make([]store.QueueCounts, len(names))
 		for i, name := range names {
-			if list[i], err = c.count(name, held[name], now); err != nil {
-				return fmt.Errorf("queue %q: %w", name, err)
-			}
+			list[i] = *k.by[name]
 		}
 		return nil
 	})
@@ -77,62 +102,111 @@ func (s *Store) Counts(ctx context.Context, queues ...string) ([]store.QueueCoun
 	return list, nil
 }
 
-func (c *conn) count(queue string, used []store.Span, now int64) (store.QueueCounts, error) {
-	q := store.QueueCounts{Queue: queue}
-	d, err := c.sum(queue)
-	if err != nil {
-		return q, err
-	}
-	q.Counts.Done, q.Counts.Dead, q.Counts.Cancelled = d.Done, d.Dead, d.Cancelled
-	q.Counts.Expired = d.Expired
-	if _, err := c.one(sleeping, func(st *sqlite.Stmt) {
-		q.Counts.Waiting, q.Counts.Blocked = st.ColumnInt64(0), st.ColumnInt64(1)
-	}, queue, now); err != nil {
-		return q, err
-	}
-	if _, err := c.one(oldestReady, func(st *sqlite.Stmt) {
-		q.OldestReady = st.ColumnInt64(0)
-	}, queue, now); err != nil {
-		return q, err
-	}
-	err = c.each(spansFreed, func(st *sqlite.Stmt) bool {
-		used = append(used, scanSpan(st))
-		return true
-	}, queue)
-	if err != nil {
-		return q, err
-	}
-	for i := range used {
-		if err := c.countSpan(&q, &used[i], now); err != nil {
-			return q, err
-		}
-	}
-	q.Counts.Ready = d.Unfinished() - q.Counts.Blocked - q.Counts.Waiting - q.Counts.Running
-	return q, nil
+// counting counts the tasks of queues.
+type counting struct {
+	*conn
+	now int64
+	by  map[string]*store.QueueCounts
 }
 
-// countSpan counts the tasks of a span that wait or run, and looks for the oldest of those that are
-// ready.
-func (c *conn) countSpan(q *store.QueueCounts, sp *store.Span, now int64) error {
+// count asks for all queues at once: there may be thousands.
+func (k *counting) count(queues []string) error {
+	if len(queues) == 0 {
+		return nil
+	}
+	for _, name := range queues {
+		k.by[name] = &store.QueueCounts{Queue: name}
+	}
+	names, err := json.Marshal(queues)
+	if err != nil {
+		return err
+	}
+	unfinished := make(map[string]int64, len(queues))
+	if err := k.each(sums, func(st *sqlite.Stmt) bool {
+		name := st.ColumnText(0)
+		d := counters.Counters{
+			Submitted: st.ColumnInt64(1), Done: st.ColumnInt64(2), Dead: st.ColumnInt64(3),
+			Cancelled: st.ColumnInt64(4), Expired: st.ColumnInt64(5),
+		}
+		c := &k.by[name].Counts
+		c.Done, c.Dead, c.Cancelled, c.Expired = d.Done, d.Dead, d.Cancelled, d.Expired
+		unfinished[name] = d.Unfinished()
+		return true
+	}, string(names)); err != nil {
+		return err
+	}
+	if err := k.each(untouched, func(st *sqlite.Stmt) bool {
+		q := k.by[st.ColumnText(0)]
+		q.Counts.Waiting, q.Counts.Blocked = st.ColumnInt64(1), st.ColumnInt64(2)
+		q.OldestReady = st.ColumnInt64(3)
+		return true
+	}, string(names), k.now); err != nil {
+		return err
+	}
+	if err := k.used(string(names)); err != nil {
+		return err
+	}
+	for name, q := range k.by {
+		c := &q.Counts
+		c.Ready = unfinished[name] - c.Blocked - c.Waiting - c.Running
+	}
+	return nil
+}
+
+// used counts the tasks of spans that somebody holds or held which wait or run, and looks for the
+// oldest of those that are ready.
+func (k *counting) used(names string) error {
+	for _, query := range []string{aloneHeld, aloneFreed} {
+		if err := k.each(query, func(st *sqlite.Stmt) bool {
+			k.note(st.ColumnText(0), st.ColumnInt64(1), st.ColumnBool(2))
+			return true
+		}, names); err != nil {
+			return err
+		}
+	}
+	var many []store.Span
+	for _, query := range []string{manyHeld, manyFreed} {
+		if err := k.each(query, func(st *sqlite.Stmt) bool {
+			many = append(many, scanSpan(st))
+			return true
+		}, names); err != nil {
+			return err
+		}
+	}
+	for i := range many {
+		if err := k.countSpan(&many[i]); err != nil {
+			return fmt.Errorf("queue %q: %w", many[i].Queue, err)
+		}
+	}
+	return nil
+}
+
+// note counts a task that runs, or may from a time on.
+func (k *counting) note(queue string, due int64, runs bool) {
+	switch q := k.by[queue]; {
+	case runs:
+		q.Counts.Running++
+	case due > k.now:
+		q.Counts.Waiting++
+	case q.OldestReady == 0 || due < q.OldestReady:
+		q.OldestReady = due
+	}
+}
+
+// countSpan notes the tasks of a span.
+func (k *counting) countSpan(sp *store.Span) error {
 	runs := map[int32]int32{} // the seqs of running rows, by number
-	if err := c.each(runningIn, func(st *sqlite.Stmt) bool {
+	if err := k.each(runningIn, func(st *sqlite.Stmt) bool {
 		u := scanRunning(st)
 		runs[u.ID.N] = max(runs[u.ID.N], u.Seq)
 		return true
 	}, sp.Batch, sp.Lo, sp.Hi); err != nil {
 		return err
 	}
-	return c.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
-		due := max(sp.Due, s.outcome.Due)
-		seq, runs := runs[s.N]
-		switch {
-		case s.Base != sp.Seq0:
-		case runs && seq == s.Seq+1:
-			q.Counts.Running++
-		case due > now:
-			q.Counts.Waiting++
-		case q.OldestReady == 0 || due < q.OldestReady:
-			q.OldestReady = due
+	return k.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
+		if s.Base == sp.Seq0 {
+			seq, runs := runs[s.N]
+			k.note(sp.Queue, max(sp.Due, s.outcome.Due), runs && seq == s.Seq+1)
 		}
 		return true
 	})

@@ -1,7 +1,7 @@
 // Package sqlite keeps tasks in tables: batch, pack and step are inserted once and only deleted;
 // span is the one hot table that changes. It is a room of the house that decides nothing: each
 // method is one short transaction that checks its right again, as
-// internal/store/storetest/contract.go promises. This is the store on SQLite: one file, one
+// internal/store/contract/contract.go promises. This is the store on SQLite: one file, one
 // process.
 //
 //	 Submit                         Take, Give, Free                    Settle, Act

@@ -24,7 +24,7 @@ ORDER BY time, seq LIMIT 1) ORDER BY seq LIMIT ?3`
 	deleteEvents = `DELETE FROM event WHERE seq <= ?`
 )
 
-// Append adds events that nobody reported before. See the contract, storetest.Events.
+// Append adds events that nobody reported before. See contract.Events.
 func (s *Store) Append(ctx context.Context, events []store.Event) (appended int, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
 		appended, err = t.append(events)
@@ -76,7 +76,7 @@ func (c *conn) eventHead() (last, at int64, err error) {
 // examinedEvents is how many events one page looks at.
 const examinedEvents = 1000
 
-// Events reads on in the log. See the contract, storetest.Events.
+// Events reads on in the log. See contract.Events.
 func (s *Store) Events(ctx context.Context, q store.EventQuery) (page store.EventPage, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		var bad error

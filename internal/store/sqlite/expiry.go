@@ -49,8 +49,8 @@ func (t *tx) forgetLook(batch int64) error {
 	return err
 }
 
-// TakeExpired takes free spans with tasks that nobody has begun in time. See the contract,
-// storetest.Spans. It is called in every beat and mostly finds nothing to look at, so it looks
+// TakeExpired takes free spans with tasks that nobody has begun in time. See
+// contract.Spans. It is called in every beat and mostly finds nothing to look at, so it looks
 // before it waits for the writer.
 func (s *Store) TakeExpired(
 	ctx context.Context, h store.Holder, limit int,

@@ -22,7 +22,7 @@ WHERE c.parent_batch = ? AND c.parent_n = ? AND c.run = ? AND p.has <> 0
 ORDER BY c.batch, p.lo LIMIT ?`
 )
 
-// Families reads tasks and the ids of their children. See the contract, storetest.Views.
+// Families reads tasks and the ids of their children. See contract.Views.
 func (s *Store) Families(ctx context.Context, q store.FamilyQuery) ([]store.Family, error) {
 	var list []store.Family
 	now := s.clock()

@@ -204,7 +204,7 @@ func (p *pruner) tidyHistory(ctx context.Context, s *Store, now int64) {
 	p.folded = now + rest.Microseconds()
 }
 
-// History says what a series did. See the contract, storetest.Views.
+// History says what a series did. See contract.Views.
 func (s *Store) History(ctx context.Context, q history.Question) ([]history.Period, error) {
 	var answer *history.Answer
 	err := s.read(ctx, func(c *conn) error {
@@ -235,7 +235,7 @@ func (s *Store) History(ctx context.Context, q history.Question) ([]history.Peri
 	return answer.Periods(), nil
 }
 
-// Minutes says what happened minute by minute. See the contract, storetest.Views.
+// Minutes says what happened minute by minute. See contract.Views.
 func (s *Store) Minutes(
 	ctx context.Context, from, whole int64,
 ) ([]history.QueueMinute, error) {

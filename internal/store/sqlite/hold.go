@@ -9,7 +9,7 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// Sync writes down what runs, and says what others settled. See the contract, storetest.Steps.
+// Sync writes down what runs, and says what others settled. See contract.Steps.
 // There is nothing to sweep: whatever records a step at a seq deletes the running row there, and
 // insertRunning is guarded in the same transaction.
 func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
@@ -81,7 +81,7 @@ WHERE until <= ?1 AND (started >= ?2 OR until <= ?1 - ?3)
 AND (until, batch, n, seq) > (?4, ?5, ?6, ?7)
 ORDER BY until, batch, n, seq LIMIT ?8`
 
-// Overdue lists hand-outs that are past their limit. See the contract, storetest.Steps.
+// Overdue lists hand-outs that are past their limit. See contract.Steps.
 func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) (store.Overdue, error) {
 	var answer store.Overdue
 	err := s.read(ctx, func(c *conn) error {
@@ -113,8 +113,7 @@ AND NOT (name = 'node/' || ? AND token = ?)`
 AND htok = ?`
 )
 
-// Free ends expired leases, then frees what no living lease holds. See the contract,
-// storetest.Upkeep.
+// Free ends expired leases, then frees what no living lease holds. See contract.Upkeep.
 func (s *Store) Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		freed = 0
@@ -150,7 +149,7 @@ func (s *Store) Free(ctx context.Context, self store.Holder, judge int64) (freed
 	return freed, nil
 }
 
-// FreeEnded frees what no lease holds any more. See the contract, storetest.Upkeep.
+// FreeEnded frees what no lease holds any more. See contract.Upkeep.
 func (s *Store) FreeEnded(ctx context.Context) (freed int, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
 		freed, err = t.freeEnded()

@@ -21,7 +21,7 @@ func scanHook(st *sqlite.Stmt) (store.Hook, error) {
 	return h, h.SetColumns([]byte(st.ColumnText(1)), []byte(st.ColumnText(2)))
 }
 
-// ChangeHook changes a hook, or creates it. See the contract, storetest.Hooks.
+// ChangeHook changes a hook, or creates it. See contract.Hooks.
 func (s *Store) ChangeHook(
 	ctx context.Context, name string, change store.Change[store.Hook],
 ) (changed store.Changed[store.Hook], err error) {

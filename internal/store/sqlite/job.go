@@ -20,7 +20,7 @@ const (
 		` FROM assignment WHERE grp = ? AND (state <> 'ended' OR failed > ?)`
 )
 
-// Changes reads on in a group's changes. See the contract, storetest.Assignments.
+// Changes reads on in a group's changes. See contract.Assignments.
 func (s *Store) Changes(
 	ctx context.Context, group string, after int64,
 ) (c store.Changes, err error) {

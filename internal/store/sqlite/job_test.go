@@ -9,7 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -180,7 +180,7 @@ func TestWhatADeletedGroupLeavesIsPrunedInPieces(t *testing.T) {
 }
 
 func TestJobsLeaveNoRowsBehind(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	c.assigned(c.crew(3, 2), starts(0, 3, 2))
 	if err := errors.Join(c.AppendJobLog(t.Context(), "g", jobName(0), []task.LogLine{{Text: "x"}}),

@@ -110,7 +110,7 @@ func (t *tx) clearSeats(seats map[string]*assign.Seat) error {
 	return nil
 }
 
-// Assign does what a supervisor decided. See the contract, storetest.Assignments.
+// Assign does what a supervisor decided. See contract.Assignments.
 func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assigned, err error) {
 	jobs, workers := set{}, set{}
 	for _, list := range [...][]store.Place{a.Drop, a.End, a.Move, a.Start} {
@@ -149,7 +149,7 @@ func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assign
 	return answer, nil
 }
 
-// Observe writes down what workers said. See the contract, storetest.Assignments.
+// Observe writes down what workers said. See contract.Assignments.
 func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Observing, err error) {
 	groups, workers := map[string]set{}, set{}
 	for _, list := range [...][]store.Observation{o.States, o.Adopt} {

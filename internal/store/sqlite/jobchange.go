@@ -83,7 +83,7 @@ func (c *conn) jobDiff(g *group, change *store.JobChange) (d jobDiff, err error)
 	return d, err
 }
 
-// ChangeJobs replaces, adds or removes jobs. See the contract, storetest.Groups.
+// ChangeJobs replaces, adds or removes jobs. See contract.Groups.
 func (s *Store) ChangeJobs(
 	ctx context.Context, c store.JobChange,
 ) (answer store.JobsChanged, err error) {

@@ -93,7 +93,7 @@ func (t *tx) claimed(claim store.Lease) (bool, error) {
 	return until > t.now, err
 }
 
-// ChangeGroup changes a group's configuration, or creates it. See the contract, storetest.Groups.
+// ChangeGroup changes a group's configuration, or creates it. See contract.Groups.
 func (s *Store) ChangeGroup(
 	ctx context.Context, name string, change store.Change[task.Group],
 ) (changed store.Changed[task.Group], err error) {
@@ -148,7 +148,7 @@ func (s *Store) Groups(ctx context.Context) (list []store.Group, err error) {
 }
 
 // DeleteGroup forgets a group. What it had is nobody's from then on, and goes with the next calls
-// of Prune. See the contract, storetest.Groups.
+// of Prune. See contract.Groups.
 func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error {
 	err := s.write(ctx, func(t *tx) error {
 		g, err := t.group(name)
@@ -199,7 +199,7 @@ func (s *Store) AskGroup(ctx context.Context, name string, refresh, rebalance bo
 	return nil
 }
 
-// NoteSource writes down what came of reading a group's source. See the contract, storetest.Groups.
+// NoteSource writes down what came of reading a group's source. See contract.Groups.
 func (s *Store) NoteSource(
 	ctx context.Context, group string, claim store.Lease, read store.SourceRead,
 ) error {

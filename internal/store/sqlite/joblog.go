@@ -23,7 +23,7 @@ func (c *conn) jobLog(group, job string) (textLog, error) {
 	return textLog{jobLogs, g.id, job}, err
 }
 
-// AppendJobLog adds lines to a job's log. See the contract, storetest.JobTexts.
+// AppendJobLog adds lines to a job's log. See contract.JobTexts.
 func (s *Store) AppendJobLog(ctx context.Context, group, job string, lines []task.LogLine) error {
 	err := s.write(ctx, func(t *tx) error {
 		log, err := t.jobLog(group, job)

@@ -77,8 +77,7 @@ func (t *tx) noteSeats(before int) (version int64, err error) {
 	return version, err
 }
 
-// Seat writes down who beats at a node and who does not any more. See the contract,
-// storetest.Seats.
+// Seat writes down who beats at a node and who does not any more. See contract.Seats.
 func (s *Store) Seat(ctx context.Context, r store.SeatRequest) (answer store.Seated, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		answer = store.Seated{Now: t.now}
@@ -127,7 +126,7 @@ func (t *tx) seatAll(r *store.SeatRequest) (superseded []string, err error) {
 	return superseded, nil
 }
 
-// Seats lists the workers that serve groups. See the contract, storetest.Seats.
+// Seats lists the workers that serve groups. See contract.Seats.
 func (s *Store) Seats(ctx context.Context, known int64) (list store.Seats, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
 		list, err = c.seats(known, s.clock())
@@ -150,7 +149,7 @@ func (c *conn) seats(known, now int64) (list store.Seats, err error) {
 	return list, err
 }
 
-// Board reads what a node looks at every beat. See the contract, storetest.Seats.
+// Board reads what a node looks at every beat. See contract.Seats.
 func (s *Store) Board(ctx context.Context, known int64) (b store.Board, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
 		if b.Seats, err = c.seats(known, s.clock()); err == nil {
@@ -164,7 +163,7 @@ func (s *Store) Board(ctx context.Context, known int64) (b store.Board, err erro
 	return b, nil
 }
 
-// DeleteSeat forgets a worker and ends its assignments. See the contract, storetest.Seats.
+// DeleteSeat forgets a worker and ends its assignments. See contract.Seats.
 func (s *Store) DeleteSeat(ctx context.Context, worker string) error {
 	err := s.write(ctx, func(t *tx) error {
 		if old, err := t.seat(worker); err != nil || old == nil {

@@ -35,7 +35,8 @@ WHERE queue = ? AND paused > ? LIMIT 1000)`
 	dueSorted = `SELECT ` + spanColumns + `, size FROM span INDEXED BY span_order
 WHERE key IS NOT NULL AND queue = ?1 AND due <= ?2 ORDER BY key, rank, batch, lo LIMIT ?3`
 	dueUnsorted = `SELECT ` + spanColumns + `, size FROM span INDEXED BY span_ready
-WHERE holder IS NULL AND key IS NULL AND queue = ?1 AND due <= ?2 ORDER BY rank, id LIMIT ?3`
+WHERE holder IS NULL AND key IS NULL AND queue = ?1 AND rank <= ?2 AND due <= ?2
+ORDER BY rank, id LIMIT ?3`
 	dueHeld = `SELECT ` + spanColumns + `, size FROM span INDEXED BY span_held
 WHERE holder IS NOT NULL AND key IS NULL AND queue = ?1 AND due <= ?2 LIMIT ?3`
 )
@@ -49,7 +50,7 @@ func (c *conn) keyRule(queue, key string) (store.KeyRule, error) {
 	return r, err
 }
 
-// ChangeKey changes what is said of a key. See the contract, storetest.Queues.
+// ChangeKey changes what is said of a key. See contract.Queues.
 func (s *Store) ChangeKey(
 	ctx context.Context, c store.KeyChange,
 ) (rule store.KeyRule, err error) {
@@ -182,7 +183,7 @@ func (t *tx) pruneKeyRules(limit int) (pruned int, err error) {
 	return len(over), nil
 }
 
-// Keys says how much work the group keys of a queue have. See the contract, storetest.Views.
+// Keys says how much work the group keys of a queue have. See contract.Views.
 func (s *Store) Keys(ctx context.Context, queue string) (answer store.KeyUses, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		u := rules.NewKeyUses(queue, s.clock())
@@ -229,6 +230,7 @@ func (c *conn) keysOfSpans(u *rules.KeyUses, query string) error {
 			u.Ready(sp.Key, sp.size)
 			continue
 		}
+		u.Opened()
 		if err := c.keysOfSpan(u, &sp.Span); err != nil {
 			return err
 		}
@@ -239,12 +241,14 @@ func (c *conn) keysOfSpans(u *rules.KeyUses, query string) error {
 // keysOfSpan counts the tasks of a span one by one.
 func (c *conn) keysOfSpan(u *rules.KeyUses, sp *store.Span) error {
 	runs := map[int32]int32{} // the seqs of running rows, by number
-	if err := c.each(runningIn, func(st *sqlite.Stmt) bool {
-		r := scanRunning(st)
-		runs[r.ID.N] = max(runs[r.ID.N], r.Seq)
-		return true
-	}, sp.Batch, sp.Lo, sp.Hi); err != nil {
-		return err
+	if sp.Token > 0 {         // of one that nobody ever held none run
+		if err := c.each(runningIn, func(st *sqlite.Stmt) bool {
+			r := scanRunning(st)
+			runs[r.ID.N] = max(runs[r.ID.N], r.Seq)
+			return true
+		}, sp.Batch, sp.Lo, sp.Hi); err != nil {
+			return err
+		}
 	}
 	var bad error
 	err := c.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {

@@ -25,7 +25,7 @@ func scanLease(st *sqlite.Stmt) store.Lease {
 	}
 }
 
-// Acquire gives a lease to a holder. See the contract, storetest.Leases.
+// Acquire gives a lease to a holder. See contract.Leases.
 func (s *Store) Acquire(
 	ctx context.Context, name, holder string, ttl time.Duration, value []byte,
 ) (store.Lease, error) {
@@ -50,8 +50,7 @@ func (s *Store) Acquire(
 	return l, nil
 }
 
-// AcquireAll gives a holder what nobody else has of the wanted leases. See the contract,
-// storetest.Leases.
+// AcquireAll gives a holder what nobody else has of the wanted leases. See contract.Leases.
 func (s *Store) AcquireAll(
 	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
 ) (store.Granted, error) {
@@ -132,7 +131,7 @@ func (t *tx) putLease(l store.Lease) error {
 const renewLease = `UPDATE lease SET until = ?, value = coalesce(?, value) WHERE name = ?
 AND token = ?`
 
-// Renew extends leases, one row each. See the contract, storetest.Leases.
+// Renew extends leases, one row each. See contract.Leases.
 func (s *Store) Renew(
 	ctx context.Context, leases []store.Lease, ttl time.Duration,
 ) ([]store.Lease, error) {
@@ -165,7 +164,7 @@ func (t *tx) renew(leases []store.Lease, ttl time.Duration) (renewed []store.Lea
 	return renewed, nil
 }
 
-// Beat renews what a node holds and lists what all hold. See the contract, storetest.Leases.
+// Beat renews what a node holds and lists what all hold. See contract.Leases.
 func (s *Store) Beat(
 	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
 ) (store.Beat, error) {
@@ -201,7 +200,7 @@ WHERE name = ? AND token = ? AND until > 0) member
 WHERE lease.until = ? AND lease.holder = member.holder`
 )
 
-// End ends a lease. See the contract, storetest.Leases.
+// End ends a lease. See contract.Leases.
 func (s *Store) End(ctx context.Context, name string, token int64, remove bool) error {
 	err := s.write(ctx, func(t *tx) error { return t.end(name, token, remove) })
 	if err != nil {
@@ -210,7 +209,7 @@ func (s *Store) End(ctx context.Context, name string, token int64, remove bool) 
 	return nil
 }
 
-// EndAll ends leases. See the contract, storetest.Leases.
+// EndAll ends leases. See contract.Leases.
 func (s *Store) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
 	err := s.write(ctx, func(t *tx) error {
 		for _, l := range leases {

@@ -105,7 +105,7 @@ type list struct {
 	ranges listing.Stretches
 }
 
-// Tasks lists the tasks that a filter selects, newest first. See the contract, storetest.Views.
+// Tasks lists the tasks that a filter selects, newest first. See contract.Views.
 func (s *Store) Tasks(
 	ctx context.Context, f store.Filter, after task.ID, limit int,
 ) (page []task.View, next task.ID, err error) {
@@ -117,7 +117,7 @@ func (s *Store) Tasks(
 		}
 		var err error
 		page, next, err = listing.Walk(ctx, l, listing.From(f, after), limit,
-			listing.Budget(s.examined, limit))
+			s.examined)
 		return err
 	})
 	if err != nil {

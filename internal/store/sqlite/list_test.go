@@ -19,6 +19,7 @@ func TestListsReadTablesByIndexesOnly(t *testing.T) {
 		"eventsAfter": eventsAfter, "newestRuns": newestRuns, "newestMarks": newestMarks,
 		"marksBelow": marksBelow, "findFact": findFact, "packBelow": packBelow,
 		"looksDue": looksDue, "freeSpans": freeSpans, "handedOut": handedOut,
+		"contextSteps": contextSteps, "contextAt": contextAt,
 	} {
 		var plan []string
 		err := s.read(t.Context(), func(c *conn) error {

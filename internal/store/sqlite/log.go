@@ -81,7 +81,7 @@ func (c *conn) logSize(l textLog) (z logSize, err error) {
 	return z, err
 }
 
-// AppendLog adds lines to a task's log. See the contract, storetest.Texts.
+// AppendLog adds lines to a task's log. See contract.Texts.
 func (s *Store) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error {
 	err := s.write(ctx, func(t *tx) error {
 		stands, err := t.stands(id)

@@ -27,7 +27,7 @@ func scanNotifier(st *sqlite.Stmt) (store.Notifier, error) {
 	return n, n.SetColumns([]byte(st.ColumnText(1)), []byte(st.ColumnText(2)))
 }
 
-// ChangeNotifier changes a notifier, or creates it. See the contract, storetest.Notifiers.
+// ChangeNotifier changes a notifier, or creates it. See contract.Notifiers.
 func (s *Store) ChangeNotifier(
 	ctx context.Context, name string, change store.Change[store.Notifier],
 ) (changed store.Changed[store.Notifier], err error) {
@@ -92,7 +92,7 @@ func (s *Store) forgetConf(ctx context.Context, query, name string) error {
 	})
 }
 
-// Advance moves a notifier on from where it still stands. See the contract, storetest.Notifiers.
+// Advance moves a notifier on from where it still stands. See contract.Notifiers.
 func (s *Store) Advance(
 	ctx context.Context, name string, from int64, to store.Progress,
 ) (ok bool, err error) {

@@ -70,7 +70,7 @@ const (
 	pruneGoal  = 4 * time.Millisecond // so that the writer is at it for about so long
 )
 
-// Prune deletes what retention no longer keeps. See the contract, storetest.Upkeep.
+// Prune deletes what retention no longer keeps. See contract.Upkeep.
 func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	p := &s.pruner
 	p.mu.Lock()
@@ -122,7 +122,7 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	return pruned, nil
 }
 
-// Retention says how far Prune is behind. See the contract, storetest.Upkeep.
+// Retention says how far Prune is behind. See contract.Upkeep.
 func (s *Store) Retention() store.Retention {
 	return store.Retention{
 		Behind: s.pruner.behind.Load(), Lag: time.Duration(s.pruner.lag.Load()) * time.Microsecond,

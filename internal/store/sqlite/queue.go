@@ -79,7 +79,7 @@ func onDead(stop bool) task.OnDead {
 	return ""
 }
 
-// ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.
+// ChangeQueue changes a configuration, or creates it. See contract.Queues.
 func (s *Store) ChangeQueue(
 	ctx context.Context, name string, change store.Change[task.Queue],
 ) (changed store.Changed[task.Queue], err error) {
@@ -144,7 +144,7 @@ const (
 )
 
 // DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted
-// the rest is still there, to be deleted again. See the contract, storetest.Queues.
+// the rest is still there, to be deleted again. See contract.Queues.
 func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error {
 	for pass := 0; ; pass++ {
 		gone := false

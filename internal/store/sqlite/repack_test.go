@@ -13,8 +13,8 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/pack"
-	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -196,7 +196,7 @@ func (c *client) all() (list []task.View) {
 }
 
 func TestTasksOfAnEarlierVersionMoveIntoPacks(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	path := filepath.Join(t.TempDir(), "rota.db")
 	s, err := Open(t.Context(), Config{Path: path, Now: clock.Now})
 	if err != nil {

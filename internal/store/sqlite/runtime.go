@@ -33,7 +33,7 @@ type run struct {
 	store.RunTime
 }
 
-// RunTimes lists how long hand-outs took lately. See the contract, storetest.Views.
+// RunTimes lists how long hand-outs took lately. See contract.Views.
 func (s *Store) RunTimes(
 	ctx context.Context, queue string, limit int,
 ) (list []store.RunTime, err error) {

@@ -97,7 +97,7 @@ func (a *almanac) days(id int64) (c *task.Calendar, err error) {
 	return c, err
 }
 
-// Schedules lists schedules, by name. See the contract, storetest.Schedules.
+// Schedules lists schedules, by name. See contract.Schedules.
 func (s *Store) Schedules(
 	ctx context.Context, q store.ScheduleQuery,
 ) (list []store.Schedule, err error) {
@@ -151,7 +151,7 @@ func atMost(limit int) int {
 	return limit
 }
 
-// Due lists schedules whose cursor is not after a time. See the contract, storetest.Schedules.
+// Due lists schedules whose cursor is not after a time. See contract.Schedules.
 func (s *Store) Due(ctx context.Context, q store.DueQuery) (list []store.Schedule, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		found, err := c.schedules(dueSchedules, q.After.Next, q.After.Name,
@@ -171,7 +171,7 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) (list []store.Schedul
 const standSchedules = `SELECT spec ->> 'queue', count(*), coalesce(sum(spec ->> 'paused'), 0),
 sum(next < ? AND spec ->> 'paused' IS NULL) FROM schedule GROUP BY 1`
 
-// ScheduleStands counts schedules by their queue. See the contract, storetest.Schedules.
+// ScheduleStands counts schedules by their queue. See contract.Schedules.
 func (s *Store) ScheduleStands(
 	ctx context.Context, late int64,
 ) (list []store.ScheduleStand, err error) {
@@ -209,7 +209,7 @@ func (s *Store) ScheduleKeys(ctx context.Context, limit int) (keys store.Schedul
 	return keys, nil
 }
 
-// Eras lists what a schedule was, and what it is. See the contract, storetest.Schedules.
+// Eras lists what a schedule was, and what it is. See contract.Schedules.
 func (s *Store) Eras(
 	ctx context.Context, name string, from int64,
 ) (list []store.Schedule, err error) {

@@ -171,3 +171,22 @@ func BenchmarkChangeTenThousandSchedules(b *testing.B) {
 		b.ReportMetric(float64((cpuTime()-cpu).Nanoseconds())/float64(done), "cpu-ns/schedule")
 	})
 }
+
+// What it costs to say how schedules stand, which a node does while somebody looks at the overview
+// or at metrics.
+func BenchmarkScheduleStands(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprintf("schedules=%d", n), func(b *testing.B) {
+			c := join(b, open(b, Config{Path: filepath.Join(b.TempDir(), "rota.db")}))
+			c.plans(n)
+			cpu := cpuTime()
+			for b.Loop() {
+				list, err := c.ScheduleStands(b.Context(), c.clock()-10_000_000)
+				if err != nil || len(list) != 1 || list[0].All != int64(n) {
+					b.Fatalf("%+v, %v", list, err)
+				}
+			}
+			b.ReportMetric(float64(cpuTime()-cpu)/1e6/float64(b.N), "CPU-ms/op")
+		})
+	}
+}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -99,7 +99,7 @@ func (c *client) take() (spans []store.Span) {
 }
 
 func TestWhatADeletedScheduleLeavesIsPrunedInPieces(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	calendar := task.Calendar{Name: "c", Skip: []string{"2026-12-25"}}
 	put := store.SchedulePut{

@@ -38,8 +38,7 @@ SELECT id, version, spec, days, since, first, ?2 FROM schedule WHERE id = ?1`
 	noteScheduleEnd = `UPDATE schedule_head SET past = max(past, ?)`
 )
 
-// ChangeSchedules creates or replaces schedules and a calendar. See the contract,
-// storetest.Schedules.
+// ChangeSchedules creates or replaces schedules and a calendar. See contract.Schedules.
 func (s *Store) ChangeSchedules(
 	ctx context.Context, c store.ScheduleChange,
 ) (list []store.Schedule, err error) {
@@ -301,7 +300,7 @@ func idOrNull(id int64) any {
 }
 
 // DeleteSchedule forgets a schedule. What it had is nobody's from then on, and goes with the next
-// calls of Prune. See the contract, storetest.Schedules.
+// calls of Prune. See contract.Schedules.
 func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
 	err := s.write(ctx, func(t *tx) error {
 		is, err := t.schedule(name)

@@ -46,8 +46,7 @@ var runningFires = `SELECT count(*) FROM fire f WHERE f.open = ? AND f.outcome =
   AND coalesce((SELECT s.base FROM step s WHERE s.batch = f.batch AND s.n = f.n
   ORDER BY s.seq DESC LIMIT 1), -` + isMarked("f.batch", "f.n") + `) <> -1`
 
-// Fire writes down what came of due times, and submits their tasks. See the contract,
-// storetest.Schedules.
+// Fire writes down what came of due times, and submits their tasks. See contract.Schedules.
 //
 // Contexts that are blobs of tasks which are left out stay for a while: the same firing may come
 // again.

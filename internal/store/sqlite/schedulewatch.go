@@ -95,7 +95,7 @@ func (c *conn) fire(s *schedule, at int64) (f *store.Fire, err error) {
 	return &list[0], nil
 }
 
-// Fires lists what came of due times. See the contract, storetest.Schedules.
+// Fires lists what came of due times. See contract.Schedules.
 func (s *Store) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire, err error) {
 	var outcomes any
 	if len(q.Outcomes) > 0 {
@@ -143,7 +143,7 @@ func (s *Store) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire
 	return list, nil
 }
 
-// OpenFires lists fires of which something is still to come. See the contract, storetest.Schedules.
+// OpenFires lists fires of which something is still to come. See contract.Schedules.
 func (s *Store) OpenFires(
 	ctx context.Context, q store.OpenQuery,
 ) (list []store.OpenFire, err error) {
@@ -185,7 +185,7 @@ func (s *Store) OpenFires(
 	return list, nil
 }
 
-// RunFires lists the fires of a run. See the contract, storetest.Schedules.
+// RunFires lists the fires of a run. See contract.Schedules.
 func (s *Store) RunFires(
 	ctx context.Context, run store.FireKey, limit int,
 ) (list []store.Fire, err error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Settle records reports. See the contract, storetest.Steps.
+// Settle records reports. See contract.Steps.
 func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled, error) {
 	var answer store.Settled
 	err := s.write(ctx, func(t *tx) (err error) {

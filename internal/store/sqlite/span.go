@@ -32,7 +32,7 @@ func scanSpan(st *sqlite.Stmt) store.Span {
 // width is how many numbers a span has.
 func width(sp *store.Span) int { return int(sp.Hi-sp.Lo) + 1 }
 
-// Take makes a holder hold ready spans. See the contract, storetest.Spans.
+// Take makes a holder hold ready spans. See contract.Spans.
 func (s *Store) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 	var answer store.Taken
 	err := s.write(ctx, func(t *tx) (err error) {
@@ -80,6 +80,12 @@ func (t *tx) take(r store.TakeRequest) (store.Taken, error) {
 	if r.Keys != nil {
 		return t.takeByKey(r)
 	}
+	return t.takeByRank(r)
+}
+
+// takeByRank takes the first tasks of a queue, whatever keys they have.
+func (t *tx) takeByRank(r store.TakeRequest) (store.Taken, error) {
+	answer := store.Taken{Now: t.now}
 	list, err := t.ready(readySpans, r)
 	if err != nil {
 		return answer, err
@@ -150,7 +156,7 @@ func (t *tx) ready(query string, r store.TakeRequest) (list []free, err error) {
 	return list, err
 }
 
-// Ready says which queues have ready spans that nobody holds. See the contract, storetest.Spans.
+// Ready says which queues have ready spans that nobody holds. See contract.Spans.
 func (s *Store) Ready(ctx context.Context, queues []string) (list []store.Ready, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		now := s.clock()
@@ -339,7 +345,7 @@ AND holder = ?3 AND htok = ?4`
 AND token = ?2 AND holder = ?3 AND htok = ?4`
 )
 
-// Give gives spans back. See the contract, storetest.Spans.
+// Give gives spans back. See contract.Spans.
 func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
 	err := s.write(ctx, func(t *tx) error {
 		if lives, err := t.lives(g.Holder); err != nil || !lives {
@@ -372,7 +378,7 @@ AND holder = ? AND htok = ?`
 	endSpan = `UPDATE span SET hi = ?, size = ? WHERE id = ?`
 )
 
-// GiveRest gives the rests of spans back. See the contract, storetest.Spans.
+// GiveRest gives the rests of spans back. See contract.Spans.
 func (s *Store) GiveRest(ctx context.Context, r store.RestRequest) (given []bool, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		given = make([]bool, len(r.Rests))
@@ -418,7 +424,7 @@ func (t *tx) giveRest(h store.Holder, x *store.Rest) (given bool, err error) {
 
 const heldSpans = `SELECT ` + spanColumns + ` FROM span WHERE holder = ? AND htok = ?`
 
-// Held answers the spans that h holds beyond the known ones. See the contract, storetest.Spans.
+// Held answers the spans that h holds beyond the known ones. See contract.Spans.
 func (s *Store) Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error) {
 	skip := make(map[int64]struct{}, len(known))
 	for _, id := range known {

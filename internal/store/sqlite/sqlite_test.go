@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/internal/store/storetest"
 )
 
-var _ storetest.Store = (*Store)(nil)
+var _ contract.Store = (*Store)(nil)
 
 // The tasks of a store, and how many of them have a first outcome.
 const (
@@ -45,13 +47,13 @@ func TestKeepsTheContractByMarks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("other rows, not other goroutines: short runs, which look for races, need not")
 	}
-	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
+	storetest.Run(t, model.Reference, func(t *testing.T, clock *contract.Clock) contract.Store {
 		return open(t, Config{Now: clock.Now, together: 1})
 	})
 }
 
 func TestKeepsTheContract(t *testing.T) {
-	storetest.RunHalf(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
+	storetest.RunHalf(t, model.Reference, func(t *testing.T, clock *contract.Clock) contract.Store {
 		return open(t, Config{Now: clock.Now})
 	})
 }

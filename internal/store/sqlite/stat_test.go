@@ -14,8 +14,8 @@ import (
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/rules"
-	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -61,7 +61,7 @@ func recount(t *rapid.T, s *Store, queue string, now int64) (c task.Counts) {
 // Counts come from statistics and spans; whatever happens they are what the tables hold.
 func TestCountsAreWhatTheTablesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		clock := storetest.NewClock()
+		clock := contract.NewClock()
 		s, err := Open(t.Context(), Config{
 			Path: filepath.Join(tempDir(t), "rota.db"), Now: clock.Now,
 			History: history.Kept{Minutes: time.Hour},
@@ -94,7 +94,7 @@ func tempDir(t *rapid.T) string {
 type life struct {
 	*rapid.T
 	s      *Store
-	clock  *storetest.Clock
+	clock  *contract.Clock
 	holder store.Holder
 	ids    int64
 	tasks  []task.ID

@@ -12,7 +12,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Submit inserts batches with their tasks, keys and spans. See the contract, storetest.Spans.
+// Submit inserts batches with their tasks, keys and spans. See contract.Spans.
 func (s *Store) Submit(ctx context.Context, sub store.Submission) (store.Submitted, error) {
 	var answer store.Submitted
 	err := s.room()

@@ -14,7 +14,7 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/blob"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -35,7 +35,7 @@ func (c *client) prune() (pruned int) {
 // A span may live on when some of its tasks are long gone. Its token is still good, and must not
 // raise them from the dead.
 func TestLateReportOfPrunedTaskIsUnknown(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	sp := c.submit(c.batch(2, 2, true))[0]
 	early := store.Settlement{
@@ -60,7 +60,7 @@ func TestLateReportOfPrunedTaskIsUnknown(t *testing.T) {
 }
 
 func TestEmptyBatchesGo(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	for i := range 3 {
 		b := c.batch(10, 10, true)
@@ -88,7 +88,7 @@ func TestEmptyBatchesGo(t *testing.T) {
 // Counting reads one row of a queue, and what transactions changed is added up to few rows of the
 // history, which go when they are kept no longer.
 func TestHistoryIsAddedUpAndForgotten(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	kept := history.Kept{Minutes: time.Hour, Hours: 3 * time.Hour}
 	c := join(t, open(t, Config{Now: clock.Now, History: kept}))
 	for range 5 {
@@ -127,7 +127,7 @@ func TestHistoryIsAddedUpAndForgotten(t *testing.T) {
 // Stages are named by callers, who may invent any number of them: the history of a queue keeps some
 // of them, and all in the sum of the queue.
 func TestHistoryKeepsSomeStagesOfAQueue(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	b := c.batch(3*history.MostStages, 3*history.MostStages, true)
 	for i := range b.Tasks {
@@ -153,7 +153,7 @@ func TestHistoryKeepsSomeStagesOfAQueue(t *testing.T) {
 
 // A process may die between the blob and the row that refers to it.
 func TestOrphanBlobsGoAfterADay(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	folder, err := blob.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -331,7 +331,7 @@ func TestManyCallersAtOnce(t *testing.T) {
 // kept what stood behind.
 func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
 	const front, done = 2*pruneExamined + 5000, 1000
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	for range front / 5000 { // of each one is done, so that all of it is looked at
 		sp := c.submit(c.batch(5000, 5000, true))[0]

@@ -20,7 +20,7 @@ const newestSteps = `SELECT seq, kind, ran, worker, started, finished, error FRO
 WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT ?`
 const resultAt = `SELECT result FROM step WHERE batch = ? AND n = ? AND seq = ? AND kind <> 15`
 
-// Task is one task with its steps. See the contract, storetest.Views.
+// Task is one task with its steps. See contract.Views.
 func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	var v task.View
 	var contextValue, result store.Value

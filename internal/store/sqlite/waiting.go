@@ -79,7 +79,7 @@ func (t *tx) insertWait(w rules.Wait) error {
 	return err
 }
 
-// Signal writes down a signal, and looks at its address. See the contract, storetest.Waits.
+// Signal writes down a signal, and looks at its address. See contract.Waits.
 func (s *Store) Signal(ctx context.Context, sig store.Signal) (store.Signalled, error) {
 	var answer store.Signalled
 	err := s.write(ctx, func(t *tx) (err error) {
@@ -146,7 +146,7 @@ func (t *tx) signal(s *store.Signal) (store.Signalled, error) {
 	return answer, err
 }
 
-// Look ends the waits that may end. See the contract, storetest.Waits.
+// Look ends the waits that may end. See contract.Waits.
 func (s *Store) Look(ctx context.Context, r store.LookRequest) (store.Looked, error) {
 	var answer store.Looked
 	err := s.write(ctx, func(t *tx) (err error) {
@@ -316,6 +316,7 @@ func (l *looking) wake(w *rules.Wait, by store.Woken) (bool, error) {
 		err = l.moveOut(w.ID, w.Seq, f.Queue, to)
 	}
 	l.left--
+	l.history.Woken(l.now, f.Queue, step.Stage)
 	l.ready = rules.AddReady(l.ready, store.Ready{Queue: f.Queue, Rank: to.Rank})
 	return true, err
 }
