@@ -11,7 +11,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Act cancels, moves, replays, edits or removes tasks. See the contract, storetest.Steps. Actions
+// Act cancels, moves, replays, edits or removes tasks. See contract.Steps. Actions
 // on different tasks go together; those on the same one follow one another.
 func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
 	var acted []store.Acted

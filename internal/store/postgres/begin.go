@@ -70,8 +70,7 @@ var letBegin = insertRunning + `ON CONFLICT (batch, n, seq) DO UPDATE SET worker
 WHERE u.span = excluded.span AND u.token = excluded.token
 RETURNING batch, n, seq, u.span, u.token`
 
-// Begin writes hand-outs down, as many as the limits of their queues allow. See the contract,
-// storetest.Steps.
+// Begin writes hand-outs down, as many as the limits of their queues allow. See contract.Steps.
 func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.Begun, err error) {
 	s.note(r.Holder)
 	queues, rows := r.ByQueue()
@@ -266,7 +265,7 @@ func (b *beginning) of(at []int) []rules.Asked {
 	return list
 }
 
-// Gates says how queues stand beside their limits. See the contract, storetest.Views.
+// Gates says how queues stand beside their limits. See contract.Views.
 func (s *Store) Gates(
 	ctx context.Context, queues ...string,
 ) (now int64, gates []store.Gate, err error) {
@@ -316,8 +315,8 @@ func (s *Store) gateChanged(before, after *task.Queue) []query {
 		wasOfKey.Rate != ofKey.Rate)}
 }
 
-// TakeRunning takes free spans of queues with limits that have tasks which run. See the contract,
-// storetest.Spans. As a take, it reads the tasks of what it has taken once that is committed.
+// TakeRunning takes free spans of queues with limits that have tasks which run. See
+// contract.Spans. As a take, it reads the tasks of what it has taken once that is committed.
 func (s *Store) TakeRunning(
 	ctx context.Context, h store.Holder, limit int,
 ) (answer store.Taken, err error) {

@@ -18,12 +18,17 @@ const (
 	unsortedSpans = `SELECT ` + spanColumnList + ` FROM rota.span
 WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $2 AND due <= $2
 ORDER BY rank, id LIMIT $3 FOR UPDATE SKIP LOCKED`
-	// unsorted counts what is ready and not sorted, unless something is that is sorted.
-	unsorted = `SELECT s.found, u.* FROM (SELECT ` + anySorted + ` AS found) s
-CROSS JOIN LATERAL (SELECT count(*)::int, coalesce(sum(hi - lo + 1), 0)::bigint,
-  coalesce(max(deaths), 0)::int FROM (SELECT lo, hi, deaths FROM rota.span
-  WHERE NOT s.found AND holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $2
-  AND due <= $2 ORDER BY rank, id LIMIT $3) f) u`
+	// countReady counts the first spans that are ready, and their tasks.
+	countReady = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now)
+SELECT count(*)::int, coalesce(sum(width), 0)::bigint, coalesce(max(deaths), 0)::int FROM (
+  (SELECT rank, id, hi - lo + 1 AS width, deaths FROM rota.span
+  WHERE holder IS NULL AND key IS NULL AND queue = $2 AND rank <= (SELECT now FROM clock)
+  AND due <= (SELECT now FROM clock) ORDER BY rank, id LIMIT $3)
+  UNION ALL
+  (SELECT rank, id, hi - lo + 1, 0 FROM rota.span
+  WHERE holder IS NULL AND key IS NOT NULL AND queue = $2 AND rank <= (SELECT now FROM clock)
+  AND due <= (SELECT now FROM clock) ORDER BY rank, id LIMIT $3)
+  ORDER BY rank, id LIMIT $3) f`
 	anySorted = `EXISTS (SELECT FROM rota.span
   WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 AND rank <= $2 AND due <= $2)`
 	// keysOf are those of the tasks that are still their spans' own. Who is edited moves into a
@@ -107,16 +112,46 @@ type keyTake struct {
 	choice *rules.ByKey
 	owners map[int64]task.ID // tasks that own their keys, by span
 	turns  map[string]int    // how many tasks a turn of a key has; 0 = one
-	whole  bool              // it takes what is not sorted as it is
 }
 
-// takeByKey takes by keys: what it chooses it takes unless somebody was quicker.
+// takeByKey takes by keys.
 func (s *Store) takeByKey(
+	ctx context.Context, r store.TakeRequest,
+) (answer store.Taken, err error) {
+	count := rules.ReadyToCount(r.Keys)
+	if count == 0 {
+		return s.takeSorted(ctx, r)
+	}
+	var ready rules.Ready
+	if err := s.glance(ctx, ask(countReady, func(r row) error {
+		return r.Scan(&ready.Spans, &ready.Tasks, &ready.Deaths)
+	}, s.clock(), r.Queue, count)); err != nil {
+		return answer, fmt.Errorf("count what is ready: %w", err)
+	}
+	n, is := ready.AsItIs(r.Keys)
+	if !is {
+		return s.takeSorted(ctx, r)
+	}
+	keys := r.Keys
+	r.Limit, r.Keys = n, nil
+	if answer, err = s.take(ctx, r); err != nil {
+		return answer, err
+	}
+	if answer.Left, answer.NextRank = answer.More, 0; answer.More {
+		answer.After = keys.After
+	}
+	return answer, s.addKeys(ctx, answer.Spans)
+}
+
+// takeSorted sorts what is ready, and takes of that: what it chooses it takes unless somebody was
+// quicker.
+func (s *Store) takeSorted(
 	ctx context.Context, r store.TakeRequest,
 ) (answer store.Taken, err error) {
 	var spans []store.Span
 	var chosen []int64
 	var b keyTake
+	unsorted := false // something is left that is not sorted
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		answer, spans = store.Taken{}, nil
 		lives, paused := false, false
@@ -135,7 +170,7 @@ func (s *Store) takeByKey(
 			tx: t, TakeRequest: r, now: answer.Now, choice: rules.ChooseByKey(&r, answer.Now),
 			owners: map[int64]task.ID{}, turns: map[string]int{},
 		}
-		if chosen, err = b.choose(ctx, &answer); err != nil {
+		if chosen, unsorted, err = b.choose(ctx, &answer); err != nil {
 			return err
 		}
 		return t.finish(ctx, ask(takeThose, func(r row) error {
@@ -143,8 +178,12 @@ func (s *Store) takeByKey(
 			spans = append(spans, sp)
 			return err
 		}, chosen, r.Holder.Node, r.Holder.Token, s.clock()),
-			ask("SELECT "+anySorted, func(r row) error { return r.Scan(&answer.Sorted) },
-				r.Queue, answer.Now))
+			ask("SELECT "+anySorted, func(r row) error {
+				sorted := false
+				err := r.Scan(&sorted)
+				answer.Left = unsorted || sorted
+				return err
+			}, r.Queue, answer.Now))
 	})
 	if err != nil {
 		return answer, err
@@ -155,9 +194,6 @@ func (s *Store) takeByKey(
 	}
 	slices.SortFunc(spans, func(a, b store.Span) int { return place[a.ID] - place[b.ID] })
 	for i := range spans {
-		if !spans[i].Sorted {
-			continue
-		}
 		if id, owned := b.owners[spans[i].ID]; owned {
 			answer.Owners = append(answer.Owners, id)
 		}
@@ -168,19 +204,18 @@ func (s *Store) takeByKey(
 			answer.Turns[spans[i].Key] = turn
 		}
 	}
-	if answer.Spans, err = s.loadTaken(ctx, spans); err == nil {
-		err = s.addKeys(ctx, answer.Spans)
-	}
+	answer.Spans, err = s.loadTaken(ctx, spans)
 	return answer, err
 }
 
 // addKeys says of spans that are not sorted, and are held since a moment, which keys their tasks
-// have.
+// have; not of those with which a holder died since it was looked what is ready, which are to be
+// sorted.
 func (s *Store) addKeys(ctx context.Context, spans []store.HeldSpan) error {
 	var at []int
 	var of readColumns
 	for i := range spans {
-		if !spans[i].Sorted {
+		if !spans[i].Sorted && spans[i].Deaths == 0 {
 			at = append(at, i)
 			of.add(&spans[i].Span)
 		}
@@ -233,9 +268,11 @@ func (c *readColumns) add(sp *store.Span) {
 	c.seqs = append(c.seqs, sp.Seq0)
 }
 
-// choose sorts, and chooses spans.
-func (b *keyTake) choose(ctx context.Context, answer *store.Taken) ([]int64, error) {
-	more, err := b.sortOrTake(ctx)
+// choose sorts, and chooses spans; more tells that something is left to sort.
+func (b *keyTake) choose(
+	ctx context.Context, answer *store.Taken,
+) (chosen []int64, more bool, err error) {
+	more, err = b.sort(ctx)
 	if err == nil && !b.Keys.Fair && !b.choice.Enough() {
 		var list []store.Span
 		err = b.run(ctx, ask(sortedSpans, spansInto(&list), b.Queue, b.now,
@@ -248,12 +285,11 @@ func (b *keyTake) choose(ctx context.Context, answer *store.Taken) ([]int64, err
 	if answer.After = b.Keys.After; err == nil && !b.choice.Enough() {
 		answer.After, cut, err = b.byTurn(ctx)
 	}
-	enough := b.choice.Enough() && !b.whole // else all that is ready is taken
-	answer.More = more || cut || enough || answer.After != nil || b.Keys.After != nil
+	answer.More = more || cut || b.choice.Enough() || answer.After != nil || b.Keys.After != nil
 	if soon := b.choice.Soon(); soon > 0 && (answer.NextDue == 0 || soon < answer.NextDue) {
 		answer.NextDue = soon
 	}
-	return append([]int64{}, b.choice.Chosen...), err
+	return append([]int64{}, b.choice.Chosen...), more, err
 }
 
 func spansInto(list *[]store.Span) func(row) error {
@@ -264,37 +300,21 @@ func spansInto(list *[]store.Span) func(row) error {
 	}
 }
 
-// sortOrTake chooses what is ready and not sorted, if it is to be taken as it is, and sorts some of
-// it else; more tells that there is still some.
-func (b *keyTake) sortOrTake(ctx context.Context) (more bool, err error) {
-	ready, err := b.unsorted(ctx)
-	if err != nil {
-		return false, err
-	}
-	fits, most := ready.Fits(&b.TakeRequest), rules.SortedAtOnce
-	if fits {
-		most = b.Keys.Whole
-	}
+// sort sorts the first of what is ready and not sorted; more tells that there is still some.
+func (b *keyTake) sort(ctx context.Context) (more bool, err error) {
 	var list []store.Span
 	total := 0
 	if err := b.run(ctx, ask(unsortedSpans, func(r row) error {
 		sp, err := scanSpan(r)
-		if total >= most {
+		if total >= rules.SortedAtOnce {
 			more = true
 			return err
 		}
 		total += width(&sp)
 		list = append(list, sp)
 		return err
-	}, b.Queue, b.now, most+1)); err != nil || len(list) == 0 {
+	}, b.Queue, b.now, rules.SortedAtOnce+1)); err != nil || len(list) == 0 {
 		return more, err
-	}
-	if fits {
-		for i := range list {
-			b.choice.Whole(list[i].ID, width(&list[i]))
-		}
-		b.whole = true
-		return total < ready.Tasks, nil // others have the locks of the rest
 	}
 	runs := make([]rules.Runs, len(list))
 	var of readColumns
@@ -313,17 +333,6 @@ func (b *keyTake) sortOrTake(ctx context.Context) (more bool, err error) {
 		return more, err
 	}
 	return more, b.writeRuns(ctx, list, runs)
-}
-
-// unsorted counts what may be taken as it is, if that is asked for.
-func (b *keyTake) unsorted(ctx context.Context) (u rules.Unsorted, err error) {
-	if b.Keys.Whole <= 0 {
-		return rules.Unsorted{Sorted: true}, nil
-	}
-	err = b.run(ctx, ask(unsorted, func(r row) error {
-		return r.Scan(&u.Sorted, &u.Spans, &u.Tasks, &u.Deaths)
-	}, b.Queue, b.now, min(b.Keys.Whole, rules.WholeAtOnce)+1))
-	return u, err
 }
 
 // writeRuns makes spans of runs. The first of a span keeps its row, and with it what was handed out
@@ -497,8 +506,7 @@ func (b *keyTake) stand(ctx context.Context, keys []string) error {
 	return err
 }
 
-// KeyGates says how keys of a queue stand beside the limits of each key. See the contract,
-// storetest.Views.
+// KeyGates says how keys of a queue stand beside the limits of each key. See contract.Views.
 func (s *Store) KeyGates(
 	ctx context.Context, queue string, keys []string,
 ) (now int64, list []store.KeyGate, err error) {

@@ -54,7 +54,7 @@ func (f *family) queries(id task.ID) []query {
 // childrenExamined is how many children one page looks at, at most.
 const childrenExamined = 1000
 
-// Children lists the children of a task, oldest first. See the contract, storetest.Views.
+// Children lists the children of a task, oldest first. See contract.Views.
 func (s *Store) Children(
 	ctx context.Context, q store.ChildrenQuery,
 ) (page []task.View, next task.ID, err error) {

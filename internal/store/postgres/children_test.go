@@ -12,7 +12,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -221,7 +221,7 @@ func TestALookEndsNoMoreWaitsForChildrenThanItIsTo(t *testing.T) {
 
 // Rows of families go with what they are of.
 func TestNothingIsLeftOfDeletedFamilies(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now, NoNotify: true}))
 	partition := c.tables("pack")[0]
 	over, runs := c.parent(), c.parent()

@@ -31,7 +31,7 @@ var sessions = map[string]string{
 	"plan_cache_mode":                     "force_generic_plan",
 	"jit":                                 "off",
 	"max_parallel_workers_per_gather":     "0",
-	"idle_in_transaction_session_timeout": "60s",
+	"idle_in_transaction_session_timeout": "5s",
 	"lock_timeout":                        "10s",
 	"tcp_keepalives_idle":                 "10",
 	"tcp_keepalives_interval":             "5",

@@ -67,8 +67,7 @@ WHERE coalesce(p.base, 0) = s.seq0
 GROUP BY 1, 2, 3`
 )
 
-// Counts counts tasks by state, exactly, without looking at each. See the contract,
-// storetest.Views.
+// Counts counts tasks by state, exactly, without looking at each. See contract.Views.
 func (s *Store) Counts(
 	ctx context.Context, queues ...string,
 ) (list []store.QueueCounts, err error) {

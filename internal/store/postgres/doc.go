@@ -2,7 +2,7 @@
 // step are inserted once and only retention changes them, mark is only added to; span is the one hot
 // table that changes. It is a room of
 // the house that decides nothing: each method is one short transaction that checks its right again,
-// as internal/store/storetest/contract.go promises. The tables are those of package sqlite, which
+// as internal/store/contract/contract.go promises. The tables are those of package sqlite, which
 // keeps them in a file for one node.
 //
 //	 Submit                         Take, Give, Free                    Settle, Act

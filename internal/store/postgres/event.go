@@ -21,7 +21,7 @@ kind, subject, text, fields)`
 	putEventHead = `UPDATE rota.event_head SET last = $1, time = $2`
 )
 
-// Append adds events that nobody reported before. See the contract, storetest.Events.
+// Append adds events that nobody reported before. See contract.Events.
 func (s *Store) Append(ctx context.Context, events []store.Event) (appended int, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) (err error) {
 		appended, err = t.append(ctx, events)
@@ -94,7 +94,7 @@ ORDER BY seq LIMIT $3`
 	newestEvent = `SELECT last FROM rota.event_head`
 )
 
-// Events reads on in the log. See the contract, storetest.Events.
+// Events reads on in the log. See contract.Events.
 func (s *Store) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	page := store.EventPage{Next: q.After}
 	looked, newest, full := 0, int64(0), false

@@ -105,8 +105,8 @@ func (c *lookColumns) queries() []query {
 	return []query{tell(insertLooks, c.batch, c.at)}
 }
 
-// TakeExpired takes free spans with tasks that nobody has begun in time. See the contract,
-// storetest.Spans. As a take, it reads the tasks of what it has taken once that is committed.
+// TakeExpired takes free spans with tasks that nobody has begun in time. See
+// contract.Spans. As a take, it reads the tasks of what it has taken once that is committed.
 func (s *Store) TakeExpired(
 	ctx context.Context, h store.Holder, limit int,
 ) (answer store.Taken, err error) {

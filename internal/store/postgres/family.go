@@ -42,7 +42,7 @@ FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY w (batch, n, i)
 JOIN rota.dependency d ON d.batch = w.batch AND d.n = w.n ORDER BY w.i, d.i LIMIT $3`
 )
 
-// Families reads tasks and the ids of their children. See the contract, storetest.Views.
+// Families reads tasks and the ids of their children. See contract.Views.
 func (s *Store) Families(ctx context.Context, q store.FamilyQuery) ([]store.Family, error) {
 	found := make([]fact, len(q.IDs))
 	list := make([]store.Family, len(q.IDs))

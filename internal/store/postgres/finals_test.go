@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -20,7 +20,7 @@ func TestDeathWhoseNoticeHasNoPartitionYetIsSettledWithIt(t *testing.T) {
 	for name, beside := range map[string]task.Status{"alone": task.Recorded,
 		"beside a refused report": task.Stale} {
 		t.Run(name, func(t *testing.T) {
-			clock := storetest.NewClock()
+			clock := contract.NewClock()
 			c := join(t, open(t, Config{Now: clock.Now}))
 			sp := c.submit(c.batch(3, 3, true))[0]
 			before := c.tables("pack")

@@ -15,7 +15,7 @@ import (
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/blob"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -277,7 +277,7 @@ func TestLargeValuesOfTransactionsAreKeptAndGoWithTheirTask(t *testing.T) {
 	t.Cleanup(func() { folder.Close() })
 	for name, blobs := range map[string]Blobs{"table": nil, "folder": folder} {
 		t.Run(name, func(t *testing.T) {
-			clock := storetest.NewClock()
+			clock := contract.NewClock()
 			c := join(t, fresh(t, clock, Config{Blobs: blobs}))
 			sub := store.Submission{
 				Holder: c.holder, NewQueues: []string{"q"},

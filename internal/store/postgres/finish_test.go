@@ -16,6 +16,8 @@ import (
 
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
@@ -145,9 +147,12 @@ WHERE batch = $1 AND lo = $2 AND seq0 = $3`, r.ID.Batch, r.ID.N, r.Token.Seq+1, 
 // Whatever holds for outcomes that are reported holds for those that a handler's transaction
 // records.
 func TestTransactionsOfHandlersKeepTheContract(t *testing.T) {
+	if testing.Short() {
+		t.Skip("other statements, not other goroutines: short runs, which look for races, need not")
+	}
 	t.Parallel()
 	e, used := emptied{name: "finishing"}, new(atomic.Int64)
-	storetest.RunStatements(t, func(t *testing.T, clock *storetest.Clock) storetest.Store {
+	open := func(t *testing.T, clock *contract.Clock) contract.Store {
 		s := e.fresh(t, clock, Config{marksFrom: 1}, "")
 		runSQL(t, e.dsn, onTheSuitesClock)
 		pool, err := pgxpool.New(t.Context(), e.dsn)
@@ -156,7 +161,8 @@ func TestTransactionsOfHandlersKeepTheContract(t *testing.T) {
 		}
 		t.Cleanup(pool.Close)
 		return finishing{s, pool, seal.NewSealer(s.Secret()), used}
-	})
+	}
+	storetest.RunStatements(t, model.Reference, open)
 	if n := used.Load(); n < 50 {
 		t.Errorf("the function recorded %d outcomes", n)
 	}

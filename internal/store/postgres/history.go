@@ -260,7 +260,7 @@ func (s *Store) forgetHistory(ctx context.Context, now int64) error {
 	return nil
 }
 
-// History says what a series did. See the contract, storetest.Views.
+// History says what a series did. See contract.Views.
 func (s *Store) History(ctx context.Context, q history.Question) ([]history.Period, error) {
 	answer := history.NewAnswer(q)
 	from, to := q.Rows()
@@ -282,7 +282,7 @@ func (s *Store) History(ctx context.Context, q history.Question) ([]history.Peri
 	return answer.Periods(), nil
 }
 
-// Minutes says what happened minute by minute. See the contract, storetest.Views.
+// Minutes says what happened minute by minute. See contract.Views.
 func (s *Store) Minutes(
 	ctx context.Context, from, whole int64,
 ) ([]history.QueueMinute, error) {

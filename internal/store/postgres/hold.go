@@ -13,7 +13,7 @@ import (
 const heldSpans = `SELECT ` + spanColumnList +
 	` FROM rota.span WHERE holder = $1 AND htok = $2 AND id <> ALL ($3::bigint[])`
 
-// Held answers the spans that h holds beyond the known ones. See the contract, storetest.Spans.
+// Held answers the spans that h holds beyond the known ones. See contract.Spans.
 func (s *Store) Held(
 	ctx context.Context, h store.Holder, known []int64,
 ) (held []store.HeldSpan, err error) {
@@ -137,7 +137,7 @@ func (s *Store) written(
 		incarnations, started, until, distinct(slices.Clone(spans)), first, last, groups)
 }
 
-// Sync writes down what runs, and says what others settled. See the contract, storetest.Steps.
+// Sync writes down what runs, and says what others settled. See contract.Steps.
 func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
 	s.note(r.Holder)
 	var answer store.Synced
@@ -207,7 +207,7 @@ FROM clock CROSS JOIN LATERAL (
   ORDER BY until, batch, n, seq LIMIT $8) u
 ORDER BY u.until, u.batch, u.n, u.seq`
 
-// Overdue lists hand-outs that are past their limit. See the contract, storetest.Steps.
+// Overdue lists hand-outs that are past their limit. See contract.Steps.
 func (s *Store) Overdue(
 	ctx context.Context, q store.OverdueQuery,
 ) (answer store.Overdue, err error) {
@@ -259,7 +259,7 @@ func takingColumns(list []store.Taking) (spans, tokens []int64) {
 	return spans, tokens
 }
 
-// Give gives spans back. See the contract, storetest.Spans. A span that somebody settles just now
+// Give gives spans back. See contract.Spans. A span that somebody settles just now
 // is kept, and found by Held.
 func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
 	if len(g.Spans) == 0 && !s.closed.Load() {
@@ -332,7 +332,7 @@ free AS (
   least(size, hi - first + 1), gaps, key, linked FROM mine WHERE hi >= first)
 SELECT i::int, queue FROM mine`
 
-// GiveRest gives the rests of spans back. See the contract, storetest.Spans. A span that somebody
+// GiveRest gives the rests of spans back. See contract.Spans. A span that somebody
 // settles just now stays as it is.
 func (s *Store) GiveRest(ctx context.Context, r store.RestRequest) (given []bool, err error) {
 	n := len(r.Rests)
@@ -404,14 +404,13 @@ UPDATE rota.span s SET holder = NULL, htok = 0, deaths = deaths + 1 FROM free f 
 RETURNING s.queue`
 )
 
-// Free ends expired leases, then frees what no living lease holds. See the contract,
-// storetest.Upkeep.
+// Free ends expired leases, then frees what no living lease holds. See contract.Upkeep.
 func (s *Store) Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error) {
 	return s.free(ctx,
 		tell(endExpired, s.clock(), self.Node, self.Token, int64(store.WhileMember), judge))
 }
 
-// FreeEnded frees what no lease holds any more. See the contract, storetest.Upkeep.
+// FreeEnded frees what no lease holds any more. See contract.Upkeep.
 func (s *Store) FreeEnded(ctx context.Context) (freed int, err error) { return s.free(ctx) }
 
 // free frees what no lease holds after the queries before it, and tells the nodes.

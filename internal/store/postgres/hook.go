@@ -27,7 +27,7 @@ func scanHook(r row, more ...any) (h store.Hook, err error) {
 	return h, err
 }
 
-// ChangeHook changes a hook, or creates it. See the contract, storetest.Hooks.
+// ChangeHook changes a hook, or creates it. See contract.Hooks.
 func (s *Store) ChangeHook(
 	ctx context.Context, name string, change store.Change[store.Hook],
 ) (changed store.Changed[store.Hook], err error) {

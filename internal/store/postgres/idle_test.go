@@ -9,13 +9,13 @@ import (
 
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 )
 
 // A node that has nothing to do writes nothing but the renewal of what it holds: no transaction has
 // a number, no log is written.
 func TestIdleNodeWritesOnlyItsRenewal(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	// nobody else writes
 	server := pgtest.Start(t, pgtest.Config{Settings: []string{"autovacuum = off"}})
 	c := join(t, open(t, Config{DSN: server.Database(t), Now: clock.Now, NoNotify: true}))

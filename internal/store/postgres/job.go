@@ -53,7 +53,7 @@ func scanAssignment(r row, group string) (a store.Assignment, err error) {
 	return a, err
 }
 
-// ChangeJobs replaces, adds or removes jobs. See the contract, storetest.Groups.
+// ChangeJobs replaces, adds or removes jobs. See contract.Groups.
 func (s *Store) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsChanged, error) {
 	answer, err := s.changeJobs(ctx, &c)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *Store) changeJobs(
 	return answer, err
 }
 
-// Changes reads on in a group's changes. See the contract, storetest.Assignments.
+// Changes reads on in a group's changes. See contract.Assignments.
 func (s *Store) Changes(
 	ctx context.Context, group string, after int64,
 ) (c store.Changes, err error) {

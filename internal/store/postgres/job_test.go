@@ -14,7 +14,7 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -200,7 +200,7 @@ func TestOtherNodesHearOfJobsAndSeats(t *testing.T) {
 // Supervisors, nodes and chores lock the same groups and seats: they wait for one another, and none
 // of them fails.
 func TestNobodyFailsWhoeverChangesJobsAtOnce(t *testing.T) {
-	c := join(t, fresh(t, storetest.NewClock(), Config{}))
+	c := join(t, fresh(t, contract.NewClock(), Config{}))
 	const groups, workers, rounds = 4, 6, 12
 	var claims []store.Lease
 	for i := range groups {

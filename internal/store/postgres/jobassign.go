@@ -180,7 +180,7 @@ func (t *tx) writeRows(ctx context.Context, l *lockedRows) (groups []string, err
 	return groups, t.finish(ctx, queries...)
 }
 
-// Assign does what a supervisor decided. See the contract, storetest.Assignments.
+// Assign does what a supervisor decided. See contract.Assignments.
 func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assigned, err error) {
 	var c lockKeys
 	c.add(a.Group, "", "")
@@ -219,7 +219,7 @@ func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assign
 	return answer, nil
 }
 
-// Observe writes down what workers said. See the contract, storetest.Assignments.
+// Observe writes down what workers said. See contract.Assignments.
 func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Observing, err error) {
 	var c lockKeys
 	for _, list := range [...][]store.Observation{o.States, o.Adopt} {

@@ -84,7 +84,7 @@ func (s *Store) claimed(claim store.Lease, stands *bool) query {
 	}, s.clock(), claim.Name, claim.Holder, claim.Token, int64(store.WhileMember))
 }
 
-// ChangeGroup changes a group's configuration, or creates it. See the contract, storetest.Groups.
+// ChangeGroup changes a group's configuration, or creates it. See contract.Groups.
 func (s *Store) ChangeGroup(
 	ctx context.Context, name string, change store.Change[task.Group],
 ) (changed store.Changed[task.Group], err error) {
@@ -151,7 +151,7 @@ func (s *Store) Groups(ctx context.Context) (list []store.Group, err error) {
 }
 
 // DeleteGroup forgets a group. What it had is nobody's from then on, and goes with the next calls
-// of Prune. See the contract, storetest.Groups.
+// of Prune. See contract.Groups.
 func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error {
 	err := s.changeGroup(ctx, name, func(ctx context.Context, t *tx, g *group) error {
 		if g.Jobs > 0 && !force {
@@ -210,7 +210,7 @@ func one(yes bool) int64 {
 	return 0
 }
 
-// NoteSource writes down what came of reading a group's source. See the contract, storetest.Groups.
+// NoteSource writes down what came of reading a group's source. See contract.Groups.
 func (s *Store) NoteSource(
 	ctx context.Context, group string, claim store.Lease, read store.SourceRead,
 ) error {

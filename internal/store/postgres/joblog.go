@@ -8,7 +8,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// AppendJobLog adds lines to a job's log. See the contract, storetest.JobTexts.
+// AppendJobLog adds lines to a job's log. See contract.JobTexts.
 func (s *Store) AppendJobLog(ctx context.Context, group, job string, lines []task.LogLine) error {
 	if err := s.appendLog(ctx, textLog{jobLogs, group, job}, lines); err != nil {
 		return fmt.Errorf("append to the log of job %q of group %q: %w", job, group, err)

@@ -90,8 +90,7 @@ func (l *seatLists) add(s *store.Seat) error {
 	return err
 }
 
-// Seat writes down who beats at a node and who does not any more. See the contract,
-// storetest.Seats.
+// Seat writes down who beats at a node and who does not any more. See contract.Seats.
 func (s *Store) Seat(ctx context.Context, r store.SeatRequest) (answer store.Seated, err error) {
 	r.Taken, r.Away = printableSeats(r.Taken), printableSeats(r.Away)
 	before := int64(0)
@@ -182,7 +181,7 @@ func (t *tx) seat(
 	return answer, before, err
 }
 
-// Seats lists the workers that serve groups. See the contract, storetest.Seats.
+// Seats lists the workers that serve groups. See contract.Seats.
 func (s *Store) Seats(ctx context.Context, known int64) (store.Seats, error) {
 	b, err := s.board(ctx, known)
 	if err != nil {
@@ -191,7 +190,7 @@ func (s *Store) Seats(ctx context.Context, known int64) (store.Seats, error) {
 	return b.Seats, nil
 }
 
-// Board reads what a node looks at every beat. See the contract, storetest.Seats.
+// Board reads what a node looks at every beat. See contract.Seats.
 func (s *Store) Board(ctx context.Context, known int64) (store.Board, error) {
 	b, err := s.board(ctx, known)
 	if err != nil {
@@ -231,7 +230,7 @@ func (s *Store) board(ctx context.Context, known int64) (b store.Board, err erro
 // forgotten.
 var errMoved = errors.New("its assignments changed meanwhile")
 
-// DeleteSeat forgets a worker and ends its assignments. See the contract, storetest.Seats.
+// DeleteSeat forgets a worker and ends its assignments. See contract.Seats.
 func (s *Store) DeleteSeat(ctx context.Context, worker string) error {
 	var groups []string
 	var at worksAt

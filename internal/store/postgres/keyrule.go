@@ -74,7 +74,7 @@ ORDER BY name FOR UPDATE SKIP LOCKED`
 DELETE FROM rota.key_rule r USING o WHERE r.queue = o.queue AND r.key = o.key RETURNING 1`
 )
 
-// ChangeKey changes what is said of a key. See the contract, storetest.Queues. Who asks whether a
+// ChangeKey changes what is said of a key. See contract.Queues. Who asks whether a
 // task of it may begin waits for the gate meanwhile.
 func (s *Store) ChangeKey(
 	ctx context.Context, c store.KeyChange,

@@ -49,7 +49,7 @@ FROM (
 GROUP BY 1, 2 ORDER BY 1, 2`
 )
 
-// Keys says how much work the group keys of a queue have. See the contract, storetest.Views.
+// Keys says how much work the group keys of a queue have. See contract.Views.
 func (s *Store) Keys(ctx context.Context, queue string) (answer store.KeyUses, err error) {
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {
 		var u *rules.KeyUses

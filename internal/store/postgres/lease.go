@@ -69,7 +69,7 @@ WHERE w.until <> $6 OR EXISTS (SELECT FROM self) ORDER BY w.name
 ON CONFLICT DO NOTHING RETURNING ` + leaseColumns
 )
 
-// Acquire gives a lease to a holder. See the contract, storetest.Leases.
+// Acquire gives a lease to a holder. See contract.Leases.
 func (s *Store) Acquire(
 	ctx context.Context, name, holder string, ttl time.Duration, value []byte,
 ) (store.Lease, error) {
@@ -88,8 +88,7 @@ func (s *Store) Acquire(
 	return granted.Leases[0], nil
 }
 
-// AcquireAll gives a holder what nobody else has of the wanted leases. See the contract,
-// storetest.Leases.
+// AcquireAll gives a holder what nobody else has of the wanted leases. See contract.Leases.
 func (s *Store) AcquireAll(
 	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
 ) (store.Granted, error) {
@@ -175,7 +174,7 @@ CROSS JOIN LATERAL (SELECT * FROM rota.lease WHERE name >= w.prefix
 AND starts_with(name, w.prefix) OFFSET 0) l`
 )
 
-// Renew extends leases in one statement. See the contract, storetest.Leases.
+// Renew extends leases in one statement. See contract.Leases.
 func (s *Store) Renew(
 	ctx context.Context, leases []store.Lease, ttl time.Duration,
 ) ([]store.Lease, error) {
@@ -186,7 +185,7 @@ func (s *Store) Renew(
 	return b.Kept, nil
 }
 
-// Beat renews what a node holds and lists what all hold. See the contract, storetest.Leases.
+// Beat renews what a node holds and lists what all hold. See contract.Leases.
 func (s *Store) Beat(
 	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
 ) (store.Beat, error) {
@@ -257,7 +256,7 @@ UPDATE rota.store SET tokens = greatest(tokens, (SELECT max(token) FROM gone)) W
 FROM gone)`
 )
 
-// End ends a lease. See the contract, storetest.Leases.
+// End ends a lease. See contract.Leases.
 func (s *Store) End(ctx context.Context, name string, token int64, remove bool) error {
 	if err := s.end(ctx, []store.Lease{{Name: name, Token: token}}, remove); err != nil {
 		return fmt.Errorf("end lease %q: %w", name, err)
@@ -265,7 +264,7 @@ func (s *Store) End(ctx context.Context, name string, token int64, remove bool) 
 	return nil
 }
 
-// EndAll ends leases in one statement. See the contract, storetest.Leases.
+// EndAll ends leases in one statement. See contract.Leases.
 func (s *Store) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
 	if err := s.end(ctx, leases, remove); err != nil {
 		return fmt.Errorf("end %d leases: %w", len(leases), err)

@@ -150,7 +150,7 @@ type list struct {
 	ranges listing.Stretches
 }
 
-// Tasks lists the tasks that a filter selects, newest first. See the contract, storetest.Views.
+// Tasks lists the tasks that a filter selects, newest first. See contract.Views.
 func (s *Store) Tasks(
 	ctx context.Context, f store.Filter, after task.ID, limit int,
 ) (page []task.View, next task.ID, err error) {
@@ -163,7 +163,7 @@ func (s *Store) Tasks(
 		err := r.run(ctx, ask(countClock, func(r row) error { return r.Scan(&l.now) }, s.clock()))
 		if err == nil {
 			page, next, err = listing.Walk(ctx, l, listing.From(f, after), limit,
-				listing.Budget(s.examined, limit))
+				s.examined)
 		}
 		return err
 	})

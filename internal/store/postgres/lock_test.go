@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"math"
 	"testing"
@@ -238,5 +239,37 @@ func TestForgottenWorkerKeepsNothingThatItGotMeanwhile(t *testing.T) {
 	}
 	if n := o.count("SELECT count(*) FROM rota.assignment WHERE state <> 'ended'"); n != 0 {
 		t.Errorf("%d assignments are left to a worker that is forgotten", n)
+	}
+}
+
+// A node that stops in the middle of a transaction, and whose machine still stands, keeps the
+// hand-outs of a queue with limits from others for moments, not until somebody ends it.
+func TestHandOutsWaitOnlyMomentsForANodeThatStopped(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Shared(t).Database(t)
+	c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))
+	spans := c.submitKeys("q", true, "x")
+	c.pauses("y", store.Forever)
+	stopped := open(t, Config{DSN: dsn, NoNotify: true})
+	locked, goOn := make(chan struct{}), make(chan struct{})
+	over := make(chan error, 1)
+	go func() {
+		over <- stopped.writeOnce(t.Context(), func(ctx context.Context, t *tx) error {
+			if err := t.run(ctx, tell(lockGates, []string{"q"})); err != nil {
+				return err
+			}
+			close(locked)
+			<-goOn
+			return t.finish(ctx)
+		})
+	}()
+	<-locked
+	got, err := c.Begin(t.Context(), c.asksToBegin([]string{"x"}, spans))
+	if err != nil || got.Rows[0] != store.Begins {
+		t.Errorf("%v, %v", got.Rows, err)
+	}
+	close(goOn)
+	if err := <-over; err == nil {
+		t.Error("the node that stopped believes that its transaction stands")
 	}
 }

@@ -81,7 +81,7 @@ func (z *logSize) scan(r row) error {
 	return r.Scan(&z.next, &z.head, &z.tail, &z.cut, &z.dropped, &z.droppedBytes)
 }
 
-// AppendLog adds lines to a task's log. See the contract, storetest.Texts.
+// AppendLog adds lines to a task's log. See contract.Texts.
 func (s *Store) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error {
 	if err := s.appendLog(ctx, logOf(id), lines); err != nil {
 		return fmt.Errorf("append to the log of task %s: %w", id, err)

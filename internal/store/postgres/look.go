@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
@@ -91,7 +92,7 @@ RETURNING id`
 // changesAtOnce is how many changes one look deletes.
 const changesAtOnce = 1000
 
-// Look ends waits. See the contract, storetest.Waits.
+// Look ends waits. See contract.Waits.
 func (s *Store) Look(ctx context.Context, r store.LookRequest) (store.Looked, error) {
 	answer, err := s.looks(ctx, r)
 	if err != nil {
@@ -167,6 +168,7 @@ type look struct {
 	used      struct{ at, key []string } // signals that have ended one
 	parked    []int64                    // spans of tasks that are woken
 	moves     []query                    // into spans of their own
+	woken     history.Changes
 }
 
 // openSignal is one that has ended no wait.
@@ -367,6 +369,7 @@ func (l *look) wake(ctx context.Context, ending map[int]store.Woken) error {
 		moves = append(moves, moved{w.ID, w.Seq, f.Queue, to})
 		l.over.add(w.ID, w.Seq)
 		l.parked = append(l.parked, f.Owner.ID)
+		l.woken.Woken(l.Now, f.Queue, step.Stage)
 		l.Ready = rules.AddReady(l.Ready, store.Ready{Queue: f.Queue, Rank: to.Rank})
 	}
 	if len(list) == 0 {
@@ -396,6 +399,9 @@ func (l *look) last() (list []query) {
 		list = append(list, tell(leaveParked, l.parked))
 	}
 	list = append(list, l.moves...)
+	if body := l.woken.Encode(); body != nil {
+		list = append(list, tell(insertChange, body))
+	}
 	if len(l.again) > 0 {
 		l.More = true
 		list = append(list, tell(lookAgain, l.again))

@@ -15,8 +15,8 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/pack"
-	"github.com/rotahq/rota/internal/store/storetest"
 	"github.com/rotahq/rota/task"
 )
 
@@ -66,7 +66,7 @@ func TestManyPlainOutcomesOfAPackAreAMark(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := join(t, fresh(t, storetest.NewClock(), Config{}))
+			c := join(t, fresh(t, contract.NewClock(), Config{}))
 			sp := c.submit(c.batch(100, 100, true))[0]
 			list := x.reports(&sp)
 			c.settles(list, all(task.Recorded))
@@ -80,7 +80,7 @@ func TestManyPlainOutcomesOfAPackAreAMark(t *testing.T) {
 // Whatever a mark says is seen as it would be of steps.
 func TestMarksAreSeenAsStepsWouldBe(t *testing.T) {
 	see := func(marksFrom int) (seen []string) {
-		clock := storetest.NewClock()
+		clock := contract.NewClock()
 		c := join(t, fresh(t, clock, Config{marksFrom: marksFrom}))
 		b := c.batch(150, 150, true)
 		sp := c.submit(b)[0]
@@ -244,7 +244,7 @@ func TestMarksLeaveGapsAlone(t *testing.T) {
 
 // A mark goes with the last task of its pack, and each task at its own time.
 func TestMarksGoWithTheirTasks(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now, Linger: -1}))
 	sp := c.submit(c.batch(64, 64, true))[0]
 	settle := func(lo, hi int32) {
@@ -281,7 +281,7 @@ func TestMarksGoWithTheirTasks(t *testing.T) {
 
 // Marks of what is kept move with it, whole. What of them is kept no longer goes task by task.
 func TestMarksMoveIntoASmallPartition(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	sp := c.submit(c.batch(192, 192, true))[0]
 	c.settles(ends(&sp, 0, 95), all(task.Recorded)) // long ago, by their clock

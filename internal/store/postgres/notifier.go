@@ -36,7 +36,7 @@ func scanNotifier(r row, more ...any) (n store.Notifier, err error) {
 	return n, err
 }
 
-// ChangeNotifier changes a notifier, or creates it. See the contract, storetest.Notifiers.
+// ChangeNotifier changes a notifier, or creates it. See contract.Notifiers.
 func (s *Store) ChangeNotifier(
 	ctx context.Context, name string, change store.Change[store.Notifier],
 ) (changed store.Changed[store.Notifier], err error) {
@@ -73,7 +73,7 @@ func (s *Store) DeleteNotifier(ctx context.Context, name string) error {
 	return nil
 }
 
-// Advance moves a notifier on from where it still stands. See the contract, storetest.Notifiers.
+// Advance moves a notifier on from where it still stands. See contract.Notifiers.
 func (s *Store) Advance(
 	ctx context.Context, name string, from int64, to store.Progress,
 ) (ok bool, err error) {

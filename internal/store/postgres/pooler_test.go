@@ -17,7 +17,9 @@ import (
 
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
+	"github.com/rotahq/rota/internal/store/walk"
 	"github.com/rotahq/rota/task"
 )
 
@@ -153,13 +155,13 @@ func TestPoolerInTransactionModeDoesNoHarm(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			clock, same := storetest.NewClock(), storetest.NewClock()
+			clock, same := contract.NewClock(), contract.NewClock()
 			s := open(t, Config{
 				DSN: pooled(t, pgtest.Shared(t).Database(t)), Pooler: true, Now: clock.Now,
 				Linger: -1, Partition: 2000 * time.Hour,
 			})
-			got, want := storetest.Trace(seed, 40, s, clock),
-				storetest.Trace(seed, 40, storetest.NewModel(same.Now), same)
+			got, want := walk.Trace(seed, 40, s, clock),
+				walk.Trace(seed, 40, model.New(same.Now), same)
 			for i := range min(len(got), len(want)) {
 				if got[i] != want[i] {
 					t.Fatalf("line %d is\n%s\nbut the model's\n%s", i, got[i], want[i])

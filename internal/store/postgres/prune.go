@@ -79,7 +79,7 @@ const (
 )
 
 // Prune deletes what retention no longer keeps, and sees to it that partitions are there for what
-// comes. See the contract, storetest.Upkeep.
+// comes. See contract.Upkeep.
 func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	p := &s.pruner
 	p.mu.Lock()
@@ -162,7 +162,7 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	return pruned, nil
 }
 
-// Retention says how far Prune is behind. See the contract, storetest.Upkeep.
+// Retention says how far Prune is behind. See contract.Upkeep.
 func (s *Store) Retention() store.Retention {
 	p := &s.pruner
 	if at := p.called.Load(); at == 0 || s.stopwatch()-at > othersPrune.Microseconds() {

@@ -77,7 +77,7 @@ func newQueues(names []string) (list []query) {
 	return list
 }
 
-// ChangeQueue changes a configuration, or creates it. See the contract, storetest.Queues.
+// ChangeQueue changes a configuration, or creates it. See contract.Queues.
 func (s *Store) ChangeQueue(
 	ctx context.Context, name string, change store.Change[task.Queue],
 ) (changed store.Changed[task.Queue], err error) {
@@ -139,7 +139,7 @@ WHERE p.batch = $1 AND p.has >> (i.n & 63) & 1 = 1 ORDER BY p.lo, i.n LIMIT $2`
 )
 
 // DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted
-// the rest is still there, to be deleted again. See the contract, storetest.Queues.
+// the rest is still there, to be deleted again. See contract.Queues.
 func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error {
 	for pass := 0; ; pass++ {
 		gone, err := s.deleteQueue(ctx, name, force, pass > 0)

@@ -19,7 +19,7 @@ import (
 	"github.com/rotahq/rota/internal/listing"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -187,7 +187,7 @@ func (k *killer) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatc
 }
 
 func TestStoreOfAnEarlierVersionComesOutTheSame(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	pieces := []int{7, 1, 64, 10_000}
 	if testing.Short() {
 		pieces = pieces[:1]
@@ -196,7 +196,9 @@ func TestStoreOfAnEarlierVersionComesOutTheSame(t *testing.T) {
 		t.Run(fmt.Sprint("pieces of ", piece), func(t *testing.T) {
 			t.Parallel()
 			dsn := pgtest.Shared(t).Database(t)
-			conf := Config{DSN: dsn, Now: clock.Now, NoNotify: true, repackPiece: piece}
+			conf := Config{
+				DSN: dsn + unhurried, Now: clock.Now, NoNotify: true, repackPiece: piece,
+			}
 			s, err := Open(t.Context(), conf)
 			if err != nil {
 				t.Fatal(err)

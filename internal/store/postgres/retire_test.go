@@ -11,7 +11,7 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -55,7 +55,7 @@ func (c *client) counts(want task.Counts) {
 }
 
 func TestPartitionGoesAsAWholeWhenItsTimeIsOver(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	first := c.tables("pack")
 	b := c.batch(50, 10, true)
@@ -82,7 +82,7 @@ func TestPartitionGoesAsAWholeWhenItsTimeIsOver(t *testing.T) {
 
 // What is not over stays, byte for byte, and goes on.
 func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	b := c.batch(40, 10, true)
 	const within = 365 * 24 * 3600e6
@@ -150,7 +150,7 @@ func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
 
 // A queue that keeps its tasks for a year kept those of all others of the day for as long.
 func TestAQueueOfLongRetentionKeepsNobodyElsesPartition(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	long := limits.DefaultQueue("long")
 	long.Retention = 365 * 24 * time.Hour
@@ -183,7 +183,7 @@ func TestAQueueOfLongRetentionKeepsNobodyElsesPartition(t *testing.T) {
 
 // Where most is kept for long, what is not goes task by task.
 func TestMovingMoreThanIsDroppedIsLeft(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	long := limits.DefaultQueue("long")
 	long.Retention = 365 * 24 * time.Hour
@@ -211,7 +211,7 @@ func TestMovingMoreThanIsDroppedIsLeft(t *testing.T) {
 // What another node changes is heard by the node that prunes: it rested until its tasks would have
 // been over by the old configuration.
 func TestARetentionThatAnotherNodeChangesIsHeard(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	dsn := pgtest.Shared(t).Database(t)
 	c, other := join(t, open(t, Config{DSN: dsn, Now: clock.Now, Linger: -1})), open(t, Config{
 		DSN: dsn, Now: clock.Now, Linger: -1,
@@ -237,7 +237,7 @@ func TestARetentionThatAnotherNodeChangesIsHeard(t *testing.T) {
 // Between the look at a partition and its swap a task that is over may be replayed, however it
 // ended: it stays, and is counted once.
 func TestReplayWhileAPartitionIsRetiredIsNotLost(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	recorded := all(task.Recorded)
 	acts := func(c *client, a store.Action) {
 		c.Helper()
@@ -337,7 +337,7 @@ func TestMissingPartitionsAreFound(t *testing.T) {
 // kept what stood behind.
 func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
 	const front, done = 2*pruneExamined + 5000, 1000
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now, Linger: -1}))
 	for range front / 5000 { // of each one is done, so that all of it is looked at
 		sp := c.submit(c.batch(5000, 5000, true))[0]

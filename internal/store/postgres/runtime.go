@@ -39,7 +39,7 @@ type run struct {
 	counts bool // it is of the queue, and ended well
 }
 
-// RunTimes lists how long hand-outs took lately. See the contract, storetest.Views.
+// RunTimes lists how long hand-outs took lately. See contract.Views.
 func (s *Store) RunTimes(
 	ctx context.Context, queue string, limit int,
 ) (list []store.RunTime, err error) {

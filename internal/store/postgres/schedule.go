@@ -96,7 +96,7 @@ func scanSchedule(r row, more ...any) (s store.Schedule, err error) {
 	return s, err
 }
 
-// Schedules lists the schedules that are selected, by name. See the contract, storetest.Schedules.
+// Schedules lists the schedules that are selected, by name. See contract.Schedules.
 func (s *Store) Schedules(ctx context.Context, q store.ScheduleQuery) ([]store.Schedule, error) {
 	selection, args := everySchedule, []any{q.After, int64(q.Limit)}
 	switch {
@@ -115,7 +115,7 @@ func (s *Store) Schedules(ctx context.Context, q store.ScheduleQuery) ([]store.S
 	return p.list, nil
 }
 
-// Due lists schedules whose cursor is not after a time. See the contract, storetest.Schedules.
+// Due lists schedules whose cursor is not after a time. See contract.Schedules.
 func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]store.Schedule, error) {
 	var p page
 	if err := s.read(ctx,
@@ -137,7 +137,7 @@ const standSchedules = `SELECT spec::jsonb ->> 'queue', count(*),
   count(*) FILTER (WHERE next < $1 AND NOT spec::jsonb ? 'paused')
 FROM rota.schedule GROUP BY 1`
 
-// ScheduleStands counts schedules by their queue. See the contract, storetest.Schedules.
+// ScheduleStands counts schedules by their queue. See contract.Schedules.
 func (s *Store) ScheduleStands(
 	ctx context.Context, late int64,
 ) (list []store.ScheduleStand, err error) {
@@ -178,7 +178,7 @@ FROM rota.schedule s JOIN rota.era e ON e.schedule = s.id WHERE s.name = $1 AND 
 ORDER BY e.version`
 )
 
-// Eras lists what a schedule was, and is. See the contract, storetest.Schedules.
+// Eras lists what a schedule was, and is. See contract.Schedules.
 func (s *Store) Eras(
 	ctx context.Context, schedule string, from int64,
 ) (list []store.Schedule, err error) {

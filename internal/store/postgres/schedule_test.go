@@ -13,7 +13,7 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -225,7 +225,7 @@ func TestEndThatWaitsForAReplayIsPassedOver(t *testing.T) {
 // again: they wait for one another, none fails, and each due time has one task.
 func TestEveryDueTimeIsFiredOnceWhoeverFires(t *testing.T) {
 	const nodes, schedules, dues = 4, 12, 15
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, fresh(t, clock, Config{}))
 	first := c.minutely(schedules)[0].Next
 	clock.Advance(time.Minute)

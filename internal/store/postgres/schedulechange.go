@@ -92,8 +92,7 @@ type putColumns struct {
 	name, calendar, follows, spec            []string
 }
 
-// ChangeSchedules creates or replaces schedules and a calendar. See the contract,
-// storetest.Schedules.
+// ChangeSchedules creates or replaces schedules and a calendar. See contract.Schedules.
 func (s *Store) ChangeSchedules(
 	ctx context.Context, sc store.ScheduleChange,
 ) (list []store.Schedule, err error) {
@@ -326,7 +325,7 @@ ORDER BY name LIMIT 1`
 )
 
 // DeleteSchedule forgets a schedule. Its eras and fires are nobody's from then on, and go with the
-// next calls of Prune. See the contract, storetest.Schedules.
+// next calls of Prune. See contract.Schedules.
 func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		var head scheduleHead
@@ -354,7 +353,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
 	return nil
 }
 
-// DeleteCalendar forgets a calendar that no schedule has. See the contract, storetest.Schedules.
+// DeleteCalendar forgets a calendar that no schedule has. See contract.Schedules.
 func (s *Store) DeleteCalendar(ctx context.Context, name string) error {
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		var head scheduleHead

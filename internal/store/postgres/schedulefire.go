@@ -104,8 +104,7 @@ type firing struct {
 	answer []store.FiredPart
 }
 
-// Fire writes down what came of due times, and submits their tasks. See the contract,
-// storetest.Schedules.
+// Fire writes down what came of due times, and submits their tasks. See contract.Schedules.
 func (s *Store) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 	var v *firing
 	var submitted store.Submitted

@@ -47,7 +47,7 @@ AND at >= w.at AND coalesce(through, at) >= $4
   AND (cardinality($5::text[]) = 0 OR outcome = ANY($5))`
 )
 
-// Fires lists what came of due times. See the contract, storetest.Schedules.
+// Fires lists what came of due times. See contract.Schedules.
 func (s *Store) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire, err error) {
 	text, after, before := oldestFires, int64(math.MinInt64), cmp.Or(q.To, math.MaxInt64)
 	switch {
@@ -83,7 +83,7 @@ const runFires = `SELECT f.name, ` + fireColumns + ` FROM (
   WHERE r.root = $1 AND r.root_at = $2) f
 ORDER BY f.name, f.at LIMIT $3`
 
-// RunFires lists the fires of a run. See the contract, storetest.Schedules.
+// RunFires lists the fires of a run. See contract.Schedules.
 func (s *Store) RunFires(
 	ctx context.Context, run store.FireKey, limit int,
 ) (list []store.Fire, err error) {
@@ -126,7 +126,7 @@ ORDER BY f.name, f.at`
 )
 
 // OpenFires lists fires of which something is still to come, and how their tasks stand. See the
-// contract, storetest.Schedules.
+// contract, contract.Schedules.
 func (s *Store) OpenFires(
 	ctx context.Context, q store.OpenQuery,
 ) (list []store.OpenFire, err error) {

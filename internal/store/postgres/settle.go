@@ -10,7 +10,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Settle records reports. See the contract, storetest.Steps. As a rule all of them are good, and
+// Settle records reports. See contract.Steps. As a rule all of them are good, and
 // what some say a worker's transaction has recorded stands. So that is tried first, in one trip
 // which records all or nothing. When it is not so, three trips find out which: one records what
 // has the right to be recorded, one looks at the others, one does what follows and commits.

@@ -32,7 +32,7 @@ told AS (INSERT INTO rota.change (address) SELECT address FROM sent)
 SELECT at FROM sent`
 )
 
-// Signal writes down a signal, and looks at its address. See the contract, storetest.Waits. It is
+// Signal writes down a signal, and looks at its address. See contract.Waits. It is
 // there once the first transaction has committed: should the look fail, the change that stands by
 // then has somebody look, so that is no failure of the call.
 func (s *Store) Signal(ctx context.Context, sig store.Signal) (store.Signalled, error) {

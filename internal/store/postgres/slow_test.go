@@ -14,7 +14,7 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -50,7 +50,7 @@ func TestTablesMayTakeLongerToMakeThanAnyTimeout(t *testing.T) {
 
 func TestPartitionMayTakeLongerToGoThanAnyTimeoutAndNoBeatHangsOnIt(t *testing.T) {
 	t.Parallel()
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	dsn := pgtest.Shared(t).Database(t)
 	c := join(t, open(t, Config{DSN: dsn, Now: clock.Now, Timeout: hasty}))
 	first := c.tables("pack")[0]
@@ -70,7 +70,7 @@ func TestPartitionMayTakeLongerToGoThanAnyTimeoutAndNoBeatHangsOnIt(t *testing.T
 }
 
 func TestStoreThatIsClosedGivesUpWhatTakesLong(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	dsn := pgtest.Shared(t).Database(t)
 	c := join(t, open(t, Config{DSN: dsn, Now: clock.Now}))
 	first := c.tables("pack")[0]

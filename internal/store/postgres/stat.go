@@ -30,6 +30,9 @@ FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], 
 $7::bigint[], $8::bigint[], $9::bigint[])
   d (queue, submitted, done, dead, cancelled, runs, retried, lost, expired)`
 
+// insertChange adds to the history where no count of a queue changes.
+const insertChange = `INSERT INTO rota.history_change (body) VALUES ($1)`
+
 // queries writes the differences.
 func (s stats) queries() []query {
 	var queues []string

@@ -13,7 +13,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Submit inserts batches with their tasks, keys and spans. See the contract, storetest.Spans.
+// Submit inserts batches with their tasks, keys and spans. See contract.Spans.
 //
 // Submissions without keys take one trip, and do not look before they insert: the key of batch says
 // when one stands already. Those with keys, and those that may be a repetition, look first.

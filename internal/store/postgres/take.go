@@ -12,7 +12,7 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// Take makes a holder hold ready spans. See the contract, storetest.Spans.
+// Take makes a holder hold ready spans. See contract.Spans.
 //
 // The spans are taken in one trip, and their tasks read in the next: by a later statement than the
 // one that waited for locks, so that nothing which was written under the last holder is missed. If
@@ -252,7 +252,7 @@ SELECT q.name, s.rank FROM clock CROSS JOIN unnest($2::text[]) q (name) CROSS JO
   WHERE NOT EXISTS (SELECT FROM rota.queue WHERE name = q.name AND paused)) s
 WHERE s.rank IS NOT NULL`
 
-// Ready says which queues have ready spans that nobody holds. See the contract, storetest.Spans.
+// Ready says which queues have ready spans that nobody holds. See contract.Spans.
 func (s *Store) Ready(ctx context.Context, queues []string) (list []store.Ready, err error) {
 	err = s.glance(ctx, ask(readyOf, func(r row) error {
 		var ready store.Ready

@@ -5,7 +5,6 @@ package postgres
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -35,7 +34,7 @@ func BenchmarkUnique(b *testing.B) {
 					default:
 						spans := c.submit(batch)
 						if kind != "plain" {
-							c.begin(spans, kind == "unique")
+							c.begin(&batch, spans)
 						}
 						c.settle(spans)
 					}
@@ -53,29 +52,4 @@ func wanting(b store.Batch, key string, how task.OnExisting) store.Batch {
 		}
 	}
 	return b
-}
-
-// begin lets all tasks of spans begin.
-func (c *client) begin(spans []store.Span, unique bool) {
-	c.Helper()
-	now := c.today().UnixMicro()
-	r := store.BeginRequest{Holder: c.holder}
-	for i := range spans {
-		for n := spans[i].Lo; n <= spans[i].Hi; n++ {
-			r.Rows = append(r.Rows, store.Begin{Queue: "q", Unique: unique, Running: store.Running{
-				ID: task.ID{Batch: spans[i].Batch, N: n}, Span: spans[i].ID, Token: spans[i].Token,
-				Worker: "worker-1", Incarnation: "i", Started: now,
-				Until: now + time.Hour.Microseconds(),
-			}})
-		}
-	}
-	got, err := c.Begin(c.Context(), r)
-	if err != nil {
-		c.Fatal(err)
-	}
-	for i, is := range got.Rows {
-		if is != store.Begins {
-			c.Fatalf("hand-out %d: %v", i, is)
-		}
-	}
 }

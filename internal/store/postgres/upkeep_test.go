@@ -18,7 +18,7 @@ import (
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/blob"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -34,7 +34,7 @@ func (c *client) count(text string) (n int64) {
 }
 
 func TestEmptyStoreHasNoRowsLeft(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now, Linger: -1}))
 	for range 3 {
 		c.settle(c.submit(c.batch(10, 10, true)))
@@ -58,7 +58,7 @@ func TestEmptyStoreHasNoRowsLeft(t *testing.T) {
 // Counting reads one row of a queue, and what transactions changed is added up to few rows of the
 // history, which go when they are kept no longer.
 func TestHistoryIsAddedUpAndForgotten(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	kept := history.Kept{Minutes: time.Hour, Hours: 3 * time.Hour}
 	c := join(t, open(t, Config{Now: clock.Now, History: kept}))
 	for range 5 {
@@ -95,7 +95,7 @@ func TestHistoryIsAddedUpAndForgotten(t *testing.T) {
 // kept.
 func TestAMinuteCostsWhatWasDoneInIt(t *testing.T) {
 	const queues = 40
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	dsn := pgtest.Shared(t).Database(t)
 	c := join(t, open(t, Config{DSN: dsn, Now: clock.Now}))
 	for minute := range 5 {
@@ -134,7 +134,7 @@ func TestOrphanBlobsGoAfterADay(t *testing.T) {
 	t.Cleanup(func() { folder.Close() })
 	for name, blobs := range map[string]Blobs{"table": nil, "folder": folder} {
 		t.Run(name, func(t *testing.T) {
-			clock := storetest.NewClock()
+			clock := contract.NewClock()
 			c := join(t, fresh(t, clock, Config{Blobs: blobs}))
 			large := []byte(strings.Repeat("x", store.InlineLimit+1))
 			orphan, used := must(c.Keep(t.Context(), large))(t), must(c.Keep(t.Context(), large))(t)

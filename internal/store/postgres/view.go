@@ -27,7 +27,7 @@ WHERE (m.bits >> (t.n & 63)) & 1 = 1`
 WHERE batch = $1 AND n = $2 ORDER BY seq DESC LIMIT 1`
 )
 
-// Task is one task with its steps. See the contract, storetest.Views.
+// Task is one task with its steps. See contract.Views.
 func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	found := make([]fact, 1)
 	var now int64

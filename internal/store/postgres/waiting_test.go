@@ -9,7 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -160,7 +160,7 @@ func TestTaskWaitsForASignal(t *testing.T) {
 }
 
 func TestTimeEndsAWait(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, open(t, Config{NoNotify: true, Now: clock.Now}))
 	until := clock.Now().Add(time.Minute).UnixMicro()
 	ids := c.blocked(3, func(id task.ID) store.Await {
@@ -245,7 +245,7 @@ func TestActionsOnBlockedTasks(t *testing.T) {
 // One signal with a key ends the oldest wait for it; the next one is a signal of its own once that
 // is over.
 func TestSignalWithAKeyEndsOneWait(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	c := join(t, fresh(t, clock, Config{NoNotify: true}))
 	keep := limits.DefaultKeep.Microseconds()
 	sig := store.Signal{To: goBy("a b☃"), Keep: keep}
@@ -314,7 +314,7 @@ FROM generate_series(2, %[3]d + 100) i`, id, id.Batch, store.MaxOpenSignals))
 
 // Nothing of a task that is deleted stays.
 func TestWaitsAndSignalsGoWithTheirTasks(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := contract.NewClock()
 	for _, linger := range []time.Duration{-1, time.Hour} {
 		c := join(t, open(t, Config{NoNotify: true, Now: clock.Now, Linger: linger}))
 		must(c.ChangeQueue(t.Context(), "q", func(*task.Queue, bool) error { return nil }))(t)
