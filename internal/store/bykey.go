@@ -5,14 +5,17 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// ByKey makes a take go by group keys: see storetest.Spans.
+// ByKey makes a take go by group keys: see contract.Spans.
 type ByKey struct {
 	Fair  bool     // keys take turns; else rank decides, as far as keys have room
 	After *string  // goes on behind this key; nil = with the first
 	Skip  []string // keys of which the holder has enough
-	// Whole: if what is ready and not sorted is no more tasks than that, and nothing is ready that
-	// is sorted, it is taken as it is, with HeldSpan.Keys. Else takes sort it.
+	// Whole: if all that is ready is no more tasks than that, it is taken as it is, with
+	// HeldSpan.Keys.
 	Whole int
+	// First: if it is more, the first so many of its tasks are taken as they are; 0 = it is sorted,
+	// and taken by keys.
+	First int
 }
 
 // KeyGate is how a group key of a queue stands beside the limits of each key.

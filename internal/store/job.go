@@ -178,6 +178,8 @@ type Seat struct {
 	Zone     string
 	Groups   []string // sorted
 	Draining bool
+	Shed     task.Units // of its capacity that is to be free, and is not draining; 0 = nothing
+	DrainBy  int64      // when what is left to give up is taken from it; 0 = never
 	// Silence is how long the worker may go without an answered beat before it has stopped its jobs
 	// by itself: no node ever told it a longer time than what stands here. 0 =
 	// limits.DefaultSilence.

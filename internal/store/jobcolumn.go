@@ -96,6 +96,8 @@ type traits struct {
 	Zone     string            `json:"zone,omitempty"`
 	Groups   []string          `json:"groups,omitempty"`
 	Draining bool              `json:"draining,omitempty"`
+	Shed     task.Units        `json:"shed,omitempty"`
+	DrainBy  int64             `json:"drain_by,omitempty"`
 	Silence  time.Duration     `json:"silence,omitempty"`
 	Overlap  int64             `json:"overlap,omitempty"`
 }
@@ -103,7 +105,7 @@ type traits struct {
 // Traits are what stores keep of a seat in one piece.
 func (s *Seat) Traits() ([]byte, error) {
 	return json.Marshal(traits{
-		s.Before, s.Labels, s.Zone, s.Groups, s.Draining, s.Silence, s.Overlap,
+		s.Before, s.Labels, s.Zone, s.Groups, s.Draining, s.Shed, s.DrainBy, s.Silence, s.Overlap,
 	})
 }
 
@@ -118,6 +120,8 @@ func (s *Seat) SetTraits(b []byte) error {
 	s.Zone = t.Zone
 	s.Groups = t.Groups
 	s.Draining = t.Draining
+	s.Shed = t.Shed
+	s.DrainBy = t.DrainBy
 	s.Silence = t.Silence
 	s.Overlap = t.Overlap
 	return nil

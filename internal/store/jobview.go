@@ -66,9 +66,16 @@ type Candidate struct {
 type WhatIf struct {
 	Remove   []string    // workers that die
 	Drain    []string    // workers that are drained
+	Shed     []ToShed    // workers that are to shed a part of their capacity
 	Add      []NewSeats  // workers that join
 	Replicas int         // of each job; 0 = as it is
 	Jobs     *[]task.Job // the whole list; nil = as it is
+}
+
+// ToShed is how much of a worker's capacity is to be free.
+type ToShed struct {
+	Worker string
+	Shed   task.Units
 }
 
 // NewSeats are equal workers that might join.
@@ -84,8 +91,9 @@ type NewSeats struct {
 type Planned struct {
 	Start, Stop []Placement // Stop: with the worker that it leaves
 	Pending     []Placement
-	Moves       int // of Start, those whose predecessors would go on until they run
-	Rounds      int // that it would take
+	Stay        []Placement // what is to leave its worker and has no other place
+	Moves       int         // of Start, those whose predecessors would go on until they run
+	Rounds      int         // that it would take
 	Before      map[string]float64
 	After       map[string]float64
 	Budget      JobBudget

@@ -2,7 +2,7 @@
 // Pure: no I/O, no clock.
 //
 // Packages sqlite and postgres below this one keep the tables, and package storetest holds both to
-// one contract (storetest/contract.go says what each call promises).
+// one contract (contract/contract.go says what each call promises).
 //
 // Times are microseconds since 1970 UTC, by the store's clock. The tables behind these values are
 // described in docs/DESIGN.md; in short:
@@ -376,9 +376,9 @@ type Taken struct {
 	// when the earliest sleeping span of the queue is due, or what others have locked is to be
 	// looked at again; 0 = neither
 	NextDue int64
-	// Sorted tells of a take by keys that ready spans are left that are sorted: what is submitted
-	// now is not to overtake them.
-	Sorted bool
+	// Left tells of a take by keys that ready spans are left, sorted or not: what is submitted now
+	// is not to overtake them.
+	Left bool
 	// After is the last key that a take by keys has looked at; nil = it came to the end of them.
 	After *string
 	// Turns says of keys of the spans how many tasks a turn of theirs has (KeyRule.Turn), where
@@ -544,7 +544,7 @@ const WhileMember = math.MaxInt64
 // MembershipOf is the name of the lease by which a holder is a member. A holder is a node, or one
 // start of it, NODE@START.
 func MembershipOf(holder string) string {
-	return membershipPrefix + NodeOf(holder)
+	return MembershipPrefix + NodeOf(holder)
 }
 
 // NodeOf is the name of the node that a holder is, or a start of. A node's name may have an @, a
@@ -557,9 +557,10 @@ func NodeOf(holder string) string {
 }
 
 // IsMembership tells whether a lease of that name makes its holder a member.
-func IsMembership(name string) bool { return strings.HasPrefix(name, membershipPrefix) }
+func IsMembership(name string) bool { return strings.HasPrefix(name, MembershipPrefix) }
 
-const membershipPrefix = "node/"
+// MembershipPrefix begins the names of the leases that are nodes' memberships.
+const MembershipPrefix = "node/"
 
 // Granted answers who asked for leases.
 type Granted struct {

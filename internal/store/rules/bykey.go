@@ -9,23 +9,37 @@ import (
 // Bounds of a take by keys: for about so many tasks it finds out the keys, so many spans it looks
 // at by rank for each task that is asked for, and so many keys it looks at.
 const (
-	SortedAtOnce = 1000
-	SpansByRank  = 4
-	KeysAtOnce   = 1000
-	WholeAtOnce  = 2000 // spans that it takes as they are
+	SortedAtOnce   = 1000
+	SpansByRank    = 4
+	KeysAtOnce     = 1000
+	SpansAsTheyAre = 2000 // that it takes as they are
 )
 
-// Unsorted is what is ready of a queue and not sorted, counted up to what a take may take as it is.
-type Unsorted struct {
+// Ready is what is ready of a queue that goes by keys: the first ReadyToCount spans by rank.
+type Ready struct {
 	Spans, Tasks int
-	Deaths       int32 // the most holders that died with one of them
-	Sorted       bool  // something ready is sorted
+	Deaths       int32 // the most holders that died with one of them that is not sorted
 }
 
-// Fits tells whether a take takes it as it is. What died with a node may be the reason, so its keys
-// are told apart.
-func (u *Unsorted) Fits(r *store.TakeRequest) bool {
-	return !u.Sorted && u.Deaths == 0 && u.Tasks <= r.Keys.Whole && u.Spans <= WholeAtOnce
+// AsItIs is how many tasks a take takes as they are, by rank, and whether it does. What died with a
+// node may be the reason, so its keys are told apart.
+func (u *Ready) AsItIs(k *store.ByKey) (n int, is bool) {
+	switch {
+	case u.Deaths > 0:
+		return 0, false
+	case u.Tasks <= k.Whole && u.Spans < SpansAsTheyAre:
+		return k.Whole, k.Whole > 0
+	}
+	return min(k.First, u.Tasks), k.First > 0
+}
+
+// ReadyToCount is how many spans have to be counted for that; 0 = nothing is taken as it is.
+func ReadyToCount(k *store.ByKey) int {
+	most := max(k.Whole, k.First)
+	if most <= 0 {
+		return 0
+	}
+	return min(most+1, SpansAsTheyAre)
 }
 
 // Run is a run of a span's numbers with the tasks of one key.
@@ -123,13 +137,6 @@ func (b *ByKey) Stands(key string, gate *KeyStand) {
 	if until := gate.Held(b.now).Until; until != 0 {
 		b.held[key] = until
 	}
-}
-
-// Whole chooses a span that is not sorted.
-func (b *ByKey) Whole(id int64, width int) {
-	b.chosen[id] = true
-	b.Chosen = append(b.Chosen, id)
-	b.left -= width
 }
 
 // Open tells whether tasks of a key may begin that are not chosen yet.

@@ -8,12 +8,12 @@
 //	call concerns, under lock        (no I/O, no clock, no SQL)       what the rule answered
 //
 // A rule knows the types of internal/store and nothing of SQL. What it promises is part of the
-// stores' contract (internal/store/storetest): the rule's own tests are tables of rows and answers,
+// stores' contract (internal/store/contract): the rule's own tests are tables of rows and answers,
 // and the contract's suite shows that each store loads what the rule needs and writes what it says.
 //
-// The reference model in storetest must never use this package. It decides the same questions in
-// code of its own, so that a mistake in a rule is a difference between model and stores, which the
-// suite finds, and not a mistake that all three share.
+// The reference model (internal/store/model) must never use this package. It decides the same
+// questions in code of its own, so that a mistake in a rule is a difference between model and
+// stores, which the suite finds, and not a mistake that all three share.
 //
 // To add a rule: find what both stores decide in a transaction; make a struct of what they have
 // loaded by then; write the function; let both load, ask and write; and where they differed before,
@@ -22,7 +22,7 @@
 // # Fires
 //
 // [Fires] decides a call of Fire: which of its parts are done, what rows they write, and where the
-// cursors stand then. See store.Firing for what is asked, and storetest.Schedules for the promise.
+// cursors stand then. See store.Firing for what is asked, and contract.Schedules for the promise.
 //
 // # Tasks
 //

@@ -56,6 +56,13 @@ func (u *KeyUses) Left() int { return store.KeysExamined - u.examined }
 // Examined notes that a task or a span was.
 func (u *KeyUses) Examined() { u.examined++ }
 
+// Opened notes that a span was whose tasks are examined one by one: to find them takes as long as
+// to examine some.
+func (u *KeyUses) Opened() { u.examined += openCost }
+
+// openCost is how many tasks of a span are examined while it is opened, as measured.
+const openCost = 12
+
 // Cut notes that there was more to examine.
 func (u *KeyUses) Cut() { u.cut = true }
 

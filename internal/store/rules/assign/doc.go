@@ -13,5 +13,5 @@
 // one replica of a job and no more load than its capacity, a replica is started or runs at one
 // worker at most (a second one is only the one that it moves away from), versions only grow, and a
 // token is given once. What each verb promises stands in the stores' contract
-// (internal/store/storetest).
+// (internal/store/contract).
 package assign

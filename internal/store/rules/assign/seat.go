@@ -81,7 +81,8 @@ func Beat(
 // same compares seats of one incarnation.
 func same(a, b *store.Seat) bool {
 	return a.Node == b.Node && a.State == b.State && a.Capacity == b.Capacity && a.Zone == b.Zone &&
-		a.Draining == b.Draining && a.Silence == b.Silence &&
+		a.Draining == b.Draining && a.Shed == b.Shed && a.DrainBy == b.DrainBy &&
+		a.Silence == b.Silence &&
 		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Groups, b.Groups)
 }
 
