@@ -33,6 +33,7 @@ type board struct {
 	sites []site // by zone and name
 	zoned bool   // zones count
 	moved int    // slots that are to leave their home for another site
+	kept  int    // of these, those whose room is yet to be free
 	bars  map[int32][]bar
 
 	former map[int32]bool // slots that run elsewhere until their replica at home does
@@ -62,6 +63,7 @@ type site struct {
 	*Worker
 	Capacity Load  // of the worker; here, because it is looked at most
 	Used     Load  // the same
+	keeps    Load  // of its capacity: what it is not to shed
 	zone     int32 // number of its zone, or none
 	lacks    bool  // a label of the selector
 	closed   Code  // why it takes nothing, or empty
@@ -74,9 +76,17 @@ type site struct {
 // taken is the load that stays.
 func (s *site) taken() Load { return s.Used.plus(s.load) }
 
-// crammed reports whether there is more on a site than there may be.
+// crammed reports whether there is more on a site than its worker can carry.
 func (s *site) crammed() bool {
 	return s.load > 0 && s.taken() > s.Capacity || s.Most > 0 && int(s.count) > s.Most
+}
+
+// excess is what is to leave a site because its worker sheds; 0 or less = nothing is.
+func (s *site) excess() Load {
+	if s.Shed == 0 || s.closed != "" {
+		return 0
+	}
+	return s.taken() - s.keeps
 }
 
 // crowded reports whether a site has as many replicas as it may have.
@@ -92,7 +102,7 @@ func (s *site) room(now bool) Load {
 	if now {
 		taken = taken.plus(s.held)
 	}
-	return s.Capacity - taken
+	return s.keeps - taken
 }
 
 // bar keeps a job off a site.
@@ -174,6 +184,7 @@ func (b *board) setSites(workers []Worker, p Policy) map[string]int32 {
 		s := &b.sites[w]
 		s.Worker = &workers[w]
 		s.Capacity = workers[w].Capacity
+		s.keeps = max(s.Capacity-s.Shed, 0)
 		s.Used = workers[w].Used
 		s.zone = none
 		if name := zone(s.Worker); name != "" {
@@ -186,7 +197,7 @@ func (b *board) setSites(workers []Worker, p Policy) map[string]int32 {
 		switch {
 		case s.lacks, s.Capacity == 0:
 			s.closed = Unselected
-		case s.Draining:
+		case s.Draining, s.keeps == 0:
 			s.closed = Drained
 		}
 		index[s.Name] = int32(w)

@@ -80,8 +80,9 @@ func DemandOf(group string, s State, p Policy) (Demand, error) {
 	at := make(map[string]int, len(s.Workers)) // by name: where in d.Places
 	for i := range s.Workers {
 		w := &s.Workers[i]
-		if w.Capacity > 0 && !w.Draining && p.selects(w.Labels) {
-			d.Places = append(d.Places, Place{Worker: w.Name, Room: max(w.Capacity-w.Used, 0)})
+		if w.Capacity > w.Shed && !w.Draining && p.selects(w.Labels) {
+			room := max(w.Capacity-w.Shed-w.Used, 0)
+			d.Places = append(d.Places, Place{Worker: w.Name, Room: room})
 		}
 	}
 	slices.SortFunc(d.Places, func(x, y Place) int { return strings.Compare(x.Worker, y.Worker) })

@@ -38,7 +38,7 @@ func (b *board) chains() *chain {
 	c.left, c.dead = c.left[:0], nil
 	for w := range b.sites {
 		c.via[w], c.from[w] = none, none
-		if b.sites[w].closed == "" {
+		if s := &b.sites[w]; s.closed == "" && s.excess() <= 0 {
 			c.left = append(c.left, int32(w))
 		}
 	}

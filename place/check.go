@@ -101,7 +101,9 @@ func checkWorkers(workers []Worker, wrong *InputError) {
 		for _, amount := range []struct {
 			of string
 			Load
-		}{{"capacity", w.Capacity}, {"used", w.Used}, {"passing", w.Passing}} {
+		}{
+			{"capacity", w.Capacity}, {"used", w.Used}, {"passing", w.Passing}, {"shed", w.Shed},
+		} {
 			if amount.Load < 0 || amount.Load > MaxLoad {
 				wrong.add("worker %q: %s %v, not 0 to %v", w.Name, amount.of, amount.Load, MaxLoad)
 			}

@@ -51,7 +51,7 @@
 //  3. A job's replicas are in different zones, where workers say one and as far as there is room
 //     ([Policy].Zones).
 //  4. What is to leave its worker leaves: because the job failed there, a label is missing, or the
-//     worker drains.
+//     worker drains or sheds a part of what it has.
 //  5. The shares of capacity in use are even: nothing could be moved to a worker where the share
 //     would, with it, be smaller than the share is where it runs. With equal loads and capacities
 //     no worker has two replicas more than another.
@@ -84,8 +84,8 @@
 // that order. What runs nowhere is no move: after a death all is placed at once, within
 // [Policy].New replicas started or moved to one worker in one plan, which keeps a joining worker
 // from being flooded. A replica that should leave and cannot, stays: nothing is stopped for a
-// drain, a label or a zone. Stopped is only what nobody wants, what is above capacity, and what
-// yields to a first replica.
+// drain, a label or a zone, nor for what a worker is to shed. Stopped is only what nobody wants,
+// what is above capacity, and what yields to a first replica.
 //
 // # Laws
 //

@@ -173,7 +173,7 @@ func (e *Explanation) candidates(b *board, j int32) {
 	}
 	for w := range b.sites {
 		s := &b.sites[w]
-		room := max(s.Capacity-s.taken().plus(s.held).plus(s.Passing), 0)
+		room := max(s.keeps-s.taken().plus(s.held).plus(s.Passing), 0)
 		c := Candidate{
 			Worker: s.Name, Room: room, Share: b.share(int32(w)), With: b.shareWith(int32(w), slot),
 		}
@@ -182,7 +182,7 @@ func (e *Explanation) candidates(b *board, j int32) {
 			c.Verdict, c.Text = Unmatched, "lacks a label of the selector"
 		case s.Capacity == 0:
 			c.Verdict, c.Text = Powerless, "has a capacity of 0"
-		case s.Draining:
+		case s.closed == Drained:
 			c.Verdict, c.Text = Drained, "is draining"
 		case slices.Contains(b.bars[j], bar{int32(w), Avoided}):
 			c.Verdict, c.Text = Avoided, "is avoided for now, because the job failed there"

@@ -15,27 +15,47 @@ type drive struct {
 // vacate moves slots away from where they are not to be, the worst cases first, as far as the
 // budget goes.
 func (b *board) vacate() {
-	for _, d := range b.drives() {
+	drives := b.drives()
+	zone := slices.IndexFunc(drives, func(d drive) bool { return d.why == ZoneShared })
+	if zone < 0 {
+		zone = len(drives)
+	}
+	for _, d := range drives[:zone] {
 		switch {
 		case b.at[d.slot] != b.home[d.slot]: // a chain has moved it already
-		case d.why == ZoneShared:
-			if b.moved < b.moves {
-				b.spread(d.slot)
-			}
-		case b.moved >= b.moves:
+		case b.moved-b.kept >= b.moves:
 			b.stays = append(b.stays, d)
 			b.fate[d.slot] = Reason{Code: MoveLimit, Limit: b.moves}
 		case !b.evacuate(d):
 			b.stays = append(b.stays, d)
 		}
 	}
+	for w := range b.sites {
+		b.shed(int32(w))
+	}
+	for _, d := range drives[zone:] {
+		if b.at[d.slot] == b.home[d.slot] && b.moved < b.moves {
+			b.spread(d.slot)
+		}
+	}
 }
 
-// evacuate moves a slot to the first site with room, by a chain if need be.
+// evacuate moves a slot to the first site with room, or else to one that will have it when what is
+// going is gone, or else by a chain. Room that is yet to be free is kept for it: what was made by
+// an earlier plan's chain would else be taken for the sake of balance, and made again for ever.
 func (b *board) evacuate(d drive) bool {
 	why := Reason{Code: d.why, Load: b.loadOf(d.slot)}
 	b.mark(d.slot)
-	if w := b.pick(b.now, d.slot); w != none {
+	w := b.pick(b.now, d.slot)
+	if w == none {
+		if b.later == nil {
+			b.later = newTree(b, false)
+		}
+		if w = b.pick(b.later, d.slot); w != none {
+			b.kept++
+		}
+	}
+	if w != none {
 		b.cause[d.slot] = why
 		b.take(d.slot, w)
 		return true

@@ -23,6 +23,10 @@ type Worker struct {
 	Labels   map[string]string
 	Zone     string // what fails together with others of the same zone; empty = a zone of its own
 	Draining bool   // gets nothing, and is emptied within the budget of moves
+	// Shed is what is to be free of its Capacity: nothing starts in it, and what runs there beyond
+	// the rest moves away, within the budget of moves. As much as Capacity or more is as Draining;
+	// a part changes nothing in what share of the capacity is in use.
+	Shed Load
 	// Most is how many replicas of these jobs it may have, whatever their loads; default 0 = as
 	// many as its capacity allows. One that has so many has no room: chains of moves don't lead
 	// over it, and FaultBudget does not look at it.
@@ -151,7 +155,7 @@ func decide(s State, p Policy) (*board, error) {
 		return nil, err
 	}
 	b := newBoard(s, p)
-	b.shed()
+	b.stopExcess()
 	b.fill()
 	b.vacate()
 	b.level()
@@ -162,5 +166,6 @@ func decide(s State, p Policy) (*board, error) {
 	b.stays = slices.DeleteFunc(b.stays, func(d drive) bool {
 		return b.home[d.slot] == none || b.at[d.slot] != b.home[d.slot]
 	})
+	b.keepExcess()
 	return b, nil
 }

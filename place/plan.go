@@ -32,7 +32,7 @@ func newDoor(b *board) *door {
 	d := &door{b: b, room: make([]Load, len(b.sites)), left: make([]int, len(b.sites))}
 	for w := range b.sites {
 		s := &b.sites[w]
-		d.room[w], d.left[w] = s.Capacity-s.Used.plus(s.Passing).plus(s.held), b.fresh
+		d.room[w], d.left[w] = s.keeps-s.Used.plus(s.Passing).plus(s.held), b.fresh
 	}
 	for slot, w := range b.at {
 		if w != none && b.home[slot] == w {
@@ -74,7 +74,7 @@ func (b *board) move(d *door, p *Plan) {
 			moves = append(moves, int32(slot))
 		}
 	}
-	rank := []Code{MakesRoom, Penalised, Unselected, Drained, ZoneShared, Balance}
+	rank := []Code{MakesRoom, Penalised, Unselected, Drained, Shed, ZoneShared, Balance}
 	of := func(slot int32) int { return slices.Index(rank, b.cause[slot].Code) }
 	slices.SortStableFunc(moves, func(x, y int32) int { return cmp.Compare(of(x), of(y)) })
 	for _, slot := range moves {

@@ -26,6 +26,7 @@ const (
 	Penalised  Code = "penalised"  // its job failed on that worker
 	Unselected Code = "unselected" // its worker lacks a label, or has no capacity
 	Drained    Code = "drained"    // its worker is draining
+	Shed       Code = "shed"       // its worker is to have more of its capacity free
 	ZoneShared Code = "zone"       // another replica of the job is in the same zone
 	Balance    Code = "balance"    // its worker has a greater share of its capacity in use
 )
@@ -91,6 +92,8 @@ func (r Reason) String() string {
 		return "the worker lacks a label of the selector, or has no capacity"
 	case Drained:
 		return "the worker is draining"
+	case Shed:
+		return "the worker is to have more of its capacity free"
 	case ZoneShared:
 		return "another replica of the job is in the same zone"
 	case Balance:

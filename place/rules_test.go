@@ -101,7 +101,7 @@ func factsOf(s State, p Policy) facts {
 // mayRun reports whether a job may be on a worker, room and its other replicas aside.
 func (f facts) mayRun(job, worker string) bool {
 	w, alive := f.workers[worker]
-	return alive && w.Capacity > 0 && !w.Draining && f.policy.selects(w.Labels) &&
+	return alive && w.Capacity > w.Shed && !w.Draining && f.policy.selects(w.Labels) &&
 		!f.shuns[Penalty{job, worker}]
 }
 
@@ -143,8 +143,8 @@ func checkPlan(t *rapid.T, s State, p Policy, plan Plan) {
 		there[[2]string{job, worker}] = true
 		taken[worker] += f.jobs[job].Load
 		w := f.workers[worker]
-		if got := taken[worker] + w.Used + w.Passing; got > w.Capacity {
-			t.Fatalf("%s has %v of %v", worker, got, w.Capacity)
+		if got := taken[worker] + w.Used + w.Passing; got > w.Capacity-w.Shed {
+			t.Fatalf("%s has %v of %v less %v", worker, got, w.Capacity, w.Shed)
 		}
 		arrivals[worker]++
 	}
@@ -259,7 +259,7 @@ func checkRest(t *rapid.T, s State, p Policy, plan Plan) {
 			}
 		}
 		return f.mayRun(job, w.Name) &&
-			taken[w.Name]+w.Used+w.Passing+f.jobs[job].Load <= w.Capacity
+			taken[w.Name]+w.Used+w.Passing+f.jobs[job].Load <= w.Capacity-w.Shed
 	}
 	share := func(w Worker, more Load) *big.Rat {
 		return big.NewRat(int64(taken[w.Name]+w.Used+more), int64(w.Capacity))
@@ -292,6 +292,8 @@ func checkRest(t *rapid.T, s State, p Policy, plan Plan) {
 			case !takes(r.Job, v):
 			case !f.mayRun(r.Job, r.Worker):
 				t.Fatalf("%v is to leave, and %s has room: %+v\n%+v\n%+v", r, v.Name, s, p, plan)
+			case from.Shed > 0 && load > 0 && taken[from.Name]+from.Used > from.Capacity-from.Shed:
+				t.Fatalf("%v is to leave what sheds, and %s has room: %+v\n%+v", r, v.Name, s, p)
 			case sharing(r, v.Zone) < sharing(r, from.Zone):
 				t.Fatalf("%v shares a zone, and %s has room", r, v.Name)
 			case sharing(r, v.Zone) > sharing(r, from.Zone):
@@ -310,7 +312,7 @@ func checkSpread(t *rapid.T, s State, p Policy, taken map[string]Load) {
 	least, most := Load(math.MaxInt64), Load(0)
 	for _, w := range s.Workers {
 		first := s.Workers[0]
-		if w.Capacity != first.Capacity || w.Used+w.Passing > 0 || w.Draining ||
+		if w.Capacity != first.Capacity || w.Used+w.Passing > 0 || w.Draining || w.Shed > 0 ||
 			w.Labels["kind"] != first.Labels["kind"] {
 			return
 		}

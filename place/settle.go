@@ -151,9 +151,9 @@ func (b *board) crowded(j, w int32) bool {
 	})
 }
 
-// shed stops what is above a site's capacity or number: first replicas whose job has most others,
-// of those the largest loads.
-func (b *board) shed() {
+// stopExcess stops what is above a worker's capacity or number: first replicas whose job has most
+// others, of those the largest loads.
+func (b *board) stopExcess() {
 	for w := range b.sites {
 		s := &b.sites[w]
 		if !s.crammed() {

@@ -168,7 +168,7 @@ func (w *world) list(m mix) {
 func (w *world) disturb(m mix) {
 	kinds := []string{
 		"join", "join", "list", "list", "list", "die", "die", "unlist", "drain", "fail", "resize",
-		"reload", "use", "lose", "forgive",
+		"reload", "use", "lose", "forgive", "shed",
 	}
 	kind := rapid.SampledFrom(kinds).Draw(w.t, "event")
 	worker, job := w.someWorker(), w.someJob()
@@ -188,6 +188,9 @@ func (w *world) disturb(m mix) {
 		}
 	case kind == "drain":
 		site.Draining = !site.Draining
+		w.sites[worker] = site
+	case kind == "shed":
+		site.Shed = rapid.SampledFrom([]Load{0, Unit / 2, Unit, 3 * Unit, 9 * Unit}).Draw(w.t, "shed")
 		w.sites[worker] = site
 	case kind == "fail":
 		w.shuns = append(w.shuns, Penalty{job, worker})

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -18,7 +18,7 @@ func (h *house) lost(id task.ID) {
 }
 
 func TestNodeDoesNotVouchForWhomItOnlyHeardOf(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, store contract.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		a.many(1)
 		one := a.one("w")
@@ -33,7 +33,7 @@ func TestNodeDoesNotVouchForWhomItOnlyHeardOf(t *testing.T) {
 }
 
 func TestVouchingForALaterStartSavesNothingOfAnEarlierOne(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, store contract.Store, houses map[string]*house) {
 		a, b, c := houses["a"], houses["b"], houses["c"]
 		a.many(1)
 		before := a.one("w")

@@ -48,7 +48,7 @@ func (s spot) handout() task.Handout {
 		t := task.Handout{
 			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Context: []byte(it.context),
 			Attempt: int(it.attempt) + 1, Deadline: it.until, ContextBy: it.contextBy,
-			Parent: it.span.parent,
+			Parent: it.span.parent, Ready: it.queue.memory.readySince(it.due(), it.started),
 		}
 		tellWoken(it.woken, &t)
 		t.After = priorsOf(it.after)
@@ -58,6 +58,7 @@ func (s spot) handout() task.Handout {
 		ID: s.id(), Queue: s.span.queue.conf.Name, Stage: s.cell.stage,
 		Context: []byte(s.cell.context), Attempt: 1, Deadline: s.cell.parcel.until,
 		Parent: s.span.parent,
+		Ready:  s.span.memory.readySince(s.span.due(), s.cell.parcel.started),
 	}
 }
 
@@ -132,13 +133,13 @@ func makeReady(list []handed) (back []*item) {
 
 // answer completes hand-outs: those of guarded spans are written down first, large contexts are
 // fetched, as many as there is room for. What has none is ready again. At last, so that nothing
-// can come between, the store is asked about those that have limits; held tells whether they held
-// some back.
+// can come between, the store is asked about those that have limits: of and held are as letBegin
+// says.
 func (d *Dispatcher) answer(
 	ctx context.Context, list []handed, tasks []task.Handout, room func(int64) bool,
-) (answer task.HoldAnswer, held bool) {
+) (answer task.HoldAnswer, of []*queue, held bool) {
 	if len(list) == 0 {
-		return task.HoldAnswer{}, false
+		return task.HoldAnswer{}, nil, false
 	}
 	guarded := d.guard(list)
 	if room == nil {
@@ -196,9 +197,9 @@ func (d *Dispatcher) answer(
 	if len(back) > 0 {
 		d.putBack(back)
 	}
-	given, complete, held = d.letBegin(given, complete, room)
+	given, complete, of, held = d.letBegin(given, complete, room)
 	writeTokens(given, complete)
-	return task.HoldAnswer{Tasks: complete, Written: func() { d.written(given) }}, held
+	return task.HoldAnswer{Tasks: complete, Written: func() { d.written(given) }}, of, held
 }
 
 // isLarge tells whether a value is in the blob store.

@@ -91,6 +91,9 @@ func checkBeat(b task.Beat) error {
 	if !limits.ValidText(b.Zone, limits.MaxKey) {
 		e.Add("body.zone", "must be at most %d bytes of printable UTF-8", limits.MaxKey)
 	}
+	if !limits.ValidText(b.Build, limits.MaxKey) {
+		e.Add("body.version", "must be at most %d bytes of printable UTF-8", limits.MaxKey)
+	}
 	groups := map[string]bool{}
 	for i, group := range b.Groups {
 		switch location := fmt.Sprintf("body.groups[%d]", i); {
@@ -137,7 +140,8 @@ func (m *memory) hear(b task.Beat, now time.Time) (w *worker, late bool) {
 	}
 	restarted := w.incarnation != "" && w.incarnation != b.Incarnation
 	w.incarnation, w.beats, w.measured, w.capacity = b.Incarnation, true, true, b.Capacity
-	w.labels, w.zone, w.shares, w.jobs = b.Labels, b.Zone, b.Load, len(b.Jobs)
+	w.labels, w.zone, w.build = b.Labels, b.Zone, b.Build
+	w.shares, w.jobs = b.Load, len(b.Jobs)
 	w.serves = m.conf.Serving && len(b.Groups) > 0 && !b.Leaving
 	for _, queue := range b.Queues {
 		w.asks(queue, now)

@@ -16,7 +16,8 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -227,7 +228,7 @@ func TestAWaitForChildrenIsOverInTimeAndWithoutAny(t *testing.T) {
 
 // lossyStore loses answers, or makes writes fail, on demand.
 type lossyStore struct {
-	storetest.Store
+	contract.Store
 	settle, submit func() error // what the next write of it answers once it is done; nil = as it is
 	syncs          int
 }
@@ -261,7 +262,7 @@ func lost() error { return store.ErrUnknown }
 // their ids are answered. Nothing of them is there when the write did not happen.
 func TestALostAnswerDoublesNoChild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &lossyStore{Store: storetest.NewModel(time.Now)}
+		l := &lossyStore{Store: model.New(time.Now)}
 		h := openAs(t, l, "n")
 		defer h.close()
 		x := h.parent(nil)
@@ -422,7 +423,7 @@ func TestNobodyWaitsForAChildThatWaitsForHim(t *testing.T) {
 // first, and behind it; also by a node that does not hold it. The parent waits for those, too.
 func TestChildrenAreAddedByWhicheverNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &lossyStore{Store: storetest.NewModel(time.Now)}
+		l := &lossyStore{Store: model.New(time.Now)}
 		a, b := openAs(t, l, "a"), openAs(t, l.Store, "b")
 		defer a.close()
 		defer b.close()

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 )
 
@@ -48,6 +49,24 @@ func (c *storeClock) hear(asked, answered time.Time, theirs int64) {
 
 // read is what the store's clock reads at a moment of this process' own.
 func (c *storeClock) read(own time.Time) int64 { return c.store + own.Sub(c.at).Microseconds() }
+
+// own is when the store's clock reads at, by this process' own.
+func (c *storeClock) own(at int64) time.Time {
+	return c.at.Add(time.Duration(at-c.store) * time.Microsecond)
+}
+
+// readySince is when a task that was due at a time of the store's clock, and that was handed out
+// since, might run; zero when the store's time is none.
+func (m *memory) readySince(due int64, handed time.Time) time.Time {
+	switch t := m.clock.own(due); {
+	case t.After(handed): // a clock was set back
+		return handed
+	case t.Before(limits.MinTime):
+		return time.Time{}
+	default:
+		return t
+	}
+}
 
 // fromNow is when a store time comes by this process' own clock, when an answer of the store came
 // now.

@@ -11,7 +11,8 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -26,7 +27,7 @@ func apart(
 				// a bubble's first time is the earliest that a task may have
 				time.Sleep(24 * time.Hour)
 				now := func() time.Time { return time.Now().Add(ahead) }
-				store := storetest.NewModel(now)
+				store := model.New(now)
 				houses := map[string]*house{"a": openAs(t, store, "a"), "b": openAs(t, store, "b")}
 				story(t, houses, now)
 				for _, h := range houses {
@@ -121,7 +122,7 @@ func TestClockThatJumpsIsFollowedWithTheNextBeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var jump atomic.Int64
 		now := func() time.Time { return time.Now().Add(time.Duration(jump.Load())) }
-		h := open(t, storetest.NewModel(now))
+		h := open(t, model.New(now))
 		defer h.close()
 		for _, by := range []time.Duration{3 * time.Second, -4 * time.Second} {
 			jump.Add(int64(by))
@@ -167,7 +168,7 @@ func FuzzStoreClockIsKnownToATrip(f *testing.F) {
 // slowBeat is a store whose first beat takes a second before the store's clock is read, and one
 // after it, as when it comes to a loaded machine.
 type slowBeat struct {
-	storetest.Store
+	contract.Store
 	before, after time.Duration
 	once          sync.Once
 }
@@ -190,7 +191,7 @@ func (s *slowBeat) Beat(
 func TestTaskIsReadyOnceItsSubmissionIsAnsweredHoweverSlowTheBeat(t *testing.T) {
 	for _, slow := range []*slowBeat{{before: time.Second}, {after: time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
-			slow.Store = storetest.NewModel(time.Now)
+			slow.Store = model.New(time.Now)
 			h := open(t, slow)
 			defer h.close()
 			h.many(1)

@@ -12,7 +12,8 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -20,7 +21,7 @@ import (
 // another one, so that they come and are answered in any order. What is on its way there when its
 // caller dies does not arrive.
 type distant struct {
-	storetest.Store
+	contract.Store
 	mu    sync.Mutex
 	luck  *rand.Rand
 	until time.Time // it is out of reach before
@@ -237,7 +238,7 @@ func TestNothingStandsStillAfterManyDeaths(t *testing.T) {
 
 func dieOften(t *testing.T, seed uint64) {
 	luck := rand.New(rand.NewPCG(seed, 1))
-	db := &distant{Store: storetest.NewModel(time.Now), luck: rand.New(rand.NewPCG(seed, 2))}
+	db := &distant{Store: model.New(time.Now), luck: rand.New(rand.NewPCG(seed, 2))}
 	l := &life{t: t, db: db}
 	l.begin()
 	pause, silence, attempts := 10*time.Millisecond, 2*time.Second, limits.MaxAttempts

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -53,7 +53,7 @@ func TestEditedTaskGoesOutAsItWasEdited(t *testing.T) {
 // made the edit and at one that takes over when that dies.
 func TestEditedMetaGoesOutWithEveryHandOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		a := openAs(t, db, "a")
 		want := func(x task.Handout, meta map[string]string) {
 			t.Helper()
@@ -319,7 +319,7 @@ func (s wants) Act(ctx context.Context, list []store.Action) ([]store.Acted, err
 // the edit was answered.
 func TestEditOfWhatAnotherNodeHoldsIsMadeWhenThatGivesItUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		a := openAs(t, db, "a")
 		told := 0
 		b := openAs(t, db, "b", func(c *Config) {
@@ -352,7 +352,7 @@ func TestEditOfWhatAnotherNodeHoldsIsMadeWhenThatGivesItUp(t *testing.T) {
 // A node that does not answer keeps what it holds: nothing is changed.
 func TestEditOfWhatASilentNodeHoldsIsRefusedAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		a, b := openAs(t, db, "a"), openAs(t, db, "b")
 		defer b.close()
 		ids := a.many(2)

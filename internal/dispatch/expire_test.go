@@ -12,7 +12,8 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -181,7 +182,7 @@ func TestNeighboursOfWhatExpiresGoOn(t *testing.T) {
 // finds them when its spans are free.
 func TestHolderDiesAtTheInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		h := open(t, db)
 		h.beat("w", "1", 1)
 		waiting := make(chan []task.Handout)
@@ -224,7 +225,7 @@ func TestOnlyTheNodeWithTheChoresLooksForWhatNobodyHolds(t *testing.T) {
 
 // hesitant fails so many settlements of what expired.
 type hesitant struct {
-	storetest.Store
+	contract.Store
 	refuse atomic.Int32
 }
 
@@ -239,7 +240,7 @@ func (s *hesitant) Settle(ctx context.Context, set store.Settlement) (store.Sett
 
 func TestStoreThatFailsIsAskedAgainForWhatExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &hesitant{Store: storetest.NewModel(time.Now)}
+		db := &hesitant{Store: model.New(time.Now)}
 		db.refuse.Store(5)
 		h := open(t, db)
 		defer h.close()

@@ -90,10 +90,11 @@ func (h *handed) isNotAsked() {
 }
 
 // letBegin asks the store which hand-outs of queues with limits may begin. It keeps those, and
-// those of other queues; held tells whether any was held back.
+// those of other queues. of is of which queues the store was asked, and held whether any hand-out
+// was held back. Whoever calls it lets these queues give back what is left, see giveLeft.
 func (d *Dispatcher) letBegin(
 	list []handed, tasks []task.Handout, room func(int64) bool,
-) (_ []handed, _ []task.Handout, held bool) {
+) (_ []handed, _ []task.Handout, of []*queue, held bool) {
 	var asked []*item
 	for i := range list {
 		if list[i].limited {
@@ -101,7 +102,7 @@ func (d *Dispatcher) letBegin(
 		}
 	}
 	if len(asked) == 0 {
-		return list, tasks, false
+		return list, tasks, nil, false
 	}
 	begun := d.begin(asked, false)
 	kept := make([]handed, 0, len(list))
@@ -114,7 +115,7 @@ func (d *Dispatcher) letBegin(
 			room(-int64(len(tasks[i].Context)))
 		}
 	}
-	return kept, told, len(kept) < len(list)
+	return kept, told, touchedBy(asked), len(kept) < len(list)
 }
 
 // begin asks the store which hand-outs may begin, and says so of each; again = not for the first
@@ -139,6 +140,9 @@ func (d *Dispatcher) begin(asked []*item, again bool) (begun map[*item]bool) {
 	}
 	d.mu.Lock()
 	begun, outdated := d.mem.begun(asked, req, got, err == nil, time.Now())
+	if again {
+		giveLeft(touchedBy(asked), time.Now())
+	}
 	d.release()
 	d.reload(outdated)
 	return begun
@@ -221,7 +225,8 @@ func (m *memory) begun(
 		m.giveAtOnce()
 	}
 	for _, q := range touchedBy(asked) {
-		q.match(now)
+		q.handOut(now)
+		q.takeSoon(now)
 	}
 	return begun, outdated
 }

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -207,9 +209,15 @@ func TestWhatMayNotBeginStaysInTheStore(t *testing.T) {
 
 // neighbours are two nodes of one store. They tell each other what has ended, what there is to take
 // and for how much they have room, as nodes on a database do; or nothing.
-func neighbours(t *testing.T, db storetest.Store, told bool) (a, b *house) {
+func neighbours(t *testing.T, db contract.Store, told bool) (a, b *house) {
+	houses := nodesOn(t, db, told, "a", "b")
+	return houses[0], houses[1]
+}
+
+// nodesOn are nodes of one store that hear each other's hints, if they are told.
+func nodesOn(t *testing.T, db contract.Store, told bool, names ...string) (list []*house) {
 	r := &road{houses: map[string]*house{}, lost: func(string) bool { return !told }}
-	for _, name := range []string{"a", "b"} {
+	for _, name := range names {
 		h := openAs(t, &linked{db, name, r}, name, func(c *Config) {
 			c.Announce = func(room map[string]int) {
 				r.tell(name, func(d *Dispatcher) { d.HearRoom(name, room) })
@@ -223,8 +231,9 @@ func neighbours(t *testing.T, db storetest.Store, told bool) (a, b *house) {
 		r.mu.Lock()
 		r.houses[name] = h
 		r.mu.Unlock()
+		list = append(list, h)
 	}
-	return r.houses["a"], r.houses["b"]
+	return list
 }
 
 func TestALimitHoldsOverNodes(t *testing.T) {
@@ -233,7 +242,7 @@ func TestALimitHoldsOverNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := neighbours(t, storetest.NewModel(time.Now), told)
+				a, b := neighbours(t, model.New(time.Now), told)
 				defer time.Sleep(10 * time.Millisecond) // hints that are on their way
 				defer a.close()
 				defer b.close()
@@ -279,7 +288,7 @@ func TestALimitHoldsOverNodes(t *testing.T) {
 // Who does not wait for tasks, but asks now and then, gets what others have left room for.
 func TestWhoAsksNowAndThenIsServedUnderALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := neighbours(t, storetest.NewModel(time.Now), false)
+		a, b := neighbours(t, model.New(time.Now), false)
 		defer time.Sleep(10 * time.Millisecond) // hints that are on their way
 		defer a.close()
 		defer b.close()
@@ -310,7 +319,7 @@ func TestWhoAsksNowAndThenIsServedUnderALimit(t *testing.T) {
 // where the worker asks another node for tasks meanwhile, which takes it for the sake of its limit.
 func TestWhatItsWorkerHasNoMoreIsLostThoughTheWorkerIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		a := openAs(t, db, "a")
 		a.set(func(q *task.Queue) { q.MaxRunning, q.PerKey.MaxRunning = 1, 2 })
 		time.Sleep(25 * time.Second)
@@ -342,7 +351,7 @@ func TestWhatItsWorkerHasNoMoreIsLostThoughTheWorkerIsHeard(t *testing.T) {
 // What a node had handed out that is gone counts until it is lost.
 func TestWhatADeadNodeHandedOutCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		a := openAs(t, db, "a")
 		a.limit(2, task.Rate{}, 0)
 		a.many(4)
@@ -374,11 +383,11 @@ func TestNoPlaceIsLostWhenTheStoreFails(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			var failing atomic.Bool
-			plan := storetest.Seeded(seed, 3)
-			h := open(t, storetest.NewFaulty(storetest.NewModel(time.Now),
-				func(n int) storetest.Fault {
+			plan := fault.Seeded(seed, 3)
+			h := open(t, fault.New(model.New(time.Now),
+				func(n int) fault.Fault {
 					if !failing.Load() {
-						return storetest.None
+						return fault.None
 					}
 					return plan(n)
 				}))
@@ -426,7 +435,7 @@ func TestNoPlaceIsLostWhenTheStoreFails(t *testing.T) {
 // node, makes nothing of the hand-out.
 func TestWhatIsOverDoesNotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &meddled{Store: storetest.NewModel(time.Now)}
+		db := &meddled{Store: model.New(time.Now)}
 		h := open(t, db)
 		defer h.close()
 		h.limit(2, task.Rate{}, 0)
@@ -450,7 +459,7 @@ func TestWhatIsOverDoesNotBegin(t *testing.T) {
 
 // meddled is a store to which somebody does something just before tasks are to begin.
 type meddled struct {
-	storetest.Store
+	contract.Store
 	before func()
 }
 
@@ -465,7 +474,7 @@ func (m *meddled) Begin(ctx context.Context, r store.BeginRequest) (store.Begun,
 // Who leaves while the store is asked leaves its tasks to others.
 func TestWhoLeavesWhileTasksBeginLeavesThemToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &meddled{Store: storetest.NewModel(time.Now)}
+		db := &meddled{Store: model.New(time.Now)}
 		h := open(t, db)
 		defer h.close()
 		h.limit(1, task.Rate{}, 0)

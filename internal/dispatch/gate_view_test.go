@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
 // watched is a store at which somebody looks just before and after tasks begin.
 type watched struct {
-	storetest.Store
+	contract.Store
 	look func(begun bool)
 }
 
@@ -28,7 +29,7 @@ func (w *watched) Begin(ctx context.Context, r store.BeginRequest) (store.Begun,
 // may: not what is held back in a moment, nor what begins twice.
 func TestWhatMayNotBeginIsNeverSeenToRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &watched{Store: storetest.NewModel(time.Now), look: func(bool) {}}
+		db := &watched{Store: model.New(time.Now), look: func(bool) {}}
 		h := open(t, db)
 		defer h.close()
 		h.limit(2, task.Rate{}, 0)

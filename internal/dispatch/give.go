@@ -173,6 +173,15 @@ func (q *queue) giveSoon(now time.Time) {
 	m.giveAtOnce()
 }
 
+// giveLeft lets queues give back what was held back by their limits, or is left of what was to go
+// out. Not before the hold that asked for it waits again, if it does: until then nobody here seems
+// to have room.
+func giveLeft(queues []*queue, now time.Time) {
+	for _, q := range queues {
+		q.giveSoon(now)
+	}
+}
+
 // giveAtOnce gives back what is to be given back, beside the rounds.
 func (m *memory) giveAtOnce() {
 	if !m.handing && !m.closed && !m.stopping {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -135,7 +136,7 @@ func TestTasksAheadAreGivenOnlyWhenNobodyHasFreeCapacity(t *testing.T) {
 		if n := len(hold("greedy", 6, 0)); n != 1 {
 			t.Errorf("one more ahead got %d", n)
 		}
-		if err := h.d.DrainWorker(h.ctx, "greedy", true); err != nil {
+		if err := h.d.DrainWorker(h.ctx, "greedy", store.Drain{}); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(hold("greedy", 100, 0)); n != 0 {

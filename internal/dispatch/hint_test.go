@@ -6,12 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
 func TestHintsAreHeardAtOnce(t *testing.T) {
-	town(t, func(t *testing.T, store storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, store contract.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		got := make(chan []task.Handout, 1)
 		go func() { got <- b.holdFor("w", 1, 10*time.Second) }()

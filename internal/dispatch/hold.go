@@ -43,9 +43,11 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 	r.Limit = min(r.Limit, limits.MaxHold) // who asks for more gets what one answer holds
 	until := time.Now().Add(r.Wait)
 	var answer task.HoldAnswer
+	var of []*queue // of which the store was asked what may begin
 	for held := true; held; {
 		d.mu.Lock()
 		wt, poll, err := d.mem.wait(r, time.Now())
+		giveLeft(of, time.Now())
 		d.release()
 		if err != nil {
 			return task.HoldAnswer{}, err
@@ -55,12 +57,17 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 		lost := wt.lost()
 		list, tasks := wt.collect(ctx.Err() != nil, time.Now())
 		d.release()
-		answer, held = d.answer(ctx, list, tasks, r.Room)
+		answer, of, held = d.answer(ctx, list, tasks, r.Room)
 		held = held || lost
 		answer.PollInterval = poll
 		// who was to get what was held back or is forgotten, and nothing else, waits on
 		r.Wait = min(r.Wait, time.Until(until))
 		held = held && len(answer.Tasks) == 0 && r.Wait > 0 && ctx.Err() == nil
+	}
+	if len(of) > 0 {
+		d.mu.Lock()
+		giveLeft(of, time.Now())
+		d.release()
 	}
 	for i := range answer.Tasks {
 		answer.Tasks[i].Queue = own.Write(answer.Tasks[i].Queue)

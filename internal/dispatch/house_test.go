@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
 )
@@ -20,20 +21,20 @@ import (
 type house struct {
 	t     *testing.T
 	ctx   context.Context
-	store storetest.Store
+	store contract.Store
 	lease store.Lease
 	d     *Dispatcher
 	halt  func() // stops clock and rounds, as kill -9 does: nothing is given back
 }
 
 // open starts a node on a store, under a new membership.
-func open(t *testing.T, db storetest.Store) *house {
+func open(t *testing.T, db contract.Store) *house {
 	t.Helper()
 	return openAs(t, db, "n")
 }
 
 // openAs opens a node under a name; change changes its configuration before it runs.
-func openAs(t *testing.T, db storetest.Store, node string, change ...func(*Config)) *house {
+func openAs(t *testing.T, db contract.Store, node string, change ...func(*Config)) *house {
 	t.Helper()
 	ctx := context.Background()
 	lease, err := db.Acquire(ctx, "node/"+node, node, 10*time.Second, nil)
@@ -103,7 +104,7 @@ func (h *house) sound() {
 func bubble(t *testing.T, story func(t *testing.T, h *house), change ...func(*Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := openAs(t, storetest.NewModel(time.Now), "n", change...)
+		h := openAs(t, model.New(time.Now), "n", change...)
 		defer h.close()
 		story(t, h)
 	})

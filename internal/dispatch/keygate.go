@@ -188,16 +188,25 @@ func (q *queue) keyFree(key string, known bool, now time.Time) {
 	case !known:
 		q.keysFreed(now)
 	default:
-		if l := q.ready.lanes.by[key]; l != nil && l.opens == 0 {
+		ls := q.ready.lanes
+		l := ls.by[key]
+		if l != nil && l.opens == 0 {
 			room := min(max(l.room, 0)+1, q.conf.PerKey.MaxRunning)
-			q.ready.lanes.setRoom(l, room, 0)
+			ls.setRoom(l, room, 0)
 		}
-		q.signPassed()
+		if l == nil || l.heap.count < l.room || ls.inOrder { // else enough of the key is here
+			q.signPassed()
+		}
 	}
 }
 
-// signPassed notes that the store may let something begin that takes have passed over.
+// signPassed notes that the store may let something begin that takes have passed over. A take that
+// left nothing has passed over nothing, and what has come since has a sign of its own; what one
+// under way leaves is not known.
 func (q *queue) signPassed() {
+	if q.lap.nothing && !q.taking {
+		return
+	}
 	q.signs++
 	q.look = true
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -256,7 +258,7 @@ func TestALimitOfAKeyHoldsOverNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := neighbours(t, storetest.NewModel(time.Now), told)
+				a, b := neighbours(t, model.New(time.Now), told)
 				defer time.Sleep(10 * time.Millisecond) // hints that are on their way
 				defer a.close()
 				defer b.close()
@@ -297,11 +299,11 @@ func TestNoPlaceOfAKeyIsLostWhenTheStoreFails(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			var failing atomic.Bool
-			plan := storetest.Seeded(seed, 3)
-			h := open(t, storetest.NewFaulty(storetest.NewModel(time.Now),
-				func(n int) storetest.Fault {
+			plan := fault.Seeded(seed, 3)
+			h := open(t, fault.New(model.New(time.Now),
+				func(n int) fault.Fault {
 					if !failing.Load() {
-						return storetest.None
+						return fault.None
 					}
 					return plan(n)
 				}))
@@ -353,7 +355,7 @@ func TestNoPlaceOfAKeyIsLostWhenTheStoreFails(t *testing.T) {
 // What was chosen just before its queue came to go by keys does not begin without its key.
 func TestNothingBeginsWithoutItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &meddledTexts{Store: storetest.NewModel(time.Now)}
+		db := &meddledTexts{Store: model.New(time.Now)}
 		h := open(t, db)
 		defer h.close()
 		h.set(func(q *task.Queue) { q.MaxRunning = 10 })
@@ -374,7 +376,7 @@ func TestNothingBeginsWithoutItsKey(t *testing.T) {
 // meddledTexts is a store in which something happens just before a large context is read. It counts
 // hand-outs that are to begin without a key.
 type meddledTexts struct {
-	storetest.Store
+	contract.Store
 	before  func()
 	keyless int
 }

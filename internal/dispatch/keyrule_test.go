@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -25,7 +25,7 @@ func (h *house) rule(key string, c store.KeyChange) {
 func twoNodes(t *testing.T, story func(t *testing.T, a, b *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		a, b := neighbours(t, storetest.NewModel(time.Now), true)
+		a, b := neighbours(t, model.New(time.Now), true)
 		defer time.Sleep(10 * time.Millisecond) // hints that are on their way
 		defer a.close()
 		defer b.close()

@@ -290,8 +290,9 @@ func (ls *lanes) setRoom(l *lane, room int, opens int64) {
 	ls.update(l)
 }
 
-// tidy ends lanes of which nothing is left.
+// tidy ends lanes of which nothing is left, and forgets what was apart and has left.
 func (ls *lanes) tidy() {
+	ls.apart.first()
 	for _, key := range slices.Sorted(maps.Keys(ls.by)) {
 		l := ls.by[key]
 		l.first()

@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
 // late is a store whose answers a test can hold back or change: a call is done at once, then its
 // hook decides what becomes of the answer.
 type late struct {
-	storetest.Store
+	contract.Store
 	mu    sync.Mutex
 	hooks map[string]func(error) error
 
@@ -81,7 +82,7 @@ func (l *late) Act(ctx context.Context, list []store.Action) ([]store.Acted, err
 func lateBubble(t *testing.T, story func(t *testing.T, h *house, l *late)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := &late{Store: storetest.NewModel(time.Now), hooks: map[string]func(error) error{}}
+		l := &late{Store: model.New(time.Now), hooks: map[string]func(error) error{}}
 		h := open(t, l)
 		defer h.close()
 		story(t, h, l)
@@ -256,7 +257,7 @@ func TestSpanGivenBackLateAndTakenAgainIsReadAnew(t *testing.T) {
 }
 
 func TestSpanGivenBackLateAndTakenByAnotherIsForgottenWhole(t *testing.T) {
-	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db contract.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		a.many(2)
 		mine := a.holdFor("w", 2, time.Minute)
@@ -286,7 +287,7 @@ func (h *house) giveLate() {
 
 // jumpy is a store whose clock stands beyond every lease while spans are given back.
 type jumpy struct {
-	storetest.Store
+	contract.Store
 	jump *atomic.Int64 // of the clock
 }
 
@@ -300,7 +301,7 @@ func TestSpanThatCouldNotBeGivenBackStillHasWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var jump atomic.Int64
 		now := func() time.Time { return time.Now().Add(time.Duration(jump.Load())) }
-		h := open(t, jumpy{storetest.NewModel(now), &jump})
+		h := open(t, jumpy{model.New(now), &jump})
 		defer h.close()
 		time.Sleep(300 * time.Millisecond) // so that what goes out is young at the next round
 		b := twoOut(h)

@@ -12,8 +12,11 @@ func (wt *waiter) slots() int { return min(wt.limit-len(wt.given), wt.room()) }
 
 // room is how many more tasks the waiter's worker may hold.
 func (wt *waiter) room() int {
-	if wt.worker.draining {
+	if wt.worker.draining() {
 		return 0
+	}
+	if wt.worker.given.Shed > 0 {
+		return wt.worker.room() // it would run what it has ahead in what it is to give up
 	}
 	return wt.worker.room() + wt.ahead
 }

@@ -12,7 +12,8 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -188,7 +189,7 @@ func TestAFullKeyThatIsFloodedKeepsNoOtherWaiting(t *testing.T) {
 // What memory gives back because it is full of it does not come back as it was.
 func TestWhatIsGivenBackForRoomIsSorted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &counted{Store: storetest.NewModel(time.Now)}
+		db := &counted{Store: model.New(time.Now)}
 		h := openAs(t, db, "n", func(c *Config) { c.Ahead, c.AheadBytes = 400, 200<<10 })
 		defer h.close()
 		h.perKey(2)
@@ -208,32 +209,40 @@ func TestWhatIsGivenBackForRoomIsSorted(t *testing.T) {
 	})
 }
 
-// counted counts the tasks that takes bring.
+// counted counts takes, and the tasks that they bring.
 type counted struct {
-	storetest.Store
-	tasks int
+	contract.Store
+	mu           sync.Mutex
+	takes, tasks int
+	sorted       int // of those tasks
 }
 
 func (c *counted) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 	got, err := c.Store.Take(ctx, r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.takes++
 	for i := range got.Spans {
 		c.tasks += len(got.Spans[i].Tasks)
+		if got.Spans[i].Sorted {
+			c.sorted += len(got.Spans[i].Tasks)
+		}
 	}
 	return got, err
 }
 
 // What a node has taken as it was workers get that come to another node, when it has seen for
-// GiveAfter that those here do not get to it.
+// GiveAfter that those here do not get to it; sooner or later, see ADR 65.
 func TestWorkersElsewhereGetOfWhatWasTakenAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := neighbours(t, storetest.NewModel(time.Now), true)
+		a, b := neighbours(t, model.New(time.Now), true)
 		defer time.Sleep(10 * time.Millisecond)
 		defer a.close()
 		defer b.close()
 		a.perKey(40)
 		time.Sleep(5 * time.Second)
 		var keys []string
-		for i := range 3000 {
+		for i := range 9000 {
 			keys = append(keys, string('a'+rune(i%20)))
 		}
 		a.ofKeys(keys...)
@@ -260,16 +269,15 @@ func TestWorkersElsewhereGetOfWhatWasTakenAsItWas(t *testing.T) {
 		work(1, b, "w")
 		time.Sleep(4 * time.Second)
 		if n := ran[1].Load(); n < 40 {
-			t.Errorf("workers elsewhere ran %d tasks in 4 s, those here %d in 4.5 s", n,
-				ran[0].Load())
+			t.Errorf("workers elsewhere ran %d tasks in 4 s, those here %d", n, ran[0].Load())
 		}
 		close(stop)
 		wg.Wait()
 	})
 }
 
-// What lies in the store is taken as it is when all of it fits in memory, else sorted; always so
-// where keys go in order, or weigh.
+// What lies in the store is taken as it is, also a part of it; where keys take turns only if all of
+// it fits in memory, else it is sorted; always so where keys go in order, or weigh.
 func TestWhatDoesNotFitIsSorted(t *testing.T) {
 	two := func(q *task.Queue) { q.PerKey.MaxRunning = 2 }
 	for name, c := range map[string]struct {
@@ -278,7 +286,8 @@ func TestWhatDoesNotFitIsSorted(t *testing.T) {
 		mixed   bool
 	}{
 		"it fits":          {two, 8, true},
-		"it does not":      {two, 40, false},
+		"it does not":      {two, 40, true},
+		"turns do not":     {func(q *task.Queue) { q.Fair = true }, 40, false},
 		"in order":         {func(q *task.Queue) { q.PerKey.MaxRunning = 1 }, 8, false},
 		"in turn":          {func(q *task.Queue) { q.Fair = true }, 8, true},
 		"in weighed turns": {func(q *task.Queue) { q.Fair = true }, 8, false},
@@ -409,4 +418,122 @@ func TestOnlyQuickWorkersHoldTasksOfKeysAhead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What was given back to be sorted counts no longer as ready here: else memory would be full of it
+// for good, and take nothing any more.
+func TestWhatIsGivenBackToBeSortedIsForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		left := map[task.ID]bool{}
+		for range 10 { // the tasks have strings, so that each is spoken of by itself
+			h.perKey(2)
+			got := h.waits("w", 4)
+			var subs []task.Submission
+			for _, key := range []string{"a", "a", "a", "b", "b", "b"} {
+				subs = append(subs, task.Submission{
+					Queue: "q", GroupKey: key, Meta: map[string]string{"for": key},
+				})
+			}
+			for _, id := range h.submit(subs...) {
+				left[id] = true
+			}
+			first := <-got
+			h.perKey(1)
+			time.Sleep(2 * time.Second)
+			h.sound()
+			h.done("w", first...)
+			for _, x := range first {
+				delete(left, x.ID)
+			}
+			for end := time.Now().Add(10 * time.Second); len(left) > 0; {
+				if time.Now().After(end) {
+					t.Fatalf("%d tasks are left, and %d count as ready", len(left), h.ready())
+				}
+				for _, x := range h.holdFor("w", 4, time.Second) {
+					h.done("w", x)
+					delete(left, x.ID)
+				}
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if n := h.ready(); n != 0 {
+			t.Errorf("%d tasks count as ready", n)
+		}
+	}, func(c *Config) { c.Ahead = 4 })
+}
+
+// ready counts what memory has ready of queue q.
+func (h *house) ready() int {
+	h.d.mu.Lock()
+	defer h.d.mu.Unlock()
+	return h.d.mem.queues["q"].ready.count()
+}
+
+// What is submitted to one of three nodes each of them takes its part of as it is.
+func TestPartsOfSeveralNodesAreNotSorted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &counted{Store: model.New(time.Now)}
+		houses := nodesOn(t, db, true, "a", "b", "c")
+		defer time.Sleep(10 * time.Millisecond)
+		for _, h := range houses {
+			defer h.close()
+		}
+		houses[0].perKey(40)
+		time.Sleep(5 * time.Second)
+		const tasks = 3000
+		var left atomic.Int64
+		left.Store(tasks)
+		var wg sync.WaitGroup
+		for i, h := range houses {
+			worker := fmt.Sprint("w", i)
+			wg.Go(func() {
+				for left.Load() > 0 {
+					got := h.holdFor(worker, 40, 100*time.Millisecond)
+					time.Sleep(5 * time.Millisecond)
+					h.done(worker, got...)
+					left.Add(-int64(len(got)))
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		for range tasks / 100 {
+			keys := make([]string, 100)
+			for i := range keys {
+				keys[i] = string('a' + rune(i%20))
+			}
+			houses[0].ofKeys(keys...)
+			time.Sleep(10 * time.Millisecond)
+		}
+		wg.Wait()
+		if n := db.sorted; n > tasks/20 {
+			t.Errorf("%d of %d tasks were sorted", n, tasks)
+		}
+	})
+}
+
+// Of keys that are full a node takes no more than it needs to see that they are, however much of
+// them comes first.
+func TestFullKeysThatComeFirstAreNotTaken(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.set(func(q *task.Queue) { q.PerKey.MaxRunning, q.Paused = 2, true })
+		full := make([]string, 1500)
+		for i := range full {
+			full[i] = "a"
+		}
+		h.ofKeys(full...)
+		h.ofKeys("b", "c", "d")
+		h.set(func(q *task.Queue) { q.Paused = false })
+		keys := map[string]int{}
+		for at := time.Now(); len(keys) < 4; {
+			for key, n := range keysOf(h.holdFor("w", 10, time.Second)) {
+				keys[key] += n
+			}
+			if time.Since(at) > 100*time.Millisecond {
+				t.Fatalf("%v run after %v", keys, time.Since(at))
+			}
+		}
+		if keys["a"] != 2 || h.ready() > 4*others {
+			t.Errorf("%v run, and %d are ready", keys, h.ready())
+		}
+	}, func(c *Config) { c.Ahead = 1000 })
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -17,7 +17,7 @@ import (
 // and is handed out until it is done.
 func TestEachDeathLeavesOneFinalNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		h := open(t, db)
 		h.configure(func(q *task.Queue) {
 			q.FinalQueue = "told"
@@ -110,7 +110,7 @@ func (h *house) configure(change func(*task.Queue)) {
 
 func TestNoticeLeavesOutWhatIsLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, storetest.NewModel(time.Now))
+		h := open(t, model.New(time.Now))
 		h.configure(func(q *task.Queue) { q.FinalQueue = "told" })
 		large, err := json.Marshal(make([]byte, store.InlineLimit-100))
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -103,7 +103,7 @@ func TestKeysGoInOrderOverNodes(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
 			luck := rand.New(rand.NewPCG(seed, 7))
-			a, b := neighbours(t, storetest.NewModel(time.Now), seed%3 > 0)
+			a, b := neighbours(t, model.New(time.Now), seed%3 > 0)
 			defer time.Sleep(10 * time.Millisecond) // hints that are on their way
 			defer a.close()
 			defer b.close()

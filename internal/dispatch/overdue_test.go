@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -73,7 +73,7 @@ func TestAttemptPastItsLimitIsJudgedThoughNobodyHoldsItsSpanNorAsks(t *testing.T
 
 func TestAttemptOfANodeThatDiedIsJudgedBeforeItsSpansAreFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		a, b := openAs(t, db, "a"), openAs(t, db, "b")
 		defer b.close()
 		a.limits(5 * time.Second)
@@ -92,7 +92,7 @@ func TestAttemptOfANodeThatDiedIsJudgedBeforeItsSpansAreFreed(t *testing.T) {
 func TestOverdueAttemptsAreJudgedInBoundedRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const extra = 10
-		db := &countingOverdue{Model: storetest.NewModel(time.Now)}
+		db := &countingOverdue{Model: model.New(time.Now)}
 		a := openAs(t, db, "a")
 		a.limits(time.Minute)
 		for range judgedPieces {
@@ -124,7 +124,7 @@ func TestOverdueAttemptsAreJudgedInBoundedRounds(t *testing.T) {
 
 // countingOverdue counts how often it was asked for overdue hand-outs.
 type countingOverdue struct {
-	*storetest.Model
+	*model.Model
 	asked atomic.Int64
 }
 

@@ -8,13 +8,14 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
 // town runs a story on several nodes that share a store.
 func town(
-	t *testing.T, story func(t *testing.T, db storetest.Store, houses map[string]*house),
+	t *testing.T, story func(t *testing.T, db contract.Store, houses map[string]*house),
 	nodes ...string,
 ) {
 	t.Helper()
@@ -24,11 +25,11 @@ func town(
 // townAs is town with another configuration of its nodes.
 func townAs(
 	t *testing.T, change func(*Config),
-	story func(t *testing.T, db storetest.Store, houses map[string]*house), nodes ...string,
+	story func(t *testing.T, db contract.Store, houses map[string]*house), nodes ...string,
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		houses := map[string]*house{}
 		for _, n := range nodes {
 			houses[n] = openAs(t, db, n, change)
@@ -79,7 +80,7 @@ func orphan(t *testing.T, houses map[string]*house) (begun task.Handout) {
 }
 
 func TestWorkThatSurvivedItsNodeIsNotLostWhileItsWorkerBeatsElsewhere(t *testing.T) {
-	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db contract.Store, houses map[string]*house) {
 		begun := orphan(t, houses)
 		b := houses["b"]
 		for range 60 {
@@ -106,16 +107,16 @@ func TestWorkThatSurvivedItsNodeIsNotJudgedByWhatWasHeardBefore(t *testing.T) {
 		},
 		"it was drained here": func(b *house) error {
 			b.beat("w", "1", 4)
-			return b.d.DrainWorker(b.ctx, "w", true)
+			return b.d.DrainWorker(b.ctx, "w", store.Drain{})
 		},
 		"it is only known to be drained": func(b *house) error {
-			_, err := b.store.AcquireAll(b.ctx, anyNode, []store.Lease{{Name: drainPrefix + "w"}},
+			_, err := b.store.AcquireAll(b.ctx, anyNode, []store.Lease{{Name: store.DrainPrefix + "w"}},
 				time.Hour, 0)
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
+			town(t, func(t *testing.T, db contract.Store, houses map[string]*house) {
 				a, b := houses["a"], houses["b"]
 				a.many(1)
 				begun := a.one("w")
@@ -146,7 +147,7 @@ func TestWorkThatSurvivedItsNodeIsNotJudgedByWhatWasHeardBefore(t *testing.T) {
 }
 
 func TestWorkThatSurvivedItsNodeIsLostWithItsWorker(t *testing.T) {
-	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db contract.Store, houses map[string]*house) {
 		begun := orphan(t, houses)
 		time.Sleep(limits.DefaultSilence + 2*time.Second)
 		v := houses["b"].view(begun.ID)
@@ -158,7 +159,7 @@ func TestWorkThatSurvivedItsNodeIsLostWithItsWorker(t *testing.T) {
 }
 
 func TestWorkerThatLeavesGivesBackWhatOtherNodesWaitFor(t *testing.T) {
-	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db contract.Store, houses map[string]*house) {
 		begun := orphan(t, houses)
 		b := houses["b"]
 		_, err := b.d.Beat(b.ctx, task.Beat{
@@ -189,7 +190,7 @@ func TestCancelReachesItsWorkerWhateverNodeHoldsTheTask(t *testing.T) {
 		{"asked, heard and held at three", "a", "b", "c", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
+			town(t, func(t *testing.T, db contract.Store, houses map[string]*house) {
 				hold, beat := houses[c.hold], houses[c.beat]
 				ids := hold.many(2)
 				got := hold.holdFor("w", 2, time.Minute)
@@ -224,7 +225,7 @@ func TestCancelReachesItsWorkerWhateverNodeHoldsTheTask(t *testing.T) {
 }
 
 func TestHandOutOfAnEarlierTurnIsStaleNotCancelled(t *testing.T) {
-	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db contract.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		id := a.many(1)[0]
 		old := a.one("w")
@@ -242,7 +243,7 @@ func TestHandOutOfAnEarlierTurnIsStaleNotCancelled(t *testing.T) {
 }
 
 func TestCancelReachesABeatThatWaits(t *testing.T) {
-	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db contract.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		id := a.many(1)[0]
 		x := a.one("w")

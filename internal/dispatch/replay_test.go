@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -86,7 +87,7 @@ func TestReplayOfManyIsOfDeadTasksUnlessItSaysOtherwise(t *testing.T) {
 
 // listing is a store between whose lists and whose actions something happens.
 type listing struct {
-	storetest.Store
+	contract.Store
 	after func()
 }
 
@@ -105,7 +106,7 @@ func (l *listing) Tasks(
 // anything comes of the list, stays done.
 func TestReplayOfManyLeavesWhatChangedSinceItWasListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &listing{Store: storetest.NewModel(time.Now)}
+		l := &listing{Store: model.New(time.Now)}
 		h := open(t, l)
 		defer h.close()
 		id := h.many(1)[0]

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
 // traffic is a store that counts which spans nodes take and give back.
 type traffic struct {
-	storetest.Store
+	contract.Store
 	gives, takes *atomic.Int32
 }
 
@@ -119,7 +120,7 @@ func TestNothingGoesToAndFroWhileItRuns(t *testing.T) {
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db := &traffic{storetest.NewModel(time.Now), new(atomic.Int32), new(atomic.Int32)}
+				db := &traffic{model.New(time.Now), new(atomic.Int32), new(atomic.Int32)}
 				var d [2]*house
 				for i, name := range []string{"a", "b"} {
 					d[i] = openAs(t, db, name, func(c *Config) { c.Ahead = 10 })
@@ -161,7 +162,7 @@ func TestWhatCameBackGoesWhereWorkersWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := neighbours(t, storetest.NewModel(time.Now), true)
+				a, b := neighbours(t, model.New(time.Now), true)
 				defer time.Sleep(10 * time.Millisecond) // hints that are on their way
 				defer a.close()
 				defer b.close()

@@ -69,6 +69,7 @@ func (d *Dispatcher) turn(now time.Time) {
 		d.mem.askPatience(now, d.conf.Jobs.Patience)
 	}
 	spared, active := d.mem.judge(now, time.Now())
+	d.mem.takeAway(now)
 	d.mem.expireDue(now)
 	d.mem.matchAll(now)
 	d.mem.announce(now)
@@ -128,7 +129,7 @@ func (m *memory) forgetOld(now time.Time) {
 	maps.DeleteFunc(m.recovered, old)
 	maps.DeleteFunc(m.gave, old)
 	for name, w := range m.workers {
-		if w.hands() == 0 && len(w.waiting) == 0 && !w.draining && now.Sub(w.seen) > forget {
+		if w.hands() == 0 && len(w.waiting) == 0 && !w.drained && now.Sub(w.seen) > forget {
 			delete(m.workers, name)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/seal"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -25,7 +25,7 @@ func (h *house) earlier(t task.Handout) task.Handout {
 // in beats as it was given out.
 func TestHandOutsOutliveTheUpdateOfTheirSeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
+		store := model.New(time.Now)
 		h := open(t, store)
 		h.many(3)
 		h.beat("w1", "i", 3)
@@ -58,7 +58,7 @@ func TestHandOutsOutliveTheUpdateOfTheirSeals(t *testing.T) {
 // Whoever finds out how earlier versions sealed can forge nothing but what they have handed out.
 func TestOldSealsAreGoodForNothingThatBeganLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, storetest.NewModel(time.Now))
+		h := open(t, model.New(time.Now))
 		defer h.close()
 		h.d.mem.seals = seal.NewSealer(seal.Secret{
 			Key: [32]byte{1}, Old: 4711, Since: time.Now().UnixMicro(),
@@ -80,7 +80,7 @@ func TestOldSealsAreGoodForNothingThatBeganLater(t *testing.T) {
 // as long as that context stands.
 func TestHandOutSaysWhoWroteItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
+		store := model.New(time.Now)
 		h := open(t, store)
 		h.many(1)
 		by := func(worker, want string) task.Handout {

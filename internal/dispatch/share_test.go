@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -49,7 +50,7 @@ func TestLevelGivesToWhoeverHasTheMostRoom(t *testing.T) {
 
 // linked is a store whose submissions tell the other nodes, as a database does that notifies.
 type linked struct {
-	storetest.Store
+	contract.Store
 	node string
 	road *road
 }
@@ -123,7 +124,7 @@ func (r *road) lose(lost func(to string) bool) {
 func linkedTown(t *testing.T, story func(t *testing.T, r *road)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		model := storetest.NewModel(time.Now)
+		model := model.New(time.Now)
 		r := &road{houses: map[string]*house{}, lost: func(string) bool { return false }}
 		for _, name := range []string{"a", "b", "c"} {
 			h := openAs(t, &linked{model, name, r}, name, func(c *Config) {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -178,7 +178,7 @@ func TestManySilentWorkersGetOneMoreLimit(t *testing.T) {
 
 func TestNodeThatWasStoppedJudgesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, storetest.NewModel(time.Now))
+		h := open(t, model.New(time.Now))
 		id := h.many(1)[0]
 		h.beat("w", "1", 1)
 		got := h.one("w")
@@ -198,7 +198,7 @@ func TestNodeThatWasStoppedJudgesNobody(t *testing.T) {
 
 func TestTokenOutlivesItsNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
+		store := model.New(time.Now)
 		h := open(t, store)
 		old, young := h.many(1)[0], task.ID{}
 		h.beat("w", "1", 9)
@@ -247,7 +247,7 @@ func TestWorkerThatDiesBeforeItsFirstBeatHereIsFound(t *testing.T) {
 
 func TestDeadWorkersTaskIsFoundAfterATakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
+		store := model.New(time.Now)
 		h := open(t, store)
 		id := h.many(1)[0]
 		h.beat("w", "1", 9)
@@ -264,7 +264,7 @@ func TestDeadWorkersTaskIsFoundAfterATakeOver(t *testing.T) {
 
 func TestTaskThatKillsItsProcessIsChargedAndFinallyDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewModel(time.Now)
+		store := model.New(time.Now)
 		ids := []task.ID{}
 		runs := 0
 		for round := 0; ; round++ {
@@ -449,7 +449,7 @@ func TestBeatThatSaysNonsenseIsRefusedAndChangesNothing(t *testing.T) {
 // worker that was killed, the other waits for it.
 func poisoned(t *testing.T) *house {
 	t.Helper()
-	store := storetest.NewModel(time.Now)
+	store := model.New(time.Now)
 	h := open(t, store)
 	h.many(2)
 	for range 3 {

@@ -9,7 +9,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Store is what the dispatcher needs of the store. internal/store/storetest/contract.go says what
+// Store is what the dispatcher needs of the store. internal/store/contract/contract.go says what
 // each call promises.
 type Store interface {
 	Spans
@@ -71,6 +71,9 @@ type Settings interface {
 // Records reads for people, and remembers workers.
 type Records interface {
 	Task(context.Context, task.ID) (task.View, error)
+	Contexts(
+		ctx context.Context, q store.ContextsQuery,
+	) (page []task.StageContext, next int32, err error)
 	Tasks(
 		ctx context.Context, f store.Filter, after task.ID, limit int,
 	) (page []task.View, next task.ID, err error)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -243,10 +243,10 @@ func TestPausedQueueHandsNothingOut(t *testing.T) {
 
 func TestDrainIsRememberedAcrossARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		h := open(t, db)
 		h.beat("w", "1", 5)
-		if err := h.d.DrainWorker(h.ctx, "w", true); err != nil {
+		if err := h.d.DrainWorker(h.ctx, "w", store.Drain{}); err != nil {
 			t.Fatal(err)
 		}
 		h.close()
@@ -256,7 +256,7 @@ func TestDrainIsRememberedAcrossARestart(t *testing.T) {
 		if got := h2.holdFor("w", 1, time.Second); len(got) != 0 {
 			t.Fatal("a drained worker got a task")
 		}
-		if err := h2.d.DrainWorker(h2.ctx, "w", false); err != nil {
+		if err := h2.d.UndrainWorker(h2.ctx, "w"); err != nil {
 			t.Fatal(err)
 		}
 		h2.one("w")
@@ -286,7 +286,7 @@ func TestWaitingViewAnswersWhenTheTaskEnds(t *testing.T) {
 
 func TestCloseGivesEverythingBackWithoutCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		h := open(t, db)
 		h.many(4)
 		h.beat("w", "1", 1)
@@ -352,7 +352,7 @@ func TestBadInputIsNamedAndChangesNothing(t *testing.T) {
 
 func TestBulkActionByWhatSeemsStuckIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, storetest.NewModel(time.Now))
+		h := open(t, model.New(time.Now))
 		h.many(1)
 		var wrong *task.InvalidError
 		stuck := store.Filter{Stuck: &store.Suspicion{}}

@@ -139,6 +139,7 @@ func (d *Dispatcher) take(t taking) {
 func (q *queue) tookNothing(now time.Time) {
 	q.endTake(now)
 	q.behind = noRank
+	q.lap.nothing = false
 	q.handOut(now)
 }
 

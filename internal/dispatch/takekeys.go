@@ -8,8 +8,9 @@ import (
 
 // A queue that goes by group keys takes by keys, too (store.ByKey). What may lie in the store of
 // keys that have nothing here no rank tells, so takes go through the keys in laps: each goes on
-// behind the key that the last one came to. What fits in memory they bring as it came; else they
-// sort it by key (ADR 65).
+// behind the key that the last one came to. As long as most of what is here may begin they bring
+// what comes first as it is (ADR 70); else they sort it by key, as where not all that is ready fits
+// in memory and keys take turns (ADR 65).
 
 // lap is how far the takes of a queue by keys have come.
 type lap struct {
@@ -22,6 +23,8 @@ type lap struct {
 	signs   int // signs that there had been when it began
 	news    int // of those, the ones of tasks that may be of any key
 	seen    int // news when the last lap began that came to its end
+	// nothing: the last take left nothing that is ready, so it has passed over nothing
+	nothing bool
 }
 
 const (
@@ -75,24 +78,51 @@ func (q *queue) byKeys(n, want int, now time.Time) *store.ByKey {
 	}
 	return &store.ByKey{
 		Fair: q.conf.Fair, After: q.lap.after, Skip: ls.skip(want), Whole: q.whole(n, now),
+		First: q.prefix(n, now),
 	}
 }
 
-// whole is up to how many tasks of any key a take of n may bring as they are: as long as memory has
-// all that is ready, lanes see to keys, and nothing has to be sorted.
+// whole is up to how many tasks of any key a take of n may bring as they are, if that is all that
+// is ready: memory has all of it then, lanes see to keys, and nothing has to be sorted.
 func (q *queue) whole(n int, now time.Time) int {
+	m := q.memory
+	// Where keys take turns, what does not come as it is has to be sorted: so a node that knows of
+	// no other one's workers takes all, and gives back what they are to have.
+	if m.conf.Alone || q.conf.Fair && len(m.others) == 0 {
+		return q.asTheyAre(m.conf.Ahead)
+	}
+	return q.asTheyAre(q.part(n, now))
+}
+
+// prefix is up to how many tasks of any key a take of n may bring as they are if more is ready: the
+// first ones are the next ones, as long as most of what is here has room. Where keys take turns the
+// next ones are of all keys.
+func (q *queue) prefix(n int, now time.Time) int {
+	usable := q.ready.usable()
+	if q.conf.Fair || q.ready.count()-usable > usable+min(n, others) {
+		return 0
+	}
+	// All of them may be of full keys: then their contexts, however large, must not fill memory.
+	fit := int(q.memory.conf.AheadBytes / 2 / store.InlineLimit)
+	return min(q.asTheyAre(q.part(n, now)), fit)
+}
+
+// part is how many tasks a take of n brings as they are that leaves the rest to others, or for
+// later.
+func (q *queue) part(n int, now time.Time) int {
+	if q.roomElsewhere(now) {
+		return n
+	}
+	return max(n, q.pace, q.handed)
+}
+
+// asTheyAre is how many of so many tasks of any key memory has room for.
+func (q *queue) asTheyAre(n int) int {
 	conf := &q.memory.conf
 	if !q.ready.lanes.mixes() || q.ready.bytes() > conf.AheadBytes/2 || q.memory.turns < q.sorts {
 		return 0
 	}
-	most := conf.Ahead
-	switch {
-	case q.roomElsewhere(now):
-		most = min(n, most)
-	case len(q.memory.others) > 0: // there may be workers there soon
-		most = min(max(n, q.pace, q.handed), most)
-	}
-	return max(min(most, keysAhead*conf.Ahead/2-q.ready.count()), 0)
+	return max(min(n, conf.Ahead, keysAhead*conf.Ahead/2-q.ready.count()), 0)
 }
 
 // wentOn takes in how far a take by keys has come. Nothing is left when a lap found nothing.
@@ -100,6 +130,8 @@ func (q *queue) wentOn(t *taking, got *store.Taken, now time.Time) {
 	q.signLow()
 	l, whole := &q.lap, t.Keys.After == nil
 	l.found, l.more = l.found || len(got.Spans) > 0, got.More
+	l.nothing = !got.More && !got.Left
+	q.backlog = q.backlog || got.Left
 	if l.after = got.After; l.after != nil {
 		return
 	}
@@ -113,7 +145,7 @@ func (q *queue) wentOn(t *taking, got *store.Taken, now time.Time) {
 		q.goOnIn(sorting)
 	default:
 		l.empty, l.more, q.look = 0, false, q.signs != l.signs
-		l.seen, q.backlog = l.news, got.Sorted
+		l.seen, q.backlog = l.news, got.Left || q.news != l.news
 		if got.More { // as every take says that goes on: there may be something to sort
 			q.goOnIn(q.memory.conf.Beat)
 		}

@@ -12,7 +12,8 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -21,7 +22,7 @@ var errHiccup = errors.New("hiccup")
 // moody is a store that a test can interrupt: each hook is called once, before the call it belongs
 // to, and may fail it.
 type moody struct {
-	storetest.Store
+	contract.Store
 	mu    sync.Mutex
 	hooks map[string]func() error
 }
@@ -94,7 +95,7 @@ func moodyBubble(
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := &moody{Store: storetest.NewModel(time.Now), hooks: map[string]func() error{}}
+		m := &moody{Store: model.New(time.Now), hooks: map[string]func() error{}}
 		h := openAs(t, m, "n", change...)
 		defer h.close()
 		story(t, h, m)
@@ -317,7 +318,7 @@ func TestPauseThatComesDuringAReloadStands(t *testing.T) {
 
 func TestCancelOfAPoisonousTaskLetsItsNeighbourOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		h := open(t, db)
 		conf := limits.DefaultQueue("q")
 		conf.MaxAttempts = 100

@@ -77,6 +77,15 @@ func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
 	return v, nil
 }
 
+// Contexts tells what the stages of a task were handed, oldest first. See contract.Views.
+func (d *Dispatcher) Contexts(
+	ctx context.Context, q store.ContextsQuery,
+) (page []task.StageContext, next int32, err error) {
+	page, next, err = d.store.Contexts(ctx, q)
+	d.note(err)
+	return page, next, err
+}
+
 // complete adds to what the store says of a task what only memory knows: who runs it.
 func (m *memory) complete(v *task.View) {
 	it := m.item(v.ID)

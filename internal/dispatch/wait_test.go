@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -26,7 +26,7 @@ func TestNextStageBeginsAfterItsDelayAndNotBefore(t *testing.T) {
 		for again, restarts := range map[string]bool{"": false, ", and the node restarts": true} {
 			t.Run(name+again, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					h := open(t, storetest.NewModel(time.Now))
+					h := open(t, model.New(time.Now))
 					defer func() { h.close() }()
 					id := h.between(wait)
 					h.counts(task.Counts{Waiting: 1})

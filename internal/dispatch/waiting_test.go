@@ -15,7 +15,8 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -97,7 +98,7 @@ func TestASignalLetsTheStageBeginThatWaits(t *testing.T) {
 // in the next one.
 func TestWhatCameIsToldUntilTheNextStage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		a := openAs(t, db, "a")
 		id := a.on(task.Await{Signal: "paid"})
 		a.signal(task.SignalRequest{Task: id, Name: "paid"}, true)
@@ -167,7 +168,7 @@ func TestAWaitIsOverInTime(t *testing.T) {
 
 // blindStore is a store at which one node's looks wait, or fail.
 type blindStore struct {
-	storetest.Store
+	contract.Store
 	wait  chan struct{} // until it is closed; nil = they don't
 	fails atomic.Bool
 	looks atomic.Int64
@@ -197,7 +198,7 @@ func (b *blindStore) Look(ctx context.Context, r store.LookRequest) (store.Looke
 // there: the next beat of another finds it.
 func TestAnotherNodeLooksWhereOneWasKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		blind := &blindStore{Store: db}
 		blind.fails.Store(true)
 		a := openAs(t, blind, "a")
@@ -222,7 +223,7 @@ func TestAnotherNodeLooksWhereOneWasKilled(t *testing.T) {
 // beside it.
 func TestALookThatHangsIsInNobodysWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		blind := &blindStore{Store: storetest.NewModel(time.Now), wait: make(chan struct{})}
+		blind := &blindStore{Store: model.New(time.Now), wait: make(chan struct{})}
 		h := openAs(t, blind, "n")
 		defer h.close()
 		began := time.Now()
@@ -259,7 +260,7 @@ func TestALookThatHangsIsInNobodysWay(t *testing.T) {
 // A store that always says that there is more is asked so often a beat and no more.
 func TestLooksOfABeatAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		blind := &blindStore{Store: storetest.NewModel(time.Now)}
+		blind := &blindStore{Store: model.New(time.Now)}
 		blind.more = func(l *store.Looked) { l.More, l.NextUntil = true, l.Now+1 }
 		h := openAs(t, blind, "n")
 		defer h.close()
@@ -297,7 +298,7 @@ func TestManyWaitsThatAreOverAtOnceAllEnd(t *testing.T) {
 
 // A report from a worker of another node's task parks it as one of this node's does.
 func TestAReportAtAnotherNodeParksTheTask(t *testing.T) {
-	town(t, func(t *testing.T, _ storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, _ contract.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		id := a.submit(task.Submission{Queue: "q"})[0]
 		x := a.one("w")

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -129,7 +130,7 @@ func honest(t *testing.T, h *house, l *ledger, done func() bool) {
 // walk lets crooks and a crowd of submitters loose on a node, kills and restarts it now and then,
 // lets an honest worker finish, and checks what must hold: every acknowledged task becomes final,
 // no hand-out has two outcomes, the counts add up.
-func walk(t *testing.T, seed uint64, db storetest.Store) {
+func walk(t *testing.T, seed uint64, db contract.Store) {
 	luck := rand.New(rand.NewPCG(seed, 1))
 	l := &ledger{accepted: map[string]int{}}
 	h := open(t, db)
@@ -215,7 +216,7 @@ func walk(t *testing.T, seed uint64, db storetest.Store) {
 
 func TestEverythingBecomesFinalAndNothingTwiceWhateverWorkersDo(t *testing.T) {
 	for seed := range uint64(40) {
-		synctest.Test(t, func(t *testing.T) { walk(t, seed, storetest.NewModel(time.Now)) })
+		synctest.Test(t, func(t *testing.T) { walk(t, seed, model.New(time.Now)) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}

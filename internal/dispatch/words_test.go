@@ -3,24 +3,30 @@ package dispatch
 import (
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
 func TestDrainSaidAtOneNodeHoldsAtAll(t *testing.T) {
-	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db contract.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		for _, h := range houses {
 			h.beat("w", "1", 4)
 		}
 		drain := func(at *house, yes bool) {
-			if err := at.d.DrainWorker(at.ctx, "w", yes); err != nil {
+			err := at.d.UndrainWorker(at.ctx, "w")
+			if yes {
+				err = at.d.DrainWorker(at.ctx, "w", store.Drain{})
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(1100 * time.Millisecond) // a beat
@@ -46,15 +52,15 @@ func TestDrainSaidAtOneNodeHoldsAtAll(t *testing.T) {
 }
 
 func TestUndrainSaidAtOnceAtAnotherNodeHolds(t *testing.T) {
-	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db contract.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		for _, h := range houses {
 			h.beat("w", "1", 4)
 		}
-		if err := a.d.DrainWorker(a.ctx, "w", true); err != nil {
+		if err := a.d.DrainWorker(a.ctx, "w", store.Drain{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.d.DrainWorker(b.ctx, "w", false); err != nil {
+		if err := b.d.UndrainWorker(b.ctx, "w"); err != nil {
 			// b has not heard of the drain yet
 			t.Fatal(err)
 		}
@@ -69,7 +75,7 @@ func TestUndrainSaidAtOnceAtAnotherNodeHolds(t *testing.T) {
 }
 
 func TestPauseSaidAtOneNodeHoldsAtAllWithinTwoBeats(t *testing.T) {
-	town(t, func(t *testing.T, db storetest.Store, houses map[string]*house) {
+	town(t, func(t *testing.T, db contract.Store, houses map[string]*house) {
 		a, b := houses["a"], houses["b"]
 		b.many(4)
 		b.one("w")
@@ -100,7 +106,7 @@ func TestPauseSaidAtOneNodeHoldsAtAllWithinTwoBeats(t *testing.T) {
 
 func TestDrainingNodeGivesBackAndRefusesHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		var draining atomic.Bool
 		a := openAs(t, db, "a", func(c *Config) {
 			c.Working = func() bool { return !draining.Load() }
@@ -152,13 +158,129 @@ func TestWordsOlderThanOnesOwnAreNotHeard(t *testing.T) {
 		h.beat("w", "1", 4)
 		asked := time.Now()
 		time.Sleep(time.Millisecond)
-		if err := h.d.DrainWorker(h.ctx, "w", true); err != nil {
+		if err := h.d.DrainWorker(h.ctx, "w", store.Drain{}); err != nil {
 			t.Fatal(err)
 		}
 		h.d.HearStore(asked, time.Now(), store.Beat{Now: time.Now().UnixMicro()})
 		h.many(1)
 		if got := h.hold("w", 1); len(got) != 0 {
 			t.Error("a drained worker got a task")
+		}
+	})
+}
+
+func TestWorkerThatShedsGetsNoMoreThanTheRest(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.many(6)
+		h.beat("w", "1", 5)
+		if err := h.d.DrainWorker(h.ctx, "w", store.Drain{Shed: 3 * task.Unit}); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.holdFor("w", 6, time.Second); len(got) != 2 {
+			t.Errorf("it got %d", len(got))
+		}
+		list, err := h.d.Workers(h.ctx)
+		if w := list[0]; err != nil || w.Draining || w.State != task.WorkerActive || w.Shed != 3 ||
+			w.Used != 2 || w.Free != 0 || !w.DrainBy.IsZero() {
+			t.Errorf("%+v, %v", w, err)
+		}
+		if err := h.d.UndrainWorker(h.ctx, "w"); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.holdFor("w", 6, time.Second); len(got) != 3 {
+			t.Errorf("undrained it got %d more", len(got))
+		}
+	})
+}
+
+func TestWhatIsLeftAtTheDeadlineBeginsElsewhere(t *testing.T) {
+	for name, test := range map[string]struct {
+		shed task.Units
+		left int
+	}{"all": {0, 0}, "a part": {3 * task.Unit, 2}, "more than there is": {9 * task.Unit, 0}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *house) {
+				h.many(4)
+				h.beat("w", "1", 5)
+				h.beat("v", "1", 9)
+				first := h.holdFor("w", 2, time.Second)
+				time.Sleep(100 * time.Millisecond)
+				later := h.holdFor("w", 2, time.Second)
+				soon := time.Now().Add(3 * time.Second)
+				what := store.Drain{Shed: test.shed, By: soon.UnixMicro()}
+				if err := h.d.DrainWorker(h.ctx, "w", what); err != nil {
+					t.Fatal(err)
+				}
+				both := append(first, later...)
+				h.beat("w", "1", 5, both...)
+				if got := h.holdFor("v", 4, time.Second); len(got) != 0 {
+					t.Fatalf("%d went before their time", len(got))
+				}
+				time.Sleep(4 * time.Second)
+				got := h.holdFor("v", 4, time.Second)
+				if len(got) != 4-test.left {
+					t.Fatalf("%d began elsewhere", len(got))
+				}
+				for _, g := range got {
+					if g.Attempt != 1 {
+						t.Errorf("it counts as attempt %d", g.Attempt)
+					}
+					if test.left > 0 && (g.ID == first[0].ID || g.ID == first[1].ID) {
+						t.Error("what began first was taken away")
+					}
+				}
+				h.report("w", later[0], task.Finish(nil), task.Stale)
+			})
+		})
+	}
+}
+
+// A worker that sheds gets nothing ahead of its lanes: it would run that in what it is to give up,
+// and after the deadline it would be taken from it and handed to it again for ever.
+func TestWorkerThatShedsGetsNothingAhead(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.many(20)
+		h.beat("w", "1", 5)
+		soon := time.Now().Add(time.Second)
+		what := store.Drain{Shed: 3 * task.Unit, By: soon.UnixMicro()}
+		if err := h.d.DrainWorker(h.ctx, "w", what); err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for range 5 {
+			a, err := h.d.Hold(h.ctx, task.HoldRequest{
+				Worker: "w", Queues: []string{"q"}, Limit: 10, Ahead: 8, Wait: time.Second,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += len(a.Tasks)
+			time.Sleep(2 * time.Second)
+		}
+		if got != 2 {
+			t.Errorf("it got %d tasks", got)
+		}
+	})
+}
+
+func TestWorkersSayTheirVersion(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		for _, version := range []string{"2.1 <b>", "", "2.2"} {
+			beat := task.Beat{Worker: "w", Incarnation: "1", Capacity: 1, Build: version}
+			if _, err := h.d.Beat(h.ctx, beat); err != nil {
+				t.Fatal(err)
+			}
+			list, err := h.d.Workers(h.ctx)
+			if err != nil || list[0].Version != version {
+				t.Errorf("%+v, %v, want version %q", list, err, version)
+			}
+		}
+		for _, version := range []string{strings.Repeat("x", 257), "a\nb", "\x1b[2J"} {
+			beat := task.Beat{Worker: "w", Incarnation: "1", Capacity: 1, Build: version}
+			if _, err := h.d.Beat(h.ctx, beat); !errors.Is(err, task.ErrInvalid) ||
+				!strings.Contains(err.Error(), "body.version") {
+				t.Errorf("%.20q: %v", version, err)
+			}
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -20,15 +21,19 @@ type worker struct {
 	capacity    float64
 	labels      map[string]string
 	zone        string
+	build       string // of its program
 	shares      task.Load
 	jobs        int
 	reserved    task.Units // capacity that its jobs take
 	// it serves groups, as its last beat said; Jobs are told when it falls silent
-	serves   bool
-	draining bool
-	left     bool      // it said that it leaves, and nothing was heard of it since
-	gone     string    // the start that said so: what it asked before may come in later
-	wordAt   time.Time // when that was said here last: what the store said before is out of date
+	serves bool
+	// it is to give up work, as an operator said: what, says given
+	drained bool
+	given   store.Drain
+	taken   bool      // its time was up, and what was too much of a part was taken from it
+	left    bool      // it said that it leaves, and nothing was heard of it since
+	gone    string    // the start that said so: what it asked before may come in later
+	wordAt  time.Time // when that was said here last: what the store said before is out of date
 
 	out     []*item   // the items that it has in hands, in no order
 	parcels []*parcel // the plain tasks that it has in hands, and some of those items, in no order
@@ -86,13 +91,22 @@ func (w *worker) touch(now time.Time) {
 // until then by what it asks for.
 func (w *worker) room() int {
 	switch {
-	case w.draining:
+	case w.draining():
 		return 0
 	case !w.measured:
 		return limits.MaxHold
 	}
-	return int(w.capacity-w.reserved.Float()) - w.hands()
+	return w.lanes() - w.hands()
 }
+
+// lanes is how many tasks the worker may have in hands beside its jobs; below 0 where these take
+// more than it is to carry.
+func (w *worker) lanes() int {
+	return int(max(w.capacity-w.given.Shed.Float(), 0) - w.reserved.Float())
+}
+
+// draining tells whether the worker is to take nothing new.
+func (w *worker) draining() bool { return w.drained && w.given.Whole() }
 
 // hands is how many tasks the worker has in hands.
 func (w *worker) hands() int { return len(w.out) + w.plain }

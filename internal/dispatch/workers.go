@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
@@ -17,46 +16,75 @@ import (
 // What operators say of workers and queues stands in leases, and every node's beat reads those: a
 // word said at one node holds at all of them a beat later.
 const (
-	remembered  = 365 * 24 * time.Hour // how long the store remembers a word
-	drainPrefix = "worker/"            // a worker that is to take nothing new
+	remembered = 365 * 24 * time.Hour // how long the store remembers a word
 	// its token grows with each change of a queue's configuration
 	queuesWord = "queues/changed"
 )
 
 // Words are the prefixes of the leases that HearStore wants to see.
-func Words() []string { return []string{drainPrefix, queuesWord} }
+func Words() []string { return []string{store.DrainPrefix, queuesWord} }
 
 // recall takes in what operators said, at any node, as a call of the store found it that was asked
 // then.
 func (m *memory) recall(asked, now time.Time, words []store.Lease) {
-	drained := map[string]bool{}
-	for _, l := range words {
-		switch name, drain := strings.CutPrefix(l.Name, drainPrefix); {
-		case drain && l.Until != 0:
-			drained[name] = true
+	drained := map[string]store.Drain{}
+	for i := range words {
+		l := &words[i]
+		if name, what, ok := store.DrainOf(l); ok {
+			drained[name] = what
 			m.worker(name, time.Time{})
-		case l.Name == queuesWord && l.Token > m.configWord:
+		} else if l.Name == queuesWord && l.Token > m.configWord {
 			m.configWord = l.Token
 			m.configRead = time.Time{}
 		}
 	}
 	var news []string
 	for name, w := range m.workers {
-		if w.draining != drained[name] && asked.After(w.wordAt) {
+		what, yes := drained[name]
+		if (w.drained != yes || w.given != what) && asked.After(w.wordAt) {
 			news = append(news, name)
 		}
 	}
 	slices.Sort(news)
 	for _, name := range news {
-		m.workers[name].drain(drained[name], now)
+		what, yes := drained[name]
+		m.workers[name].drain(yes, what, now)
 	}
 }
 
-// drain lets a worker take nothing new, or take again.
-func (w *worker) drain(yes bool, now time.Time) {
-	w.draining = yes
+// drain lets a worker give up work, or take it again.
+func (w *worker) drain(yes bool, what store.Drain, now time.Time) {
+	w.drained, w.given, w.taken = yes, what, false
 	w.reorder()
 	w.match(now)
+}
+
+// takeAway takes from workers what they still have in hands when the time is up that they were
+// given to give it up; of a part once, those tasks first that began last: a job that begins there
+// later waits for tasks to end, as everywhere.
+func (m *memory) takeAway(now time.Time) {
+	for _, name := range slices.Sorted(maps.Keys(m.workers)) {
+		w := m.workers[name]
+		if w.given.By == 0 || w.given.By > m.clock.read(now) || w.hands() == 0 {
+			continue
+		}
+		excess := w.hands()
+		if !w.draining() {
+			if !w.measured || w.taken {
+				continue
+			}
+			excess -= max(w.lanes(), 0)
+			w.taken = true
+		}
+		if excess <= 0 {
+			continue
+		}
+		list := w.sorted()
+		slices.SortStableFunc(list, func(a, b *item) int { return b.started.Compare(a.started) })
+		for _, it := range list[:min(excess, len(list))] {
+			it.end(task.KindRelease, "its worker was to have given it up by now", now)
+		}
+	}
 }
 
 // Workers lists what this node knows of workers, by name.
@@ -75,13 +103,22 @@ func (m *memory) listWorkers(now time.Time) []task.Worker {
 		list = append(list, task.Worker{
 			Name: w.name, Node: m.conf.Holder.Node, State: state,
 			Active:   state == task.WorkerActive || state == task.WorkerDraining,
-			Draining: w.draining, Capacity: w.capacity,
+			Draining: w.draining(), Shed: w.given.Shed.Float(), DrainBy: drainBy(w.given),
+			Capacity: w.capacity, Used: w.reserved.Float() + float64(w.hands()),
 			Load: w.shares, Labels: maps.Clone(w.labels), Zone: w.zone, Running: w.hands(),
 			Free: max(w.room(), 0), Queues: slices.Sorted(maps.Keys(w.asked)),
-			Jobs: w.jobs, Seen: w.seen,
+			Jobs: w.jobs, Version: w.build, Seen: w.seen,
 		})
 	}
 	return list
+}
+
+// drainBy is when what is left is taken from a worker; the zero time = never.
+func drainBy(d store.Drain) time.Time {
+	if d.By == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(d.By)
 }
 
 // state is how the worker stands.
@@ -91,65 +128,69 @@ func (w *worker) state(now time.Time) task.WorkerState {
 		return task.WorkerLeft
 	case len(w.waiting) == 0 && now.Sub(w.seen) >= max(limits.DefaultSilence, w.patience):
 		return task.WorkerSilent
-	case w.draining:
+	case w.draining():
 		return task.WorkerDraining
 	}
 	return task.WorkerActive
 }
 
-// DrainWorker makes a worker take nothing new, or lets it take again. It is remembered across
-// restarts.
-func (d *Dispatcher) DrainWorker(ctx context.Context, name string, drain bool) error {
+// DrainWorker makes a worker give up work. It is remembered across restarts.
+func (d *Dispatcher) DrainWorker(ctx context.Context, name string, what store.Drain) error {
 	d.mu.Lock()
 	w := d.mem.workers[name]
 	d.release()
-	if w == nil { // another node may have been told that it drains, and may be gone
-		remembered := false
-		if !drain {
-			var err error
-			if remembered, err = d.forgetDrain(ctx, name); err != nil {
-				d.note(err)
-				return fmt.Errorf("forget the drain of worker %q: %w", name, err)
-			}
-		}
-		if remembered {
-			return nil
-		}
+	if w == nil {
 		return fmt.Errorf("drain worker %q: %w", name, store.ErrNotFound)
 	}
-	if err := d.remember(ctx, name, drain); err != nil {
+	word, err := what.Lease(name)
+	if err == nil {
+		_, err = d.store.AcquireAll(ctx, anyNode, []store.Lease{word}, remembered, math.MaxInt64)
+	}
+	if err != nil {
 		d.note(err)
 		return fmt.Errorf("remember drain of worker %q: %w", name, err)
 	}
-	now := time.Now()
-	d.mu.Lock()
-	w.wordAt = now
-	w.drain(drain, now)
-	d.release()
+	d.said(w, true, what)
 	return nil
 }
 
-// remember writes a drain down, or removes what was written.
-func (d *Dispatcher) remember(ctx context.Context, name string, drain bool) error {
-	if !drain {
-		_, err := d.forgetDrain(ctx, name)
-		return err
+// UndrainWorker lets a worker take work again.
+func (d *Dispatcher) UndrainWorker(ctx context.Context, name string) error {
+	forgotten, err := d.forgetDrain(ctx, name)
+	if err != nil {
+		d.note(err)
+		return fmt.Errorf("forget the drain of worker %q: %w", name, err)
 	}
-	_, err := d.store.AcquireAll(ctx, anyNode, []store.Lease{{Name: drainPrefix + name}},
-		remembered, math.MaxInt64)
-	return err
+	d.mu.Lock()
+	w := d.mem.workers[name]
+	d.release()
+	switch {
+	case w != nil:
+		d.said(w, false, store.Drain{})
+	case !forgotten: // else another node was told that it drains, and may be gone
+		return fmt.Errorf("undrain worker %q: %w", name, store.ErrNotFound)
+	}
+	return nil
+}
+
+// said takes in at once what was written down of a worker: older words are out of date.
+func (d *Dispatcher) said(w *worker, drained bool, what store.Drain) {
+	now := time.Now()
+	d.mu.Lock()
+	defer d.release()
+	w.wordAt = now
+	w.drain(drained, what, now)
 }
 
 // forgetDrain removes what was written of a worker, at whichever node, and reports whether anything
 // was.
 func (d *Dispatcher) forgetDrain(ctx context.Context, name string) (found bool, err error) {
-	got, err := d.store.Beat(ctx, nil, remembered, drainPrefix+name)
+	word := store.DrainPrefix + name
+	got, err := d.store.Beat(ctx, nil, remembered, word)
 	if err != nil {
 		return false, err
 	}
-	words := slices.DeleteFunc(got.Leases, func(l store.Lease) bool {
-		return l.Name != drainPrefix+name
-	})
+	words := slices.DeleteFunc(got.Leases, func(l store.Lease) bool { return l.Name != word })
 	if len(words) == 0 {
 		return false, nil
 	}

@@ -78,6 +78,10 @@ func (h *house) demand(s *store.Schedule, until int64) (list []int64) {
 		if !t.Before(s.Starts) && (s.Ends.IsZero() || !t.After(s.Ends)) {
 			list = append(list, t.UnixMicro())
 		}
+		if len(list) > 1_000_000 { // stories last for hours, and days where little is due
+			h.t.Fatalf("%s: due all the time from %s to %s: %+v", s.Name, time.UnixMicro(from),
+				time.UnixMicro(until), s)
+		}
 	}
 	return list
 }

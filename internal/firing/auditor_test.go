@@ -12,7 +12,8 @@ import (
 	"github.com/rotahq/rota/cron"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
 )
@@ -216,9 +217,9 @@ func FuzzAuditFindsWhatIsMissingAndWhatIsTooMuch(f *testing.F) {
 func first(times []int64) []int64 { return times[:min(len(times), store.MaxHoles)] }
 
 // reader is a firer on a store that nobody fires, at a time of the scene's day.
-func reader(t *testing.T) (*Firer, *storetest.Model, *storetest.Clock) {
-	clock := storetest.NewClock()
-	model := storetest.NewModel(clock.Now)
+func reader(t *testing.T) (*Firer, *model.Model, *contract.Clock) {
+	clock := contract.NewClock()
+	model := model.New(clock.Now)
 	f, err := New(Config{
 		Store: model, Tasks: noTasks{}, Clock: tick.New(tick.Config{}), Node: "a", Now: clock.Now,
 	})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -139,13 +139,13 @@ func TestBackfillThatMeetsAChangeAnswersForAll(t *testing.T) {
 	three(t, "2026-11-21 10:00:00", func(h *house) {
 		h.put("s", "*/2 * 8 * * *")
 		var fires atomic.Int32
-		h.fail(func(verb string) storetest.Fault {
+		h.fail(func(verb string) fault.Fault {
 			if verb == "fire" && fires.Add(1) == 2 { // the second piece finds another version
 				if _, err := h.nodes["n2"].firer.Pause(h.t.Context(), "s", true); err != nil {
 					t.Error(err)
 				}
 			}
-			return storetest.None
+			return fault.None
 		})
 		done, err := h.nodes["n1"].firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
 			From: h.us("08:00:00"), To: h.us("09:00:00"),

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -135,13 +135,13 @@ func endsWell(h *house) {
 }
 
 // nth answers a fault at the n-th of the calls that it is asked about.
-func nth(n int, fault storetest.Fault, verbs ...string) func(string) storetest.Fault {
+func nth(n int, kind fault.Fault, verbs ...string) func(string) fault.Fault {
 	var calls atomic.Int64
-	return func(verb string) storetest.Fault {
+	return func(verb string) fault.Fault {
 		if !slices.Contains(verbs, verb) || calls.Add(1) != int64(n+1) {
-			return storetest.None
+			return fault.None
 		}
-		return fault
+		return kind
 	}
 }
 
@@ -153,11 +153,11 @@ func TestEveryWriteMayFail(t *testing.T) {
 	}
 	for verb, writes := range map[string]int{"fire": 16, "end": 12, "append": 10, "change": 9,
 		"act": 6} {
-		for _, fault := range []storetest.Fault{storetest.Before, storetest.After} {
+		for _, kind := range []fault.Fault{fault.Before, fault.After} {
 			for n := 0; n < writes; n += step {
-				t.Run(fmt.Sprint(verb, fault, n), func(t *testing.T) {
+				t.Run(fmt.Sprint(verb, kind, n), func(t *testing.T) {
 					three(t, "2026-11-21 09:59:30", func(h *house) {
-						h.fail(nth(n, fault, verb))
+						h.fail(nth(n, kind, verb))
 						troubled(h)
 						endsWell(h)
 					})
@@ -173,11 +173,11 @@ func TestNodeMayDieAtEveryWrite(t *testing.T) {
 	if testing.Short() {
 		step = 5
 	}
-	for _, fault := range []storetest.Fault{storetest.Before, storetest.After} {
+	for _, kind := range []fault.Fault{fault.Before, fault.After} {
 		for n := 0; n < 30; n += step {
-			t.Run(fmt.Sprint(fault, n), func(t *testing.T) {
+			t.Run(fmt.Sprint(kind, n), func(t *testing.T) {
 				inHouse(t, "2026-11-21 09:59:30", func(h *house) {
-					h.crash = nth(n, fault, "fire", "end", "append", "change", "act")
+					h.crash = nth(n, kind, "fire", "end", "append", "change", "act")
 					h.start("n1", "n2", "n3")
 					troubled(h)
 					endsWell(h)
@@ -192,11 +192,11 @@ func TestFaultsForAWhileAreOvercome(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			three(t, "2026-11-21 09:59:30", func(h *house) {
-				plan := storetest.Seeded(seed, 4)
+				plan := fault.Seeded(seed, 4)
 				var calls atomic.Int64
-				h.fail(func(verb string) storetest.Fault {
+				h.fail(func(verb string) fault.Fault {
 					if verb == "beat" || verb == "acquire" { // the node would be no member
-						return storetest.None
+						return fault.None
 					}
 					return plan(int(calls.Add(1)))
 				})

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -21,12 +21,12 @@ func TestScheduleIsDueByTheDaysThatItsCalendarHasWhenItIsPut(t *testing.T) {
 		days("2026-11-24")
 		h.put("s", "0 * * * *")
 		done := false
-		h.fail(func(verb string) storetest.Fault {
+		h.fail(func(verb string) fault.Fault {
 			if verb == "change" && !done {
 				done = true
 				days("2026-11-21")
 			}
-			return storetest.None
+			return fault.None
 		})
 		h.put("s", "0 * * * *", func(e *store.ScheduleEdit) { e.Calendar = "days" })
 		h.fail(nil)

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -15,33 +16,33 @@ var errAway = fmt.Errorf("away: %w", store.ErrOutOfReach)
 
 // door is the store as one node reaches it.
 type door struct {
-	*storetest.Model
+	*model.Model
 	house *house
 
 	mu    sync.Mutex
 	away  bool
 	ended bool
-	crash func(verb string) storetest.Fault // the node dies at a write that it names; nil = at none
+	crash func(verb string) fault.Fault // the node dies at a write that it names; nil = at none
 }
 
 func through[A any](d *door, verb string, do func() (A, error)) (a A, err error) {
 	d.mu.Lock()
-	away, fault := d.away, storetest.None
+	away, kind := d.away, fault.None
 	if d.crash != nil && !away {
-		if fault = d.crash(verb); fault != storetest.None {
+		if kind = d.crash(verb); kind != fault.None {
 			d.away = true
 		}
 	}
 	d.mu.Unlock()
-	if f := d.house.faults(); f != nil && fault == storetest.None && !away {
-		fault = f(verb)
+	if f := d.house.faults(); f != nil && kind == fault.None && !away {
+		kind = f(verb)
 	}
 	switch {
 	case away:
 		return a, errAway
-	case fault == storetest.Before:
-		return a, storetest.ErrFault
-	case fault == storetest.After:
+	case kind == fault.Before:
+		return a, fault.ErrFault
+	case kind == fault.After:
 		if _, err := do(); err != nil {
 			return a, err
 		}

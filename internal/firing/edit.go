@@ -286,6 +286,16 @@ func (f *Firer) Stands(ctx context.Context, late int64) ([]store.ScheduleStand, 
 	return f.store.ScheduleStands(ctx, late)
 }
 
+// Overdue is how long ago the earliest due time was that nobody has handled; 0 = none is left.
+func (f *Firer) Overdue(ctx context.Context) (time.Duration, error) {
+	now := f.now()
+	list, err := f.store.Due(ctx, store.DueQuery{Until: now, Limit: 1})
+	if err != nil || len(list) == 0 {
+		return 0, err
+	}
+	return lateness(list[0].Next, now), nil
+}
+
 // Fires lists what came of a schedule's due times, and how the tasks ended. store.ErrNotFound:
 // there is no such schedule.
 func (f *Firer) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, error) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -72,11 +72,11 @@ func TestEditsHandleWhatIsDueByWhatTheScheduleWas(t *testing.T) {
 		h.until("2026-11-21 10:00:30")
 		h.kill("n1")
 		h.until("2026-11-21 10:25:00")
-		h.fail(func(verb string) storetest.Fault { // the rounds see nothing yet
+		h.fail(func(verb string) fault.Fault { // the rounds see nothing yet
 			if verb == "due" {
-				return storetest.Before
+				return fault.Before
 			}
-			return storetest.None
+			return fault.None
 		})
 		h.start("n1")
 		h.put("s", "5 * * * *", misfire(task.MisfireAll))

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -69,15 +69,15 @@ func TestListOfFiresIsRefusedWhenNobodyKnowsHowTheyEnded(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *")
 		h.until("2026-11-21 10:00:01")
-		h.fail(func(verb string) storetest.Fault {
+		h.fail(func(verb string) fault.Fault {
 			if verb == "stand" {
-				return storetest.Before
+				return fault.Before
 			}
-			return storetest.None
+			return fault.None
 		})
 		_, err := h.live().firer.Fires(h.t.Context(), store.FireQuery{Schedule: "s"})
 		_, also := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{Last: true})
-		if !errors.Is(err, storetest.ErrFault) || !errors.Is(also, storetest.ErrFault) {
+		if !errors.Is(err, fault.ErrFault) || !errors.Is(also, fault.ErrFault) {
 			t.Errorf("errors %v, %v", err, also)
 		}
 	})

@@ -74,6 +74,9 @@ func (f *Firer) commit(ctx context.Context, b fireBatch) error {
 	}
 	now := f.now()
 	for i, part := range done {
+		for k := range part.Fires {
+			f.conf.Handled(&part.Fires[k])
+		}
 		switch asked := &b.parts[i]; {
 		case part.Refused == store.FireMoved || part.Refused == "" && asked.Then <= now:
 			f.soon(0)

@@ -28,6 +28,9 @@ type Config struct {
 	// Owners says which node looks after which key, for people: Kind, a slash and the key. Default:
 	// nobody knows.
 	Owners func() map[string]string
+	// Handled is told of each due time, or several in one row, of which this firer wrote down what
+	// came of it. It must not block. Default: nobody is.
+	Handled func(*store.Fire)
 	// EventsAdded is called after events were appended to the log. It must not block. Default:
 	// nothing is called.
 	EventsAdded func()
@@ -51,6 +54,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Owners == nil {
 		c.Owners = func() map[string]string { return nil }
+	}
+	if c.Handled == nil {
+		c.Handled = func(*store.Fire) {}
 	}
 	if c.EventsAdded == nil {
 		c.EventsAdded = func() {}

@@ -17,7 +17,8 @@ import (
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
 )
@@ -42,7 +43,7 @@ type node struct {
 // house is a cluster in a bubble, on the reference model. Its store has a clock of its own.
 type house struct {
 	t       *testing.T
-	store   *storetest.Model
+	store   *model.Model
 	alone   bool
 	deleted bool // schedules were deleted, so there are tasks without one
 
@@ -50,10 +51,12 @@ type house struct {
 	skew   time.Duration // of the store's clock to the bubble's
 	starts int
 	nodes  map[string]*node
-	fault  func(verb string) storetest.Fault // of calls of the store, at every node; nil = none
+	fault  func(verb string) fault.Fault // of calls of the store, at every node; nil = none
 	// node n1 dies at the call for which it answers one; nil = at none
-	crash func(verb string) storetest.Fault
+	crash func(verb string) fault.Fault
 	log   *journal
+
+	handled []store.Fire // that nodes said that they handled
 }
 
 // journal keeps the lines of a log.
@@ -93,7 +96,7 @@ func inHouse(t *testing.T, begin string, story func(h *house)) {
 		h := &house{
 			t: t, skew: time.Until(at), nodes: map[string]*node{}, log: &journal{to: t.Output()},
 		}
-		h.store = storetest.NewModel(h.now)
+		h.store = model.New(h.now)
 		defer h.close()
 		story(h)
 		h.audit()
@@ -120,13 +123,13 @@ func three(t *testing.T, begin string, story func(h *house)) {
 }
 
 // fail lets calls of the store fail as a function says; nil = none does.
-func (h *house) fail(fault func(verb string) storetest.Fault) {
+func (h *house) fail(fault func(verb string) fault.Fault) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fault = fault
 }
 
-func (h *house) faults() func(verb string) storetest.Fault {
+func (h *house) faults() func(verb string) fault.Fault {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.fault
@@ -206,6 +209,11 @@ func (h *house) startOne(name string) {
 		Log:    log,
 		Now:    func() time.Time { return time.Now().Add(-n.tasks.ClockOffset()) },
 		Owners: func() map[string]string { return n.rounds.Cluster().Owned },
+		Handled: func(f *store.Fire) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.handled = append(h.handled, *f)
+		},
 	})
 	h.must(err)
 	h.must(n.rounds.Claim(scheduler.Kind{

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -251,7 +251,7 @@ func TestDelayAfterTheLastOfSeveral(t *testing.T) {
 // write comes first.
 func TestTwoNodesThatJoinAtOnceTakeATurnOnce(t *testing.T) {
 	for n := range 6 {
-		for _, fault := range []storetest.Fault{storetest.None, storetest.Before, storetest.After} {
+		for _, fault := range []fault.Fault{fault.None, fault.Before, fault.After} {
 			t.Run(fmt.Sprint(n, fault), func(t *testing.T) {
 				three(t, "2026-11-21 09:59:30", func(h *house) {
 					h.put("a", "*/10 * * * * *")

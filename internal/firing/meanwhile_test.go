@@ -10,25 +10,25 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
 // meanwhile does something at another node right before a call of the store by any node, once.
 func (h *house) meanwhile(verb string, do func()) {
 	done := false
-	h.fail(func(v string) storetest.Fault {
+	h.fail(func(v string) fault.Fault {
 		if v == verb && !done {
 			done = true
 			do()
 		}
-		return storetest.None
+		return fault.None
 	})
 }
 
 // crowded lets every node look after all of some schedules, and lets each write wait for a while,
-// so that nodes decide by what others are about to change. fault fails writes besides.
-func (h *house) crowded(seed uint64, fault func(string) storetest.Fault, names ...string) {
+// so that nodes decide by what others are about to change. also fails writes besides.
+func (h *house) crowded(seed uint64, also func(string) fault.Fault, names ...string) {
 	for _, n := range h.nodes {
 		for _, name := range names {
 			n.firer.own(name, true)
@@ -36,15 +36,15 @@ func (h *house) crowded(seed uint64, fault func(string) storetest.Fault, names .
 	}
 	var mu sync.Mutex
 	luck := rand.New(rand.NewPCG(seed, 9))
-	h.fail(func(verb string) storetest.Fault {
+	h.fail(func(verb string) fault.Fault {
 		if verb != "fire" && verb != "end" && verb != "change" {
-			return storetest.None
+			return fault.None
 		}
 		mu.Lock()
 		wait := time.Duration(luck.IntN(1200)) * time.Millisecond
 		mu.Unlock()
 		time.Sleep(wait)
-		return fault(verb)
+		return also(verb)
 	})
 }
 

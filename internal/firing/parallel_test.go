@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -96,7 +96,7 @@ func TestNoMoreRunAtOnceWhoeverFires(t *testing.T) {
 						h.work(n, "q", 5*time.Second, finish)
 						h.work(n, "q", 3*time.Second, finish)
 					}
-					h.crowded(seed, nth(int(7*seed), storetest.After, "fire"), "s")
+					h.crowded(seed, nth(int(7*seed), fault.After, "fire"), "s")
 					for i := range 300 {
 						h.pass(100 * time.Millisecond)
 						if i%40 == 7 {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -70,14 +70,14 @@ func TestBackfillThatIsBrokenOffLeavesNoHole(t *testing.T) {
 	alone(t, "2026-11-21 10:00:00", func(h *house) {
 		longMiss(h)
 		fires := 0
-		h.fail(func(verb string) storetest.Fault {
+		h.fail(func(verb string) fault.Fault {
 			if verb == "fire" {
 				fires++
 				if fires > 1 {
-					return storetest.Before
+					return fault.Before
 				}
 			}
-			return storetest.None
+			return fault.None
 		})
 		if err := h.refill(h.live().firer, "10:00:01", "10:40:00", 0); err == nil {
 			t.Error("the backfill was not broken off")
@@ -92,14 +92,14 @@ func TestBackfillThatIsDoneAgainAnswersAllOfIt(t *testing.T) {
 	alone(t, "2026-11-21 10:00:00", func(h *house) {
 		longMiss(h)
 		fires := 0
-		h.fail(func(verb string) storetest.Fault {
+		h.fail(func(verb string) fault.Fault {
 			if verb == "fire" {
 				fires++
 				if 1 < fires && fires < 5 {
-					return storetest.After
+					return fault.After
 				}
 			}
-			return storetest.None
+			return fault.None
 		})
 		got, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
 			From: h.us("10:00:01"), To: h.us("10:40:00"),
@@ -122,13 +122,13 @@ func TestBackfillsAtOnceFireEachDueTimeOnce(t *testing.T) {
 					longMiss(h)
 					h.startOne("n2")
 					fires := 0
-					h.fail(func(verb string) storetest.Fault {
+					h.fail(func(verb string) fault.Fault {
 						if verb == "fire" {
 							if fires++; fires == 2 {
 								h.must(h.refill(h.nodes["n2"].firer, other[0], other[1], limit))
 							}
 						}
-						return storetest.None
+						return fault.None
 					})
 					h.must(h.refill(h.nodes["n1"].firer, "10:00:01", "10:30:00", limit))
 					h.fail(nil)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -66,7 +66,7 @@ func TestDeathStopsTheScheduleAndWhatFollows(t *testing.T) {
 // not overruled.
 func TestDeathStopsOnceWhoeverIsLate(t *testing.T) {
 	for n := range 8 {
-		for _, fault := range []storetest.Fault{storetest.Before, storetest.After} {
+		for _, fault := range []fault.Fault{fault.Before, fault.After} {
 			t.Run(fmt.Sprint(n, fault), func(t *testing.T) {
 				three(t, "2026-11-21 09:59:30", func(h *house) {
 					h.put("s", "* * * * *", onDead(task.OnDeadStop))
@@ -115,11 +115,11 @@ func TestDeathStopsOnceThoughNoFireCanBeClosed(t *testing.T) {
 		h.work("n1", "q", time.Second, func(task.Handout) task.Outcome {
 			return task.Fail(errors.New("no disk"))
 		})
-		h.fail(func(verb string) storetest.Fault {
+		h.fail(func(verb string) fault.Fault {
 			if verb == "end" {
-				return storetest.Before
+				return fault.Before
 			}
-			return storetest.None
+			return fault.None
 		})
 		h.until("2026-11-21 10:00:10")
 		if !h.stopped("s") {

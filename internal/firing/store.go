@@ -8,7 +8,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// Store is what this room needs of the store. internal/store/storetest/contract.go says what each
+// Store is what this room needs of the store. internal/store/contract/contract.go says what each
 // call promises.
 type Store interface {
 	Reader

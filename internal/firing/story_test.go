@@ -11,7 +11,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -393,13 +393,13 @@ func TestRunNowThatMeetsAChangeIsMade(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "0 0 1 1 *")
 		var fires atomic.Int32
-		h.fail(func(verb string) storetest.Fault {
+		h.fail(func(verb string) fault.Fault {
 			if verb == "fire" && fires.Add(1) == 1 {
 				if _, err := h.nodes["n2"].firer.Pause(h.t.Context(), "s", true); err != nil {
 					t.Error(err)
 				}
 			}
-			return storetest.None
+			return fault.None
 		})
 		if f, err := h.nodes["n1"].firer.RunNow(h.t.Context(), "s"); err != nil ||
 			f.Task == (task.ID{}) {
@@ -414,18 +414,18 @@ func TestRunNowThatMeetsAChangeIsMade(t *testing.T) {
 func TestRunNowOfUnknownOutcomeIsMadeOnce(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "0 0 1 1 *")
-		h.fail(nth(0, storetest.After, "fire"))
+		h.fail(nth(0, fault.After, "fire"))
 		f, err := h.live().firer.RunNow(h.t.Context(), "s")
 		h.must(err)
 		h.want("s", "09:59:30 fired")
 		if f.Task != h.rows("s")[0].Task {
 			t.Errorf("answered %+v", f)
 		}
-		h.fail(func(verb string) storetest.Fault {
+		h.fail(func(verb string) fault.Fault {
 			if verb == "fire" {
-				return storetest.After
+				return fault.After
 			}
-			return storetest.None
+			return fault.None
 		})
 		if _, err := h.live().firer.RunNow(h.t.Context(), "s"); !errors.Is(err, store.ErrUnknown) {
 			t.Errorf("while no answer comes: %v", err)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -40,13 +40,13 @@ type walk struct {
 func newWalk(h *house, seed uint64) *walk {
 	w := &walk{house: h, Rand: rand.New(rand.NewPCG(seed, 1)), names: []string{"n1", "n2", "n3"}}
 	faults := rand.New(rand.NewPCG(seed, 2)) // of its own: it is drawn from by many
-	h.fail(func(verb string) storetest.Fault {
+	h.fail(func(verb string) fault.Fault {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if !w.ill || verb == "beat" || verb == "acquire" || faults.IntN(4) > 0 {
-			return storetest.None
+			return fault.None
 		}
-		return storetest.Before + storetest.Fault(faults.IntN(2))
+		return fault.Before + fault.Fault(faults.IntN(2))
 	})
 	w.acts = map[string]func(){
 		"kill": func() {

@@ -12,7 +12,9 @@ import (
 
 	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/store/model"
 )
 
 func busy(share float64) func(*Config) {
@@ -150,7 +152,7 @@ func TestNodeThatStopsRenewsWhileAChoreHangs(t *testing.T) {
 
 // behind is a store that has so much to prune left; each call takes a while and deletes one.
 type behind struct {
-	storetest.Store
+	contract.Store
 	left, calls int
 	lag         time.Duration
 }
@@ -178,7 +180,7 @@ func TestPruningGoesOnAsLongAsMuchIsLeft(t *testing.T) {
 		{0, 0, 1}, {5, 0, 5}, {1000, 0, 26}, {1000, time.Hour, 81},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			b := &behind{Store: storetest.NewModel(time.Now), left: test.left, lag: test.lag}
+			b := &behind{Store: model.New(time.Now), left: test.left, lag: test.lag}
 			d := &door{Store: b, calls: map[string]int{}}
 			s, _ := joined(t, d, Config{Name: "a", Alone: true})
 			if err := s.Prune(t.Context(), time.Now().Add(time.Second)); err != nil {
@@ -280,7 +282,7 @@ func TestWhatANodeLeftBehindIsFreedAtOnceNotOnlyEveryFewBeats(t *testing.T) {
 // there: each change stands once.
 func TestNoChangeIsLostWithAnAnswer(t *testing.T) {
 	for _, verb := range []string{"acquire", "beat", "tell"} {
-		for _, fault := range []storetest.Fault{storetest.Before, storetest.After} {
+		for _, kind := range []fault.Fault{fault.Before, fault.After} {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHouse(t, Config{})
 				h.startAll("a", "b", "c", "d")
@@ -291,13 +293,13 @@ func TestNoChangeIsLostWithAnAnswer(t *testing.T) {
 					var mu sync.Mutex
 					calls := 0
 					n.door.mu.Lock()
-					n.fault = func(v string) storetest.Fault { // two of three fail
+					n.fault = func(v string) fault.Fault { // two of three fail
 						mu.Lock()
 						defer mu.Unlock()
 						if calls++; v != verb || calls%3 == 0 {
-							return storetest.None
+							return fault.None
 						}
-						return fault
+						return kind
 					}
 					n.door.mu.Unlock()
 				}
@@ -313,7 +315,7 @@ func TestNoChangeIsLostWithAnAnswer(t *testing.T) {
 				})
 				if want := []string{NodeUnreachable + " d", NodeOffline + " d"}; !slices.Equal(told,
 					want) && !slices.Equal(told, want[1:]) {
-					t.Errorf("%s fails (%v): told %q", verb, fault, told)
+					t.Errorf("%s fails (%v): told %q", verb, kind, told)
 				}
 			})
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/lease"
 )
 
@@ -353,7 +353,7 @@ func TestKindSaysWhatIsWrong(t *testing.T) {
 }
 
 func BenchmarkRoundWith10000KeysOfTenNodes(b *testing.B) {
-	db := storetest.NewModel(time.Now)
+	db := model.New(time.Now)
 	var keys []string
 	for i := range 10_000 {
 		keys = append(keys, fmt.Sprintf("k%05d", i))

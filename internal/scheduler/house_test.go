@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/store/model"
 )
 
 var errAway = errors.New("the store is away")
@@ -21,11 +23,11 @@ var errAway = errors.New("the store is away")
 // door is the store as one node reaches it: counted, sometimes away, and sometimes failing in both
 // ways: it failed; it worked and said it failed.
 type door struct {
-	storetest.Store
+	contract.Store
 
 	mu    sync.Mutex
 	away  bool
-	fault func(verb string) storetest.Fault // nil = none
+	fault func(verb string) fault.Fault // nil = none
 	calls map[string]int
 	rows  int                      // that the last beat renewed
 	slow  time.Duration            // that each call takes
@@ -37,9 +39,9 @@ type door struct {
 
 func through[A any](d *door, verb string, do func() (A, error)) (a A, err error) {
 	d.mu.Lock()
-	away, fault, slow := d.away, storetest.None, d.slow+d.late[verb]
+	away, kind, slow := d.away, fault.None, d.slow+d.late[verb]
 	if d.fault != nil {
-		fault = d.fault(verb)
+		kind = d.fault(verb)
 	}
 	if !away {
 		d.calls[verb]++
@@ -49,9 +51,9 @@ func through[A any](d *door, verb string, do func() (A, error)) (a A, err error)
 	switch {
 	case away:
 		return a, errAway
-	case fault == storetest.Before:
-		return a, storetest.ErrFault
-	case fault == storetest.After:
+	case kind == fault.Before:
+		return a, fault.ErrFault
+	case kind == fault.After:
 		do()
 		return a, store.ErrUnknown
 	}
@@ -140,7 +142,7 @@ type node struct {
 // looks after them.
 type house struct {
 	t     *testing.T
-	store storetest.Store
+	store contract.Store
 	conf  Config                   // of every node
 	kinds func(node string) []Kind // of keys besides those of the ledger; nil = none
 
@@ -163,7 +165,7 @@ func newHouse(t *testing.T, conf Config) *house {
 	h := &house{t: t, conf: conf, nodes: map[string]*node{}, owners: map[string]*node{},
 		since: map[string]time.Time{}, moves: map[string][]time.Time{},
 		cut: map[[2]string]bool{}, known: map[string]bool{}}
-	h.store = storetest.NewModel(func() time.Time {
+	h.store = model.New(func() time.Time {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return time.Now().Add(h.ahead)

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 )
 
 // lock is what the processes of a node at one place have one after the other.
@@ -45,7 +46,7 @@ func (g guard) Hold() (string, error) {
 }
 
 // start is a process of node a at a place.
-func start(t *testing.T, db storetest.Store, at *lock, process string) (*Scheduler, *door) {
+func start(t *testing.T, db contract.Store, at *lock, process string) (*Scheduler, *door) {
 	t.Helper()
 	d := &door{Store: db, calls: map[string]int{}}
 	conf := Config{Name: "a", Start: process, Address: process, Leases: d, Chores: d}
@@ -68,7 +69,7 @@ func start(t *testing.T, db storetest.Store, at *lock, process string) (*Schedul
 
 // predecessor is a process that has its guard, a key and a task, and is cut off from the store from
 // then on.
-func predecessor(t *testing.T, db storetest.Store, at *lock) (*Scheduler, *door) {
+func predecessor(t *testing.T, db contract.Store, at *lock) (*Scheduler, *door) {
 	t.Helper()
 	s, d := start(t, db, at, "old")
 	h, err := s.Join(t.Context())
@@ -93,7 +94,7 @@ func predecessor(t *testing.T, db storetest.Store, at *lock) (*Scheduler, *door)
 func TestSuccessorOfAProcessThatIsCertainlyDeadWaitsForNothingOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(24 * time.Hour)
-		db, at := storetest.NewModel(time.Now), &lock{place: "here"}
+		db, at := model.New(time.Now), &lock{place: "here"}
 		old, wire := predecessor(t, db, at)
 		at.pass("") // the kernel takes it back
 		s, _ := start(t, db, at, "new")
@@ -147,7 +148,7 @@ func TestSuccessorThatIsNotCertainWaitsForTheLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(24 * time.Hour)
-				db := storetest.NewModel(time.Now)
+				db := model.New(time.Now)
 				old, _ := predecessor(t, db, story.old)
 				defer old.keeper.Close(t.Context())
 				if story.old != nil {
@@ -187,7 +188,7 @@ func TestSuccessorThatIsNotCertainWaitsForTheLease(t *testing.T) {
 func TestWaitingSuccessorGoesOnAsSoonAsItIsCertain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(24 * time.Hour)
-		db, at := storetest.NewModel(time.Now), &lock{place: "here"}
+		db, at := model.New(time.Now), &lock{place: "here"}
 		old, _ := predecessor(t, db, at)
 		defer old.keeper.Close(t.Context())
 		s, _ := start(t, db, at, "new")
@@ -205,7 +206,7 @@ func TestWaitingSuccessorGoesOnAsSoonAsItIsCertain(t *testing.T) {
 func TestNameOfADeadProcessGoesToOneOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(24 * time.Hour)
-		db, at := storetest.NewModel(time.Now), &lock{place: "here"}
+		db, at := model.New(time.Now), &lock{place: "here"}
 		old, _ := predecessor(t, db, at)
 		defer old.keeper.Close(t.Context())
 		at.pass("")

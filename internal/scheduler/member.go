@@ -156,7 +156,7 @@ func (s *Scheduler) Member(ctx context.Context) error {
 	if err := s.node.Err(); err != lease.ErrExpired {
 		return err
 	}
-	if err := s.keeper.Round(ctx, time.Now()); err != nil {
+	if err := s.renew(ctx, time.Now()); err != nil {
 		return err
 	}
 	return s.node.Err()

@@ -44,6 +44,10 @@ type Config struct {
 	// must not wait. Default: nobody is.
 	Heard func(asked, answered time.Time, beat store.Beat)
 
+	// Renewed is told of each renewal of this node's membership. It must not wait. Default: nobody
+	// is.
+	Renewed func(Renewal)
+
 	// Passing are the beginnings of names of leases that nobody needs any more once they have
 	// ended: the chores remove those rows.
 	Passing []string
@@ -134,6 +138,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Heard == nil {
 		c.Heard = func(time.Time, time.Time, store.Beat) {}
+	}
+	if c.Renewed == nil {
+		c.Renewed = func(Renewal) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -343,7 +350,7 @@ func (s *Scheduler) bounded(ctx context.Context) (context.Context, context.Cance
 // store.ErrBroken: this process holds nothing any more, and must not go on answering as if it did.
 func (s *Scheduler) scan(ctx context.Context, now time.Time) (*view, error) {
 	s.node.Set(s.self().value())
-	err := s.keeper.Round(ctx, now)
+	err := s.renew(ctx, now)
 	s.outage.note(err, now, s.conf.Log)
 	if err != nil {
 		return nil, err

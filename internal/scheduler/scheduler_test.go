@@ -9,16 +9,18 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 )
 
 // joined is a node on a store, whose rounds the test does.
-func joined(t *testing.T, db storetest.Store, conf Config) (*Scheduler, store.Holder) {
+func joined(t *testing.T, db contract.Store, conf Config) (*Scheduler, store.Holder) {
 	t.Helper()
 	conf.Leases, conf.Chores = db, db
 	s, err := New(conf)
@@ -52,7 +54,7 @@ func TestMembershipOutlivesItsTermWhileRoundsRenewIt(t *testing.T) {
 func TestRoundFreesWhatADeadNodeHeld(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			db := storetest.NewModel(time.Now)
+			db := model.New(time.Now)
 			_, dead := joined(t, db, Config{Name: "dead", Start: "1"})
 			s, _ := joined(t, db, Config{Name: "a", Start: "1", Alone: alone})
 			sub := store.Submission{Holder: dead, NewQueues: []string{"q"}, Batches: []store.Batch{{
@@ -88,7 +90,7 @@ func TestRoundFreesWhatADeadNodeHeld(t *testing.T) {
 
 // slowly answers the first requests for leases late.
 type slowly struct {
-	storetest.Store
+	contract.Store
 	late []time.Duration
 }
 
@@ -106,7 +108,7 @@ func (s *slowly) AcquireAll(
 func TestNodeJoinsAStoreThatWasSlowAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &slowly{
-			storetest.NewModel(time.Now), []time.Duration{11 * time.Second, 30 * time.Second},
+			model.New(time.Now), []time.Duration{11 * time.Second, 30 * time.Second},
 		}
 		s, h := joined(t, db, Config{Name: "a", Start: "1"})
 		if err := s.Round(t.Context(), time.Now()); err != nil || h.Token == 0 || s.Held() != nil {
@@ -117,7 +119,7 @@ func TestNodeJoinsAStoreThatWasSlowAtFirst(t *testing.T) {
 
 func TestNodeWhoseNameWasTakenStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		s, _ := joined(t, db, Config{Name: "a", Alone: true})
 		// the same name again: a restart, or a mistake
 		joined(t, db, Config{Name: "a", Alone: true})
@@ -222,7 +224,7 @@ func TestJumpOfTheStoresClockMovesNothing(t *testing.T) {
 func TestFullDiskStopsNoChore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &door{
-			Store: storetest.NewModel(time.Now), calls: map[string]int{}, full: store.ErrFull,
+			Store: model.New(time.Now), calls: map[string]int{}, full: store.ErrFull,
 		}
 		s, _ := joined(t, d, Config{Name: "a", Alone: true})
 		err := errors.Join(s.Round(t.Context(), time.Now()), s.Chores(t.Context()))
@@ -242,7 +244,7 @@ func TestConfigSaysAllThatIsWrong(t *testing.T) {
 			t.Errorf("nothing of %s in: %v", want, err)
 		}
 	}
-	db := storetest.NewModel(time.Now)
+	db := model.New(time.Now)
 	if _, err := New(
 		Config{Leases: db, Chores: db, Name: "a", Alone: true, TTL: time.Second, Beat: time.Second},
 	); err == nil {
@@ -282,7 +284,7 @@ func TestRescanLooksAtOnceAndChecksNobody(t *testing.T) {
 
 func TestRescanSaysWhenNobodyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := joined(t, storetest.NewModel(time.Now), Config{Name: "a", Start: "1"})
+		s, _ := joined(t, model.New(time.Now), Config{Name: "a", Start: "1"})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := s.Rescan(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -293,6 +295,60 @@ func TestRescanSaysWhenNobodyLooks(t *testing.T) {
 		n.cut(true)
 		if err := n.Rescan(t.Context()); !errors.Is(err, errAway) {
 			t.Errorf("without a store: %v", err)
+		}
+	})
+}
+
+// Each renewal is told, and how much of the lease was left: that lasts 10 s, of which 7.5 s count.
+func TestRenewalsAreToldWithWhatWasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		var (
+			mu   sync.Mutex
+			told []Renewal
+		)
+		renewed := func(c *Config) {
+			c.Renewed = func(r Renewal) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, r)
+			}
+		}
+		n := h.start("a", renewed)
+		take := func(d time.Duration) []Renewal {
+			time.Sleep(d)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			taken := told
+			told = nil
+			return taken
+		}
+		time.Sleep(500 * time.Millisecond) // between beats
+		take(0)
+		for _, r := range take(3 * time.Second) {
+			if r != (Renewal{Left: 6500 * time.Millisecond}) {
+				t.Errorf("in peace: %+v", r)
+			}
+		}
+		n.cut(true)
+		outage := take(9 * time.Second)
+		n.cut(false)
+		if last := outage[len(outage)-1]; len(outage) < 3 || last.Err == nil || last.Left > 0 {
+			t.Errorf("in an outage: %+v", outage)
+		}
+		again := take(2 * time.Second)
+		if again[0].Left > 0 || again[0].Err != nil || again[0].Lost ||
+			again[1] != (Renewal{Left: 6500 * time.Millisecond}) {
+			t.Errorf("after it: %+v", again)
+		}
+		if err := h.store.EndAll(t.Context(), []store.Lease{
+			{Name: nodePrefix + "a", Token: n.node.Token()},
+		}, false); err != nil {
+			t.Fatal(err)
+		}
+		if over := take(2 * time.Second); len(over) == 0 || !over[len(over)-1].Lost {
+			t.Errorf("when others ended it: %+v", over)
 		}
 	})
 }

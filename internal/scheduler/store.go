@@ -9,7 +9,7 @@ import (
 	"github.com/rotahq/rota/lease"
 )
 
-// Leases keeps rights that end by themselves. internal/store/storetest/contract.go says what each
+// Leases keeps rights that end by themselves. internal/store/contract/contract.go says what each
 // call promises.
 type Leases interface {
 	AcquireAll(ctx context.Context, holder string, wants []store.Lease, ttl time.Duration,

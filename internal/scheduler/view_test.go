@@ -7,7 +7,7 @@ import (
 
 	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 )
 
 func TestRowsSayWhoOwnsAKeyAndWhoGaveItBack(t *testing.T) {
@@ -88,7 +88,7 @@ func FuzzRowsOfAnySense(f *testing.F) {
 			{Name: "node/self", Holder: "self", Token: 1, Until: 200},
 			{Name: name, Holder: holder, Until: until, Value: value}}}}
 		s, err := New(Config{
-			Leases: storetest.NewModel(time.Now), Chores: storetest.NewModel(time.Now),
+			Leases: model.New(time.Now), Chores: model.New(time.Now),
 			Name: "self", Alone: true,
 		})
 		if err != nil {

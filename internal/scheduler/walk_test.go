@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 )
 
 // walk lets anything go wrong, drawn from a seed, while the ledger sees whether two look after one
@@ -79,8 +79,8 @@ func walk(t *testing.T, seed uint64) {
 		case 9:
 			luck := rand.New(rand.NewPCG(seed, uint64(h.starts)))
 			n.door.mu.Lock()
-			n.fault = func(string) storetest.Fault {
-				return []storetest.Fault{storetest.Before, storetest.After, 0, 0, 0,
+			n.fault = func(string) fault.Fault {
+				return []fault.Fault{fault.Before, fault.After, 0, 0, 0,
 					0}[luck.IntN(6)]
 			}
 			n.door.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 )
@@ -19,7 +19,7 @@ import (
 func BenchmarkBeat(b *testing.B) {
 	const workers, jobs, beatsPerRound = 2000, 5000, 667
 	ctx := context.Background()
-	db := storetest.NewModel(time.Now)
+	db := model.New(time.Now)
 	must := func(err error) {
 		b.Helper()
 		if err != nil {

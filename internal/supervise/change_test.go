@@ -69,7 +69,7 @@ func TestJobsLeaveWorkersThatAreNotSelected(t *testing.T) {
 func TestDrainedWorkerIsEmptiedAndItsJobsNeverStop(t *testing.T) {
 	settled(t, 3, 24, 1, func(h *house) {
 		n := h.nodes["n1"]
-		h.must(n.tasks.DrainWorker(h.t.Context(), "w1", true))
+		h.must(n.tasks.DrainWorker(h.t.Context(), "w1", store.Drain{}))
 		h.await(time.Minute, "it is empty", func() bool {
 			if len(h.copies()) != 24 {
 				t.Fatalf("%d of 24 jobs run", len(h.copies()))
@@ -77,16 +77,41 @@ func TestDrainedWorkerIsEmptiedAndItsJobsNeverStop(t *testing.T) {
 			return h.spread("g")["w1"] == 0 && h.allRun("g", 24)()
 		})
 		h.pass(10 * beat)
-		h.must(n.tasks.DrainWorker(h.t.Context(), "w1", false))
+		h.must(n.tasks.UndrainWorker(h.t.Context(), "w1"))
 		h.await(2*time.Minute, "it has its share again", func() bool {
 			return h.spread("g")["w1"] == 8 && h.allRun("g", 24)()
 		})
 	})
 }
 
+func TestEachMoveIsToldOnce(t *testing.T) {
+	settled(t, 3, 24, 1, func(h *house) {
+		want := func(when string, want map[string]int) {
+			h.t.Helper()
+			h.calm()
+			if got := h.movedBy(); !maps.Equal(got, want) {
+				t.Errorf("%s: told %v, want %v", when, got, want)
+			}
+		}
+		want("at first", map[string]int{"start": 24})
+		h.must(h.nodes["n1"].tasks.DrainWorker(h.t.Context(), "w1", store.Drain{}))
+		want("a drained worker", map[string]int{"move drained": 8})
+		h.workers["w0"].kill()
+		h.await(time.Minute, "all run on w2", func() bool { return h.spread("g")["w2"] == 24 })
+		want("a dead worker", map[string]int{"stop gone": 12, "start": 12})
+		h.group("other", 0)
+		h.pass(10 * beat)
+		h.must(h.store.DeleteGroup(h.t.Context(), "other", true))
+		h.pass(10 * beat)
+		if h.movedBy()["gone"] == 0 {
+			t.Error("it is not told that the group is gone")
+		}
+	})
+}
+
 func TestDrainedWorkerKeepsWhatHasNoOtherPlace(t *testing.T) {
 	settled(t, 2, 6, 2, func(h *house) {
-		h.must(h.nodes["n1"].tasks.DrainWorker(h.t.Context(), "w1", true))
+		h.must(h.nodes["n1"].tasks.DrainWorker(h.t.Context(), "w1", store.Drain{}))
 		h.pass(20 * beat)
 		if !h.allRun("g", 12)() {
 			t.Errorf("%v run", h.running())
@@ -322,5 +347,134 @@ func TestJobThatMovedRestsUnlessSomebodyAsks(t *testing.T) {
 		h.await(10*beat, "each has one", func() bool {
 			return h.spread("g")["w9"] == 1 && h.allRun("g", 2)()
 		})
+	})
+}
+
+func TestWorkerThatShedsGivesUpAPartByMoves(t *testing.T) {
+	settled(t, 3, 24, 1, func(h *house) { // eight each, and each can carry 60
+		n := h.nodes["n1"]
+		p, err := h.views().DrainPrice(h.t.Context(), "w1", store.Drain{Shed: 55 * task.Unit}, nil)
+		h.must(err)
+		h.must(n.tasks.DrainWorker(h.t.Context(), "w1", store.Drain{Shed: 55 * task.Unit}))
+		h.await(time.Minute, "it carries no more than five", func() bool {
+			if len(h.copies()) != 24 {
+				t.Fatalf("%d of 24 jobs run", len(h.copies()))
+			}
+			return h.spread("g")["w1"] <= 5 && h.allRun("g", 24)()
+		})
+		h.pass(10 * beat)
+		if got := 8 - h.spread("g")["w1"]; p.Jobs != got || p.Stays != 0 || p.Moves < got {
+			t.Errorf("%d left, and the price was %+v", got, p)
+		}
+		h.must(n.tasks.UndrainWorker(h.t.Context(), "w1"))
+		h.await(2*time.Minute, "it has its share again", func() bool {
+			return h.spread("g")["w1"] == 8 && h.allRun("g", 24)()
+		})
+	})
+}
+
+// TestGroupsThatShareAWorkerShedTogether: each of two groups gives up its part of what is too much,
+// and not all of it.
+func TestGroupsThatShareAWorkerShedTogether(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.start("n1")
+		for _, name := range []string{"g", "h"} {
+			h.group(name, 24)
+		}
+		for i := range 3 {
+			h.worker(fmt.Sprintf("w%d", i), 40, "n1").serve("g", "h")
+		}
+		both := func() bool { return len(h.running()) >= 48 }
+		h.await(2*time.Minute, "all run", both)
+		h.calm()
+		least := 100
+		h.must(h.nodes["n1"].tasks.DrainWorker(h.t.Context(), "w1",
+			store.Drain{Shed: 28 * task.Unit}))
+		h.await(time.Minute, "it carries no more than twelve", func() bool {
+			n := h.spread("g")["w1"] + h.spread("h")["w1"]
+			least = min(least, n)
+			return n <= 12 && both()
+		})
+		if least < 10 {
+			t.Errorf("the groups left %d of 12", least)
+		}
+	})
+}
+
+func TestWhatIsLeftIsTakenAwayWhenTheTimeIsUp(t *testing.T) {
+	for name, what := range map[string]store.Drain{
+		"all": {}, "a part": {Shed: 58 * task.Unit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settled(t, 2, 6, 2, func(h *house) {
+				what.By = time.Now().Add(20 * time.Second).UnixMicro()
+				h.must(h.nodes["n1"].tasks.DrainWorker(h.t.Context(), "w1", what))
+				h.pass(10 * beat)
+				if !h.allRun("g", 12)() {
+					t.Fatalf("before: %v run", h.running())
+				}
+				h.await(time.Minute, "it has given up what it was to", func() bool {
+					return h.spread("g")["w1"] <= int((60*task.Unit-what.Shed)/task.Unit)%60
+				})
+				if n := h.spread("g")["w0"]; n != 6 {
+					t.Errorf("the other worker has %d", n)
+				}
+			})
+		})
+	}
+}
+
+// TestPriceOfGroupsThatShareAWorker: each group is priced with its own part of what is shed, and
+// nothing is refused for what has a place.
+func TestPriceOfGroupsThatShareAWorker(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.start("n1")
+		for _, name := range []string{"g", "h"} {
+			h.group(name, 10)
+		}
+		h.worker("w0", 20, "n1").serve("g", "h")
+		h.await(2*time.Minute, "all run", func() bool { return len(h.running()) >= 20 })
+		h.worker("w1", 3, "n1").serve("g")
+		h.worker("w2", 3, "n1").serve("h")
+		h.pass(3 * time.Minute)
+		h.calm()
+		before := h.spread("g")["w0"] + h.spread("h")["w0"]
+		what := store.Drain{Shed: 6 * task.Unit}
+		p, err := h.views().DrainPrice(h.t.Context(), "w0", what, nil)
+		h.must(err)
+		h.must(h.nodes["n1"].tasks.DrainWorker(h.t.Context(), "w0", what))
+		h.pass(time.Minute)
+		after := h.spread("g")["w0"] + h.spread("h")["w0"]
+		if after > 14 || p.Stays != 0 || p.Jobs != before-after ||
+			p.Load != task.Units(after)*task.Unit {
+			t.Errorf("%d of %d are left, and the price was %+v", after, before, p)
+		}
+	})
+}
+
+// TestPriceIsOfTheDrainAlone: what is to leave a worker for another reason, and can't, refuses no
+// drain; a paused group gives up nothing.
+func TestPriceIsOfTheDrainAlone(t *testing.T) {
+	settled(t, 2, 6, 2, func(h *house) { // both have all six
+		h.workers["w1"].label("x", "y")
+		h.configure("g", selects("x", "y"))
+		h.pass(time.Minute)
+		price := func(what store.Drain, said map[string]store.Drain) store.GroupsPrice {
+			p, err := h.views().DrainPrice(h.t.Context(), "w0", what, said)
+			h.must(err)
+			return p
+		}
+		if p := price(store.Drain{Shed: task.Unit}, nil); p.Stays != 0 {
+			t.Errorf("a unit of the 54 that are free: %+v", p)
+		}
+		if p := price(store.Drain{}, nil); p.Stays != 6 {
+			t.Errorf("all: %+v", p)
+		}
+		h.configure("g", paused)
+		h.pass(3 * time.Second)
+		if p := price(store.Drain{}, nil); p.Jobs+p.Moves+p.Stays != 0 ||
+			!strings.Contains(p.Text, "paused") {
+			t.Errorf("paused: %+v", p)
+		}
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -30,21 +30,21 @@ func troubled(h *house) {
 // Each write fails once, in both ways.
 func TestEveryWriteMayFail(t *testing.T) {
 	for _, verb := range []string{"seat", "observe", "assign"} {
-		for _, fault := range []storetest.Fault{storetest.Before, storetest.After} {
+		for _, kind := range []fault.Fault{fault.Before, fault.After} {
 			for nth := range 12 {
-				t.Run(fmt.Sprint(verb, fault, nth), func(t *testing.T) {
+				t.Run(fmt.Sprint(verb, kind, nth), func(t *testing.T) {
 					inHouse(t, func(h *house) {
 						n := 0
-						h.fault = func(v string) storetest.Fault {
+						h.fault = func(v string) fault.Fault {
 							h.mu.Lock()
 							defer h.mu.Unlock()
 							if v != verb {
-								return storetest.None
+								return fault.None
 							}
 							if n++; n-1 == nth {
-								return fault
+								return kind
 							}
-							return storetest.None
+							return fault.None
 						}
 						troubled(h)
 					})
@@ -57,11 +57,11 @@ func TestEveryWriteMayFail(t *testing.T) {
 // A node dies right before or right after each of its writes, and its workers and groups go to the
 // other one.
 func TestNodeMayDieAtEveryWrite(t *testing.T) {
-	for _, fault := range []storetest.Fault{storetest.Before, storetest.After} {
+	for _, kind := range []fault.Fault{fault.Before, fault.After} {
 		for nth := range 24 {
-			t.Run(fmt.Sprint(fault, nth), func(t *testing.T) {
+			t.Run(fmt.Sprint(kind, nth), func(t *testing.T) {
 				inHouse(t, func(h *house) {
-					h.crash = crash{"n1", nth, fault}
+					h.crash = crash{"n1", nth, kind}
 					troubled(h)
 				})
 			})
@@ -73,12 +73,12 @@ func TestFaultsForAWhileAreOvercome(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inHouse(t, func(h *house) {
-				plan, n := storetest.Seeded(seed, 3), 0
-				h.fault = func(verb string) storetest.Fault {
+				plan, n := fault.Seeded(seed, 3), 0
+				h.fault = func(verb string) fault.Fault {
 					h.mu.Lock()
 					defer h.mu.Unlock()
 					if verb == "beat" || verb == "acquire" { // the node would be no member
-						return storetest.None
+						return fault.None
 					}
 					n++
 					return plan(n)

@@ -18,6 +18,7 @@ const calm = time.Minute
 type plan struct {
 	store.Assign
 	census
+	why     map[store.Place]Why
 	lost    map[string]int  // replicas by worker that is gone
 	pending []place.Pending // nothing can be done about them now
 	next    []string        // jobs of which another pass starts replicas, soon
@@ -33,11 +34,14 @@ func (i *plan) empty() bool { return len(i.Start)+len(i.Move)+len(i.End)+len(i.D
 // are over anyway.
 func (p *snapshot) decide(rest map[string]int64) (*plan, error) {
 	c := p.census()
-	in := &plan{Assign: store.Assign{Group: p.group.Name}, census: c, lost: map[string]int{}}
+	in := &plan{
+		Assign: store.Assign{Group: p.group.Name}, census: c, why: map[store.Place]Why{},
+		lost: map[string]int{},
+	}
 	in.later(c.due)
 	for _, a := range p.rows {
 		if _, gone := c.gone[a.Worker]; gone {
-			in.Drop = append(in.Drop, placeOf(a))
+			in.drop(a, Why(place.Gone))
 			in.lost[a.Worker]++
 		}
 	}
@@ -45,7 +49,7 @@ func (p *snapshot) decide(rest map[string]int64) (*plan, error) {
 		return in, nil
 	}
 	moves := p.group.Policy.Moves - p.follow(in, c)
-	plan, err := place.Compute(p.state(in, c), p.policy(moves))
+	plan, err := place.Compute(divided(p.state(in, c)), p.policy(moves))
 	if err != nil {
 		return nil, fmt.Errorf("plan group %q: %w", p.group.Name, err)
 	}
@@ -56,6 +60,7 @@ func (p *snapshot) decide(rest map[string]int64) (*plan, error) {
 		})
 	}
 	p.move(in, plan.Move, rest)
+	p.takeAway(in, plan.Stay)
 	for _, w := range plan.Pending {
 		if w.Reason.Code == place.NewLimit {
 			in.next = append(in.next, w.Job)
@@ -81,9 +86,10 @@ func (p *snapshot) move(in *plan, moves []place.Move, rest map[string]int64) {
 				continue
 			}
 		}
-		in.Move = append(in.Move, store.Place{
+		to := store.Place{
 			Job: m.Job, Replica: m.Replica, Worker: m.To, From: m.From, Load: p.loadOf(m.Job),
-		})
+		}
+		in.Move, in.why[to] = append(in.Move, to), Why(m.Reason.Code)
 	}
 }
 
@@ -123,6 +129,16 @@ func placeOf(a *store.Assignment) store.Place {
 	}
 }
 
+func (i *plan) end(a *store.Assignment, why Why) {
+	at := placeOf(a)
+	i.End, i.why[at] = append(i.End, at), why
+}
+
+func (i *plan) drop(a *store.Assignment, why Why) {
+	at := placeOf(a)
+	i.Drop, i.why[at] = append(i.Drop, at), why
+}
+
 // follow goes on with what moves: when the successor runs the predecessor ends; when the successor
 // fails it ends, and the predecessor runs on. It says how many are under way.
 func (p *snapshot) follow(in *plan, c census) (under int) {
@@ -134,9 +150,9 @@ func (p *snapshot) follow(in *plan, c census) (under int) {
 		switch next := successors[replica{a.Job, a.Replica}]; {
 		case next == nil:
 		case next.State == task.JobRunning:
-			in.End = append(in.End, placeOf(a))
+			in.end(a, arrived)
 		case next.State == task.JobFailed:
-			in.End = append(in.End, placeOf(next))
+			in.end(next, failed)
 		default:
 			under++
 		}
@@ -152,9 +168,9 @@ func (p *snapshot) stop(in *plan, stops []place.Stop) {
 		switch {
 		case a == nil || a.State == task.JobEnding:
 		case s.Reason.Code == place.Gone && !p.others[s.Worker]:
-			in.Drop = append(in.Drop, placeOf(a))
+			in.drop(a, Why(s.Reason.Code))
 		default:
-			in.End = append(in.End, placeOf(a))
+			in.end(a, Why(s.Reason.Code))
 		}
 	}
 }
@@ -183,7 +199,7 @@ func (p *snapshot) renew(in *plan) {
 			continue
 		}
 		if a := outdated(p.rows[from:to], p.jobs[j]); a != nil {
-			in.End = append(in.End, placeOf(a))
+			in.end(a, outdatedRun)
 			budget--
 		}
 	}
@@ -220,7 +236,7 @@ func (p *snapshot) giveUp(in *plan) {
 		if until := a.Failed + patient.Microseconds(); until > p.now {
 			in.later(until)
 		} else if budget > 0 {
-			in.End = append(in.End, placeOf(a))
+			in.end(a, quietRun)
 			budget--
 		}
 	}

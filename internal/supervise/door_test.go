@@ -6,36 +6,37 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/store/model"
 )
 
 // door is the store as one node reaches it.
 type door struct {
-	*storetest.Model
+	*model.Model
 	mu    sync.Mutex
 	away  bool
-	fault func(verb string) storetest.Fault // nil = none
-	crash *crash                            // nil = it does not
+	fault func(verb string) fault.Fault // nil = none
+	crash *crash                        // nil = it does not
 	// of jobs, that changed or might have changed something
 	writes int
 }
 
 // crash is the end of a node at one of its writes.
 type crash struct {
-	node  string
-	nth   int
-	fault storetest.Fault
+	node string
+	nth  int
+	kind fault.Fault
 }
 
 func through[A any](d *door, verb string, do func() (A, error)) (a A, err error) {
 	d.mu.Lock()
-	away, fault := d.away, storetest.None
+	away, kind := d.away, fault.None
 	if d.fault != nil {
-		fault = d.fault(verb)
+		kind = d.fault(verb)
 	}
 	if write := verb == "seat" || verb == "observe" || verb == "assign"; write && !away {
 		if d.crash != nil && d.writes == d.crash.nth {
-			fault, d.away = d.crash.fault, true
+			kind, d.away = d.crash.kind, true
 		}
 		d.writes++
 	}
@@ -43,9 +44,9 @@ func through[A any](d *door, verb string, do func() (A, error)) (a A, err error)
 	switch {
 	case away:
 		return a, errAway
-	case fault == storetest.Before:
-		return a, storetest.ErrFault
-	case fault == storetest.After:
+	case kind == fault.Before:
+		return a, fault.ErrFault
+	case kind == fault.After:
 		if _, err := do(); err != nil {
 			return a, err
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 )
@@ -87,7 +88,7 @@ func TestRestartMovesNoneOfTenThousand(t *testing.T) {
 
 // scale notes how much each write has in it; one of them fails.
 type scale struct {
-	*storetest.Model
+	*model.Model
 	writes []int
 	fails  int
 }
@@ -95,7 +96,7 @@ type scale struct {
 func (s *scale) Assign(ctx context.Context, a store.Assign) (store.Assigned, error) {
 	s.writes = append(s.writes, len(a.Drop)+len(a.End)+len(a.Move)+len(a.Start))
 	if len(s.writes) == s.fails {
-		return store.Assigned{}, storetest.ErrFault
+		return store.Assigned{}, fault.ErrFault
 	}
 	return s.Model.Assign(ctx, a)
 }
@@ -527,7 +528,7 @@ func TestEarlierIncarnationDoesNotSpeakForTheNewer(t *testing.T) {
 
 // midway lets something happen in the middle of a round.
 type midway struct {
-	*storetest.Model
+	*model.Model
 	then func()
 }
 
@@ -569,11 +570,11 @@ func TestAfterAnUnknownOutcomeTheSupervisorReadsOn(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		d.group("g", 3)
 		door := &door{Model: d.store}
-		door.fault = func(verb string) storetest.Fault {
+		door.fault = func(verb string) fault.Fault {
 			if verb == "assign" && door.writes == 0 {
-				return storetest.After
+				return fault.After
 			}
-			return storetest.None
+			return fault.None
 		}
 		s := d.supervisorOn("g", "n1", door)
 		d.addWorkers(1, 60)
@@ -621,12 +622,12 @@ func TestRefusedStartsAreTriedAgain(t *testing.T) {
 			})
 		}
 		door := &door{Model: d.store}
-		door.fault = func(verb string) storetest.Fault {
+		door.fault = func(verb string) fault.Fault {
 			if verb == "assign" && door.writes == 0 {
 				_, err := d.store.Assign(d.t.Context(), others)
 				d.must(err)
 			}
-			return storetest.None
+			return fault.None
 		}
 		s := d.supervisorOn("g", "n1", door)
 		d.addWorkers(1, 5)

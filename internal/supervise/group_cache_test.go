@@ -9,7 +9,8 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -17,8 +18,8 @@ import (
 func TestReadingOnIsReadingAll(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		clock := storetest.NewClock()
-		db := storetest.NewModel(clock.Now)
+		clock := contract.NewClock()
+		db := model.New(clock.Now)
 		ctx := t.Context()
 		must := func(err error) {
 			if err != nil {

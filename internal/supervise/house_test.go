@@ -19,7 +19,8 @@ import (
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
@@ -65,7 +66,7 @@ func (n *node) held() error {
 // house is a cluster in a bubble: nodes, workers, and what really runs.
 type house struct {
 	t       *testing.T
-	store   *storetest.Model
+	store   *model.Model
 	sources supervise.Sources
 
 	mu      sync.Mutex
@@ -73,7 +74,8 @@ type house struct {
 	nodes   map[string]*node
 	workers map[string]*worker
 	events  []string
-	fault   func(verb string) storetest.Fault
+	moves   map[string]int // by change and reason
+	fault   func(verb string) fault.Fault
 	crash   crash
 	lax     bool // the store has lost rows: what runs is in none
 	log     *slog.Logger
@@ -112,8 +114,9 @@ func inHouse(t *testing.T, story func(h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := &house{
-			t: t, store: storetest.NewModel(time.Now), nodes: map[string]*node{},
-			workers: map[string]*worker{}, journal: &journal{to: t.Output()},
+			t: t, store: model.New(time.Now), nodes: map[string]*node{},
+			workers: map[string]*worker{}, moves: map[string]int{},
+			journal: &journal{to: t.Output()},
 		}
 		h.log = slog.New(slog.NewTextHandler(h.journal, nil))
 		defer h.close()
@@ -178,6 +181,7 @@ func (h *house) startOne(name string) {
 					Name: "claim/group/" + c.Key, Holder: name + "@" + start, Token: c.Token,
 				},
 				Beat: beat, Sources: h.sources, Tell: h.tell, Log: h.log.With("node", name),
+				Moved: h.moved, Gone: func() { h.moved("gone", "") },
 			})
 			h.must(err)
 			h.must(s.Run(ctx))
@@ -248,6 +252,21 @@ func (h *house) tell(e store.Event) {
 	defer h.mu.Unlock()
 	h.events = append(h.events, e.Kind+" "+e.Subject)
 	h.log.Info("event", "kind", e.Kind, "text", e.Text)
+}
+
+func (h *house) moved(change supervise.Change, why supervise.Why) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.moves[strings.TrimSpace(string(change)+" "+string(why))]++
+}
+
+// movedBy takes what was told of moves since it was asked last.
+func (h *house) movedBy() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	moves := h.moves
+	h.moves = map[string]int{}
+	return moves
 }
 
 // told is how often an event was told.

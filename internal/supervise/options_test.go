@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 )
@@ -68,7 +68,7 @@ func (h *house) add(group, name string) {
 }
 
 // newStore puts an empty store in the place of the one that there was. All nodes must be dead.
-func (h *house) newStore() { h.store = storetest.NewModel(time.Now) }
+func (h *house) newStore() { h.store = model.New(time.Now) }
 
 // specs is how many replicas of a job run with a spec.
 func (h *house) specs(job, spec string) (n int) {

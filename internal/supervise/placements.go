@@ -124,7 +124,7 @@ func (v *Views) Explain(ctx context.Context, group, job string) (store.Explanati
 		return store.Explanation{}, err
 	}
 	defer done()
-	e, err := place.Explain(s.state, policy, job)
+	e, err := place.Explain(divided(s.state), policy, job)
 	if errors.Is(err, place.ErrNoJob) {
 		err = fmt.Errorf("job %q of group %q: %w", job, group, store.ErrNotFound)
 	}

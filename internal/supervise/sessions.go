@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -102,7 +101,7 @@ type Sessions struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry
-	drained map[string]bool // workers that are to be emptied
+	drained map[string]store.Drain // workers that are to give up work
 
 	stopped chan struct{} // closed when Run has returned
 }
@@ -160,7 +159,7 @@ func NewSessions(conf SessionsConfig) (*Sessions, error) {
 		return nil, fmt.Errorf("configure sessions: %w", err)
 	}
 	return &Sessions{conf: conf, seals: seal.NewSealer(conf.Secret), cache: conf.Cache,
-		log: conf.Log, entries: map[string]*entry{}, drained: map[string]bool{},
+		log: conf.Log, entries: map[string]*entry{}, drained: map[string]store.Drain{},
 		stopped: make(chan struct{})}, nil
 }
 
@@ -268,15 +267,13 @@ func (r *Sessions) Away(worker string) {
 	}
 }
 
-// drainPrefix begins the names of the leases that say that a worker is drained.
-const drainPrefix = "worker/"
-
-// HearStore takes in the leases that a node's beat brought: those of workers say which are drained.
+// HearStore takes in the leases that a node's beat brought: those of workers say which are to give
+// up work.
 func (r *Sessions) HearStore(leases []store.Lease) {
-	drained := map[string]bool{}
+	drained := map[string]store.Drain{}
 	for i := range leases {
-		if name, ok := strings.CutPrefix(leases[i].Name, drainPrefix); ok && leases[i].Until != 0 {
-			drained[name] = true
+		if name, drain, ok := store.DrainOf(&leases[i]); ok {
+			drained[name] = drain
 		}
 	}
 	r.mu.Lock()

@@ -23,7 +23,8 @@ type visit struct {
 	entry   *entry // the session itself: only under the lock of Sessions
 	// no round has gone through its newest beat, and the worker may not be elsewhere by now
 	fresh   bool
-	drained bool // the worker is to be emptied
+	drained bool        // the worker is to give up work
+	drain   store.Drain // what, if it is
 
 	newer  bool // a newer incarnation has its name
 	early  bool // it fell silent, but may not have stopped its jobs yet
@@ -70,7 +71,7 @@ func (r *Sessions) collect(now time.Time) []*visit {
 		g.session = s.session
 		g.entry = s
 		g.newer = s.state.outranked()
-		g.drained = r.drained[s.name]
+		g.drain, g.drained = r.drained[s.name]
 		g.given = slices.Clone(s.given)
 		g.fresh = s.beats > s.checked && now.Sub(s.at) <= r.conf.Patience
 		all = append(all, g)
@@ -164,13 +165,15 @@ func (r *Sessions) seatOf(g *visit, have *store.Seat, now time.Time) store.Seat 
 	return store.Seat{
 		Worker: g.name, Node: r.conf.Holder, Incarnation: g.beat.Incarnation,
 		Capacity: task.Units(math.Round(g.beat.Capacity * float64(task.Unit))),
-		Labels:   g.beat.Labels, Zone: g.beat.Zone, Groups: g.beat.Groups, Draining: g.drained,
+		Labels:   g.beat.Labels, Zone: g.beat.Zone, Groups: g.beat.Groups,
+		Draining: g.drained && g.drain.Whole(), Shed: g.drain.Shed, DrainBy: g.drain.By,
 		Silence: silence,
 	}
 }
 
 func sameSeat(a, b *store.Seat) bool {
 	return a.Capacity == b.Capacity && a.Zone == b.Zone && a.Draining == b.Draining &&
+		a.Shed == b.Shed && a.DrainBy == b.DrainBy &&
 		silenceOf(a) == silenceOf(b) && slices.Equal(a.Groups, b.Groups) &&
 		maps.Equal(a.Labels, b.Labels)
 }

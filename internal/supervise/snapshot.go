@@ -224,10 +224,11 @@ func (p *snapshot) workers(c census) []place.Worker {
 			Name: s.Worker, Capacity: place.Load(s.Capacity),
 			Used:   place.Load(max(s.Used-own[s.Worker], 0)),
 			Labels: s.Labels, Zone: s.Zone, Draining: s.Draining,
+			Shed: place.Load(s.Shed),
 			Most: mostRuns / max(len(s.Groups), 1),
 		}
 		if c.hold[s.Worker] {
-			w.Passing, w.Draining = w.Capacity, false
+			w.Passing, w.Draining, w.Shed = w.Capacity, false, 0
 		}
 		list = append(list, w)
 	}

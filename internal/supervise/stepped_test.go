@@ -9,7 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 )
@@ -28,7 +28,7 @@ type stepped struct {
 func inSteps(t *testing.T, test func(d *stepped)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d := &stepped{house: &house{t: t, store: storetest.NewModel(time.Now)}}
+		d := &stepped{house: &house{t: t, store: model.New(time.Now)}}
 		d.sit("n1")
 		test(d)
 	})

@@ -6,7 +6,7 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// The parts of the store that this room uses; internal/store/storetest/contract.go says what each
+// The parts of the store that this room uses; internal/store/contract/contract.go says what each
 // call promises.
 
 // Reader reads what stands of groups and of the workers that serve them.

@@ -27,6 +27,10 @@ type Config struct {
 	Sources Sources
 	// Tell is told what people want to know. It must not wait. Default: nobody is.
 	Tell func(store.Event)
+	// Moved is told of each replica that is started, stopped or moved, once that is written down,
+	// and Gone that the group is no more. They must not wait. Default: nobody is.
+	Moved func(Change, Why)
+	Gone  func()
 	// Log is where the supervisor tells what it does. Default: nowhere.
 	Log *slog.Logger
 }
@@ -44,6 +48,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Tell == nil {
 		c.Tell = func(store.Event) {}
+	}
+	if c.Moved == nil {
+		c.Moved = func(Change, Why) {}
+	}
+	if c.Gone == nil {
+		c.Gone = func() {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -127,6 +137,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 func (s *Supervisor) Round(ctx context.Context, now time.Time) error {
 	l, err := s.cache.Catch(ctx, s.conf.Group, s.unresolved)
 	if errors.Is(err, errGroupGone) {
+		s.conf.Gone()
 		return nil // its claim will end, too
 	}
 	if err != nil {
@@ -252,6 +263,7 @@ func (s *Supervisor) assigned(p *snapshot, in *plan, refused []store.Refused) {
 	for _, m := range in.Move {
 		s.rest[m.Job] = p.now + calm.Microseconds()
 	}
+	in.moved(refused, s.conf.Moved)
 	s.alarms.dead(p, in)
 	s.alarms.quiet(p, in)
 	s.log.Info("assigned", "started", len(in.Start), "moved", len(in.Move), "ended", len(in.End),

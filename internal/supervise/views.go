@@ -280,7 +280,7 @@ func (s *sketch) waiting(owner string, policy place.Policy) (map[replica]store.R
 	default:
 		all("next-round", "it is placed with one of the next rounds")
 	}
-	plan, err := place.Compute(s.state, policy)
+	plan, err := place.Compute(divided(s.state), policy)
 	if err != nil {
 		return nil, fmt.Errorf("plan group %q: %w", s.group.Name, err)
 	}

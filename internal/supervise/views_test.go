@@ -175,8 +175,9 @@ func TestWhatNobodyKnowsIsNotFound(t *testing.T) {
 			invalid.Fields[0].Location != "body.drain_workers[0]" {
 			t.Errorf("plan with unknown workers: %v", err)
 		}
-		if text, err := v.DrainEffect(h.t.Context(), "w0"); text != "" || err != nil {
-			t.Errorf("drain of an unknown worker: %q, %v", text, err)
+		if p, err := v.DrainPrice(h.t.Context(), "w0", store.Drain{}, nil); p.Text != "" ||
+			p.Jobs+p.Moves+p.Stays != 0 || err != nil {
+			t.Errorf("drain of an unknown worker: %+v, %v", p, err)
 		}
 	})
 }
@@ -260,17 +261,22 @@ func TestPlanComesTrue(t *testing.T) {
 
 func TestDrainSaysWhatItDoes(t *testing.T) {
 	settled(t, 3, 6, 1, func(h *house) {
-		text, err := h.views().DrainEffect(h.t.Context(), "w1")
+		p, err := h.views().DrainPrice(h.t.Context(), "w1", store.Drain{}, nil)
 		h.must(err)
+		if p.Moves != 2 || p.Jobs != 2 || p.Stays != 0 || p.Load != 0 || len(p.Breaks) != 0 {
+			t.Errorf("it costs %+v", p)
+		}
+		text := p.Text
 		if want := "Group g: 2 replicas move to other workers in 1 round; then any one worker can die"; !strings.HasPrefix(text, want) {
 			t.Errorf("it says %q, want %q", text, want)
 		}
 	})
 	settled(t, 2, 6, 2, func(h *house) {
-		text, err := h.views().DrainEffect(h.t.Context(), "w1")
+		p, err := h.views().DrainPrice(h.t.Context(), "w1", store.Drain{}, nil)
 		h.must(err)
-		if !strings.Contains(text, "6 stay, because there is no other place") {
-			t.Errorf("it says %q", text)
+		if !strings.Contains(p.Text, "6 stay, because there is no other place") ||
+			p.Stays != 6 || p.Lacks != 6*task.Unit || !slices.Equal(p.Breaks, []string{"g"}) {
+			t.Errorf("it costs %+v", p)
 		}
 	})
 }

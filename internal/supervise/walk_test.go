@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -53,13 +54,13 @@ func newWalk(h *house, seed uint64) *walk {
 		copies: 2,
 	}
 	faults := rand.New(rand.NewPCG(seed, 2)) // of its own: it is drawn from by many
-	h.fault = func(verb string) storetest.Fault {
+	h.fault = func(verb string) fault.Fault {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if !w.ill || verb == "beat" || verb == "acquire" || faults.IntN(4) > 0 {
-			return storetest.None
+			return fault.None
 		}
-		return storetest.Before + storetest.Fault(faults.IntN(2))
+		return fault.Before + fault.Fault(faults.IntN(2))
 	}
 	w.acts = map[string]func(){
 		"come": w.come, "die": w.die, "again": w.again, "freeze": w.freeze, "thaw": w.thaw,
@@ -218,12 +219,28 @@ func (w *walk) leaves() { w.on(func(v *worker) { v.leave() }) }
 
 func (w *walk) drain() { w.on(func(v *worker) { w.drained(v.name, w.IntN(2) == 0) }) }
 
+// gives is what a worker is to give up: the ones with an even number all they have, the others two
+// units of it, one of them within ten seconds.
+func (w *walk) gives(name string) (what store.Drain) {
+	switch name[len(name)-1] {
+	case '1', '5', '7':
+		what.Shed = 2 * task.Unit
+	case '3':
+		what.Shed, what.By = 2*task.Unit, time.Now().Add(10*time.Second).UnixMicro()
+	}
+	return what
+}
+
 // drained says at all nodes that know a worker that it is drained, or not.
 func (w *walk) drained(name string, yes bool) {
 	for _, n := range w.live() {
 		if !n.ended() {
 			// a node that does not know it, or not the store, says so
-			n.tasks.DrainWorker(w.t.Context(), name, yes)
+			if yes {
+				n.tasks.DrainWorker(w.t.Context(), name, w.gives(name))
+			} else {
+				n.tasks.UndrainWorker(w.t.Context(), name)
+			}
 		}
 	}
 }

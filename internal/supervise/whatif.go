@@ -3,10 +3,8 @@ package supervise
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
@@ -71,7 +69,7 @@ func plannedBudget(
 		if s.group.Name == group {
 			continue
 		}
-		d, err := s.demand()
+		d, err := s.demandWith(what.Shed)
 		if err != nil {
 			return store.JobBudget{}, err
 		}
@@ -119,6 +117,11 @@ func (s *sketch) suppose(before place.State, what store.WhatIf) (place.State, er
 	for i, name := range what.Drain {
 		if at := find(name, fmt.Sprintf("body.drain_workers[%d]", i)); at >= 0 {
 			after.Workers[at].Draining = true
+		}
+	}
+	for i, s := range what.Shed {
+		if at := find(s.Worker, fmt.Sprintf("body.shed_workers[%d]", i)); at >= 0 {
+			after.Workers[at].Shed, after.Workers[at].Draining = place.Load(s.Shed), false
 		}
 	}
 	for i, name := range what.Remove {
@@ -181,9 +184,10 @@ func think(before, after place.State, policy place.Policy) (store.Planned, place
 	}
 	why := map[spot]place.Reason{}
 	var plan place.Plan
+	shown := divided(after) // once: other groups give up their parts meanwhile
 	for range thinking {
 		var err error
-		if plan, err = place.Compute(after, wide); err != nil {
+		if plan, err = place.Compute(shown, wide); err != nil {
 			return store.Planned{}, place.State{}, err
 		}
 		if plan.Empty() {
@@ -192,10 +196,24 @@ func think(before, after place.State, policy place.Policy) (store.Planned, place
 		if err := policy.Stop(); err != nil {
 			return store.Planned{}, place.State{}, err
 		}
-		after.Current = apply(after.Current, plan, why)
+		shown.Current = apply(shown.Current, plan, why)
 	}
+	after.Current = shown.Current
 	out := difference(before.Current, after.Current, why)
 	out.Before, out.After = loads(before), loads(after)
+	drains := map[string]bool{}
+	for _, w := range after.Workers {
+		drains[w.Name] = w.Draining
+	}
+	for _, stay := range plan.Stay {
+		if stay.Cause != place.Shed && stay.Cause != place.Drained && !drains[stay.Worker] {
+			continue // it is to leave for another reason than a drain
+		}
+		out.Stay = append(out.Stay, store.Placement{
+			Job: stay.Job, Replica: stay.Replica, Worker: stay.Worker, State: task.JobRunning,
+			Reason: reasonOf(stay.Reason),
+		})
+	}
 	out.Rounds = rounds(out.Start, out.Moves, policy)
 	for _, p := range plan.Pending {
 		out.Pending = append(out.Pending, store.Placement{
@@ -276,26 +294,10 @@ func (at spot) placement(state task.JobState, why map[spot]place.Reason) store.P
 
 // loads is what each worker has in use.
 func loads(s place.State) map[string]float64 {
-	of := make(map[string]place.Load, len(s.Jobs))
-	for _, j := range s.Jobs {
-		of[j.Name] = j.Load
-	}
-	used := make(map[string]place.Load, len(s.Workers))
+	own := loadsOf(&s)
+	out := make(map[string]float64, len(s.Workers))
 	for _, w := range s.Workers {
-		used[w.Name] = w.Used
-	}
-	for _, r := range s.Current {
-		load, listed := of[r.Job]
-		if !listed {
-			load = r.Load
-		}
-		if _, there := used[r.Worker]; there {
-			used[r.Worker] += load
-		}
-	}
-	out := make(map[string]float64, len(used))
-	for name, load := range used {
-		out[name] = load.Float()
+		out[w.Name] = (w.Used + own[w.Name]).Float()
 	}
 	return out
 }
@@ -317,63 +319,6 @@ func rounds(start []store.Placement, moves int, p place.Policy) int {
 		}
 	}
 	return n
-}
-
-// DrainEffect is a sentence on what draining a worker does to the groups that it serves; "" when it
-// serves none, or nobody knows it.
-func (v *Views) DrainEffect(ctx context.Context, worker string) (string, error) {
-	if err := v.cache.Look(ctx); err != nil {
-		return "", err
-	}
-	seat := v.cache.seat(worker)
-	if seat == nil || seat.State != store.SeatTaken {
-		return "", nil
-	}
-	var parts []string
-	for _, group := range seat.Groups {
-		text, err := v.drainEffect(ctx, group, worker)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, " "), nil
-}
-
-// drainEffect is that for one group.
-func (v *Views) drainEffect(ctx context.Context, group, worker string) (string, error) {
-	planned, err := v.Plan(ctx, group, store.WhatIf{Drain: []string{worker}})
-	if err != nil {
-		return "", err
-	}
-	leave, has := 0, 0
-	for i := range planned.Stop {
-		if planned.Stop[i].Worker == worker {
-			leave++
-		}
-	}
-	list, err := v.Placements(ctx, store.PlacementQuery{Group: group, Worker: worker})
-	if err != nil {
-		return "", err
-	}
-	for i := range list {
-		if lives(list[i].State) && list[i].State != task.JobMoving {
-			has++
-		}
-	}
-	text := fmt.Sprintf("Group %s: %s to other workers in %s", group,
-		count(leave, "replica moves", "replicas move"), count(planned.Rounds, "round", "rounds"))
-	switch {
-	case has == 0:
-		text = fmt.Sprintf("Group %s: it runs nothing there", group)
-	case has > leave:
-		text += fmt.Sprintf(", and %s, because there is no other place",
-			count(has-leave, "stays", "stay"))
-	}
-	return text + "; then " + planned.Budget.Text + ".", nil
 }
 
 func count(n int, one, many string) string {
