@@ -77,6 +77,7 @@ var rights = map[string]right{
 	"POST /v1/tasks/{id}/children": toWork,
 	"GET /v1/tasks/{id}/children":  toRead,
 	"GET /v1/tasks/{id}/tree":      toRead,
+	"GET /v1/tasks/{id}/contexts":  toRead,
 	"POST /v1/signals/{name}":      toSubmit,
 	"POST /v1/tasks/{id}/logs":     toWork,
 	"GET /v1/tasks/{id}/logs":      toRead,

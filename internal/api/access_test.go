@@ -96,6 +96,7 @@ func TestRolesMayWhatTheContractSays(t *testing.T) {
 		{"POST " + id + "/children", `{"worker":"w1","token":"` + token(0) + `","tasks":[]}`,
 			"admin operator worker"},
 		{"GET " + id + "/children", "", readers},
+		{"GET " + id + "/contexts", "", readers},
 		{"GET " + id + "/tree", "", readers},
 		{"POST " + id + "/signal", `{"name":"paid"}`, "admin operator submitter"},
 		{"POST /v1/signals/paid", `{"key":"7"}`, "admin operator submitter"},

@@ -40,6 +40,14 @@ func (a *API) keep(ctx context.Context, c *call, n, spare int64, within time.Dur
 	return got
 }
 
+// room takes n more bytes for an answer of a call that is no worker's, or refuses the call.
+func (a *API) room(ctx context.Context, c *call, n int64) error {
+	if n > smallAnswer && !a.keep(ctx, c, n, a.large.limit/4, patience) {
+		return busy("too many large answers are under way")
+	}
+	return nil
+}
+
 // shrink gives n of the bytes back that an answer took.
 func (a *API) shrink(c *call, n int64) {
 	n = min(n, c.kept)
@@ -49,13 +57,15 @@ func (a *API) shrink(c *call, n int64) {
 
 // view reads a task for an answer. How large it is only reading it tells: so few are read at a
 // time, and one that does not fit is dropped and read again when there is room.
-func (a *API) view(ctx context.Context, w *answer, id task.ID) (task.View, error) {
+func (a *API) view(
+	ctx context.Context, w *answer, tasks TaskReader, id task.ID,
+) (task.View, error) {
 	spare := a.large.limit / 4
 	for {
 		if !a.loads.await(ctx, 1, 0, patience) {
 			return task.View{}, busy("too many tasks are being read")
 		}
-		v, err := a.conf.Engine.Task(ctx, id, 0)
+		v, err := tasks.Task(ctx, id, 0)
 		a.loads.give(1)
 		size := min(weight(&v), a.large.limit-spare)
 		if err != nil || size <= max(w.kept, smallAnswer) ||

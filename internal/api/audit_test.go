@@ -118,6 +118,8 @@ func TestChangesSayWhoAndHowMuchAndNoSecret(t *testing.T) {
 			`sent signal paid map[by:ann call:POST /v1/signals/{name} delivered:true from:192.0.2.1 role:operator]`},
 		{"a-token", "POST /v1/queues/mail/keys/a%2Fb/pause", `{"for":"30s"}`,
 			`paused a group key of queue mail map[by:ann call:POST /v1/queues/{queue}/keys/{key}/pause for:30s from:192.0.2.1 key:a/b role:operator]`},
+		{"a-token", "POST /v1/queues/mail/keys/-/pause?key=..", "",
+			`paused a group key of queue mail map[by:ann call:POST /v1/queues/{queue}/keys/{key}/pause from:192.0.2.1 key:.. role:operator]`},
 		{"a-token", "PUT /v1/queues/mail/keys/acme", `{"weight":5}`,
 			`weighed a group key of queue mail map[by:ann call:PUT /v1/queues/{queue}/keys/{key} from:192.0.2.1 key:acme role:operator weight:5]`},
 		{"a-token", "DELETE /v1/queues/mail", "", ""}, // forbidden

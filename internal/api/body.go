@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+
+	"github.com/rotahq/rota/internal/wire"
 )
 
 // firstRead is how much of a body is believed before its bytes arrive. Whoever announces 32 MiB and
@@ -59,6 +61,24 @@ func readBody(
 		}
 	}
 	return b, nil
+}
+
+// strict reads the body of a call that is not hot. Its query may have what is known.
+func (a *API) strict(w *answer, r *http.Request, v any, known ...string) error {
+	if _, err := knownQuery(r, known...); err != nil {
+		return err
+	}
+	body, err := a.body(w, r, a.conf.MaxBodies/4)
+	if err != nil {
+		return err
+	}
+	if err := wire.Strict(body, v); err != nil {
+		return err
+	}
+	if n, has := v.(bearer); has {
+		n.canonical()
+	}
+	return nil
 }
 
 func tooLarge(limit int64) *problem {

@@ -83,29 +83,35 @@ var putCalendarDoc = described{
 	also:   map[int]any{http.StatusCreated: view.Calendar{}},
 }
 
-func (a *API) registerAlmanac() {
+// almanacCalls are the calls about due times of expressions, and about calendars.
+type almanacCalls struct {
+	door    *API
+	almanac Almanac
+}
+
+func (c *almanacCalls) register() {
 	tags := []string{"Schedules"}
-	a.described(previewDoc, a.preview)
-	a.described(putCalendarDoc, a.putCalendar)
-	operation(a, huma.Operation{
+	c.door.described(previewDoc, c.preview)
+	c.door.described(putCalendarDoc, c.put)
+	operation(c.door, huma.Operation{
 		OperationID: "list-calendars", Method: http.MethodGet, Path: "/v1/calendars", Tags: tags,
 		Summary: "List calendars by name, without their days",
-	}, a.calendars)
-	operation(a, huma.Operation{
+	}, c.list)
+	operation(c.door, huma.Operation{
 		OperationID: "get-calendar", Method: http.MethodGet, Path: "/v1/calendars/{calendar}",
 		Tags: tags, Summary: "Read a calendar",
-	}, a.calendar)
-	operation(a, huma.Operation{
+	}, c.get)
+	operation(c.door, huma.Operation{
 		OperationID: "delete-calendar", Method: http.MethodDelete, Path: "/v1/calendars/{calendar}",
 		Tags: tags, Summary: "Forget a calendar that no schedule has",
 	}, func(ctx context.Context, in *CalendarPath) (*struct{}, error) {
-		return nil, a.conf.Almanac.DeleteCalendar(ctx, in.Calendar)
+		return nil, c.almanac.DeleteCalendar(ctx, in.Calendar)
 	})
 }
 
-func (a *API) preview(w *answer, r *http.Request) error {
+func (c *almanacCalls) preview(w *answer, r *http.Request) error {
 	var in previewIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
 	asked := store.PreviewRequest{
@@ -115,7 +121,7 @@ func (a *API) preview(w *answer, r *http.Request) error {
 	if in.From != nil {
 		asked.From = in.From.micros()
 	}
-	p, err := a.conf.Almanac.Preview(r.Context(), asked)
+	p, err := c.almanac.Preview(r.Context(), asked)
 	if err != nil {
 		return err
 	}
@@ -126,21 +132,21 @@ func (a *API) preview(w *answer, r *http.Request) error {
 	for i, n := range p.Notes {
 		out.Notes[i] = view.PreviewNote{At: timeAt(n.At), Text: n.Text}
 	}
-	a.writeValue(w, http.StatusOK, out)
+	c.door.writeValue(w, http.StatusOK, out)
 	return nil
 }
 
-func (a *API) putCalendar(w *answer, r *http.Request) error {
+func (c *almanacCalls) put(w *answer, r *http.Request) error {
 	name := r.PathValue("calendar")
 	if !limits.ValidName(name) {
 		return wrong("path.calendar", "%.40q %s", name, limits.NameRule)
 	}
 	var in calendarIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
-	c := task.Calendar{Name: name, Skip: in.Skip, Keep: in.Keep}
-	created, err := a.conf.Almanac.PutCalendar(r.Context(), c)
+	cal := task.Calendar{Name: name, Skip: in.Skip, Keep: in.Keep}
+	created, err := c.almanac.PutCalendar(r.Context(), cal)
 	if err != nil {
 		return err
 	}
@@ -148,40 +154,40 @@ func (a *API) putCalendar(w *answer, r *http.Request) error {
 	if created {
 		status = http.StatusCreated
 	}
-	a.writeValue(w, status, calendarOf(&c))
+	c.door.writeValue(w, status, calendarOf(&cal))
 	return nil
 }
 
-func (a *API) calendars(ctx context.Context, in *Paging) (*listed[view.CalendarLine], error) {
-	all, err := a.conf.Almanac.Calendars(ctx)
+func (c *almanacCalls) list(ctx context.Context, in *Paging) (*listed[view.CalendarLine], error) {
+	all, err := c.almanac.Calendars(ctx)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(all, func(c *task.Calendar) string {
-		return c.Name
+	page, next, err := paged(all, func(cal *task.Calendar) string {
+		return cal.Name
 	}, calendarShelf, *in)
 	if err != nil {
 		return nil, err
 	}
 	items := make([]view.CalendarLine, len(page))
 	for i := range page {
-		c := &page[i]
-		items[i] = view.CalendarLine{Name: c.Name, Skip: len(c.Skip), Keep: len(c.Keep)}
-		if days := slices.Concat(c.Skip, c.Keep); len(days) > 0 {
+		cal := &page[i]
+		items[i] = view.CalendarLine{Name: cal.Name, Skip: len(cal.Skip), Keep: len(cal.Keep)}
+		if days := slices.Concat(cal.Skip, cal.Keep); len(days) > 0 {
 			items[i].First, items[i].Last = slices.Min(days), slices.Max(days)
 		}
 	}
 	return &listed[view.CalendarLine]{list[view.CalendarLine]{items, next}}, nil
 }
 
-func (a *API) calendar(
+func (c *almanacCalls) get(
 	ctx context.Context, in *CalendarPath,
 ) (*struct{ Body view.Calendar }, error) {
-	all, err := a.conf.Almanac.Calendars(ctx)
+	all, err := c.almanac.Calendars(ctx)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(c task.Calendar) bool { return c.Name == in.Calendar })
+	i := slices.IndexFunc(all, func(cal task.Calendar) bool { return cal.Name == in.Calendar })
 	if i < 0 {
 		return nil, fmt.Errorf("calendar %.140q: %w", in.Calendar, store.ErrNotFound)
 	}

@@ -3,10 +3,16 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/names"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
@@ -41,7 +47,7 @@ func (a *API) giveBack(c *call) {
 }
 
 // submitTasks submits the tasks of a body.
-func (a *API) submitTasks(
+func (h *hotCalls) submitTasks(
 	ctx context.Context, c *call, body []byte, tasks []task.Submission,
 ) (receipts []task.Receipt, err error) {
 	for i := range tasks {
@@ -50,15 +56,15 @@ func (a *API) submitTasks(
 			return nil, err
 		}
 	}
-	if err := a.makers.admit(&Caller{who: c.who, from: c.from}, tasks, time.Now()); err != nil {
+	if err := h.makers.admit(&Caller{who: c.who, from: c.from}, tasks, time.Now()); err != nil {
 		return nil, err
 	}
-	if err := a.mayWaitFor(ctx, c.who, tasks, "body.tasks"); err != nil {
+	if err := h.mayWaitFor(ctx, c.who, tasks, "body.tasks"); err != nil {
 		return nil, err
 	}
 	keepAlone(body, tasks)
-	err = a.gate.pass(burden(tasks), func() (err error) {
-		receipts, err = a.conf.Engine.Submit(context.WithoutCancel(ctx), tasks)
+	err = h.door.gate.pass(burden(tasks), func() (err error) {
+		receipts, err = h.work.Submit(context.WithoutCancel(ctx), tasks)
 		return err
 	})
 	return receipts, err
@@ -70,10 +76,10 @@ func wasteful(body []byte, used int) bool { return len(body) > 64<<10 && len(bod
 
 // holdTasks takes tasks for a worker, and has them written. The body is let go: it has only
 // strings, and the call may wait for long.
-func (a *API) holdTasks(
+func (h *hotCalls) holdTasks(
 	ctx context.Context, c *call, request task.HoldRequest, write func(task.HoldAnswer),
 ) error {
-	a.letGo(c)
+	h.door.letGo(c)
 	if err := c.who.as(request.Worker); err != nil {
 		return err
 	}
@@ -86,14 +92,14 @@ func (a *API) holdTasks(
 	full, wait := false, patience
 	request.Room = func(n int64) bool {
 		if n <= 0 {
-			a.shrink(c, -n)
+			h.door.shrink(c, -n)
 			return true
 		}
-		room := a.keep(ctx, c, n, 0, wait)
+		room := h.door.keep(ctx, c, n, 0, wait)
 		full, wait = full || !room, 0
 		return room
 	}
-	held, err := a.conf.Engine.Hold(ctx, request)
+	held, err := h.work.Hold(ctx, request)
 	if held.Written != nil { // also after a panic: the engine waits for it
 		defer held.Written()
 	}
@@ -102,7 +108,7 @@ func (a *API) holdTasks(
 	}
 	for i := range held.Tasks {
 		if t := &held.Tasks[i]; t.ContextBy != "" {
-			t.InScope = a.tokens.Load().trusts(t.ContextBy, t.Queue)
+			t.InScope = h.door.tokens.Load().trusts(t.ContextBy, t.Queue)
 		}
 	}
 	if full && len(held.Tasks) == 0 {
@@ -113,7 +119,7 @@ func (a *API) holdTasks(
 }
 
 // reportTasks records the outcomes of a body, and answers each.
-func (a *API) reportTasks(
+func (h *hotCalls) reportTasks(
 	ctx context.Context, c *call, body []byte, worker string, given []wire.Report,
 ) ([]wire.Answer, error) {
 	if worker = names.Canonical(worker); !limits.ValidName(worker) {
@@ -129,10 +135,10 @@ func (a *API) reportTasks(
 			answers[i].Status, answers[i].Detail = task.Invalid, given[i].Invalid
 		}
 	}
-	if err := a.screen(ctx, c, worker, given, answers); err != nil {
+	if err := h.screen(ctx, c, worker, given, answers); err != nil {
 		return nil, err
 	}
-	if err := a.screenChildren(ctx, c, given, answers); err != nil {
+	if err := h.screenChildren(ctx, c, given, answers); err != nil {
 		return nil, err
 	}
 	reports := make([]task.Report, 0, len(given))
@@ -158,7 +164,7 @@ func (a *API) reportTasks(
 	if len(reports) == 0 {
 		return answers, nil
 	}
-	settled, err := a.conf.Engine.Report(context.WithoutCancel(ctx), worker, reports)
+	settled, err := h.work.Report(context.WithoutCancel(ctx), worker, reports)
 	if err != nil {
 		return nil, err
 	}
@@ -174,12 +180,12 @@ func (a *API) reportTasks(
 }
 
 // beatOf takes a beat. Its body is let go, as a hold's is.
-func (a *API) beatOf(ctx context.Context, c *call, beat task.Beat) (task.BeatAnswer, error) {
-	a.letGo(c)
+func (h *hotCalls) beatOf(ctx context.Context, c *call, beat task.Beat) (task.BeatAnswer, error) {
+	h.door.letGo(c)
 	if err := c.who.mayBeat(&beat); err != nil {
 		return task.BeatAnswer{}, err
 	}
-	told, err := a.conf.Engine.Beat(ctx, beat)
+	told, err := h.work.Beat(ctx, beat)
 	if err != nil {
 		return task.BeatAnswer{}, err
 	}
@@ -195,4 +201,141 @@ func mayBeatAs(c *call, location, worker string) error {
 		return wrong(location, "%.40q %s", worker, limits.NameRule)
 	}
 	return c.who.as(worker)
+}
+
+// notYours answers reports that their sender may not make.
+const notYours = "the hand-out is not yours"
+
+// screen answers reports of hand-outs that are not for their sender to report: as stale, each for
+// itself. A worker's token that names a worker reports only what was handed out to that one, and
+// any token with a scope only what is of its queues. Wrong seals are counted; beyond what their
+// address may get wrong they are answered here, without a look into the store.
+func (h *hotCalls) screen(
+	ctx context.Context, c *call, worker string, given []wire.Report, answers []wire.Answer,
+) error {
+	who := c.who
+	if who.Role != roleWorker && who.scope == nil {
+		return nil
+	}
+	forged := 0
+	var ids []task.ID
+	var at []int
+	for i := range given {
+		g := &given[i]
+		if g.Invalid != "" {
+			continue
+		}
+		token, err := task.ParseToken(g.Token)
+		if err != nil {
+			continue // the engine says so
+		}
+		worth := h.sealer.Check(token, g.ID)
+		switch {
+		case worth == seal.Forged:
+			forged++
+			if !h.seals.mayErr(c.remote) {
+				answers[i].Status, answers[i].Detail = task.Stale, notYours
+				continue
+			}
+		case worth == seal.Good && who.Role == roleWorker && who.Name != "*" &&
+			!h.sealer.Owned(token, g.ID, worker):
+			answers[i].Status, answers[i].Detail = task.Stale, notYours
+			continue
+		}
+		if who.scope != nil {
+			ids = append(ids, g.ID)
+			at = append(at, i)
+		}
+	}
+	if forged > 0 {
+		h.seals.note(h.door.conf.Log, "a worker reported by tokens that were never given out",
+			c.remote, "caller", who.Name, "worker", worker, "reports", forged)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	queues, err := h.work.QueuesOf(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for k, i := range at {
+		if queues[k] != "" && !who.scope.queue(queues[k]) {
+			answers[i].Status, answers[i].Detail = task.Stale, notYours
+		}
+	}
+	return nil
+}
+
+// screenChildren answers reports whose children their sender may not submit: as invalid, each for
+// itself.
+func (h *hotCalls) screenChildren(
+	ctx context.Context, c *call, given []wire.Report, answers []wire.Answer,
+) error {
+	for i := range given {
+		spawn := given[i].Spawn
+		if len(spawn) == 0 || answers[i].Status != "" {
+			continue
+		}
+		for k := range spawn {
+			spawn[k].Queue = names.Canonical(spawn[k].Queue)
+			if problem := c.who.maySpawn(spawn[k].Queue); problem != "" {
+				answers[i].Status = task.Invalid
+				answers[i].Detail = fmt.Sprintf("spawn[%d].queue: %s", k, problem)
+				break
+			}
+		}
+		if answers[i].Status != "" {
+			continue
+		}
+		err := h.makers.admit(&Caller{who: c.who, from: c.from}, spawn, time.Now())
+		if err == nil {
+			err = h.mayWaitFor(ctx, c.who, spawn, "spawn")
+		}
+		p, ok := errors.AsType[*problem](err)
+		switch {
+		case ok && (p.Status == http.StatusUnprocessableEntity ||
+			p.Status == http.StatusForbidden):
+			answers[i].Status = task.Invalid
+			answers[i].Detail = strings.Replace(p.Detail, "body.tasks", "spawn", 1)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// mayWaitFor tells whether tasks may wait for those that they name by id: they are told what those
+// left, so whoever submits them has to reach the queues of those.
+func (h *hotCalls) mayWaitFor(
+	ctx context.Context, who principal, tasks []task.Submission, location string,
+) error {
+	if who.scope == nil {
+		return nil
+	}
+	var ids []task.ID
+	at := map[task.ID]string{} // where they stand first
+	for i := range tasks {
+		for k, name := range tasks[i].After {
+			id, err := task.ParseID(name) // what reads as one is no ref
+			if err != nil || at[id] != "" {
+				continue
+			}
+			at[id] = fmt.Sprintf("%s[%d].after[%d]", location, i, k)
+			ids = append(ids, id)
+		}
+	}
+	for part := range slices.Chunk(ids, 1000) {
+		queues, err := h.work.QueuesOf(ctx, part)
+		if err != nil {
+			return err
+		}
+		for i, queue := range queues { // whether there is the task the engine says
+			if queue != "" && !who.scope.queue(queue) {
+				return refuse(http.StatusForbidden,
+					"%s: task %s is of a queue that is not in the scope of this token",
+					at[part[i]], part[i])
+			}
+		}
+	}
+	return nil
 }

@@ -3,10 +3,8 @@ package api
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -16,9 +14,23 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// Parents submit tasks while they run. Errors are those of an [Engine].
+type Parents interface {
+	// AddChildren submits children of a task that a worker has in its hands. Locations in an
+	// InvalidError are "body.…".
+	AddChildren(ctx context.Context, worker string, id task.ID, token string,
+		children []task.Submission) ([]task.Receipt, error)
+	// Children lists the children of a task with their results, oldest first, at most limit from a
+	// cursor on, "" = the first; a page may be short while next is not "".
+	Children(ctx context.Context, parent task.ID, state task.State, cursor string, limit int) (
+		page []task.View, next string, err error)
+	// Tree shows a task and what hangs below it, at most limit tasks.
+	Tree(ctx context.Context, id task.ID, limit int) (task.Tree, error)
+}
+
 // addIn is the body of POST /v1/tasks/{id}/children.
 type addIn struct {
-	Worker string       `json:"worker" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$" doc:"the one that has the task in its hands"`
+	Worker string       `json:"worker" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]*$" maxLength:"128" doc:"the one that has the task in its hands"`
 	Token  string       `json:"token" doc:"of the hand-out"`
 	Tasks  []submission `json:"tasks" nullable:"false" maxItems:"10000" doc:"children; unique is not for them"`
 }
@@ -81,7 +93,26 @@ func (stateText) Schema(huma.Registry) *huma.Schema {
 	return s
 }
 
-func (a *API) addChildren(w *answer, r *http.Request) error {
+// childCalls are the calls about tasks that other tasks submit while they run.
+type childCalls struct {
+	door    *API
+	hot     *hotCalls // which children may be submitted
+	parents Parents
+}
+
+func (c *childCalls) register() {
+	c.door.described(addDoc, c.add)
+	c.door.described(childrenDoc, c.list)
+	operation(c.door, huma.Operation{
+		OperationID: "show-tree", Method: http.MethodGet, Path: "/v1/tasks/{id}/tree",
+		Tags:    []string{"Tasks"},
+		Summary: "Show a task and what hangs below it: its children and theirs",
+		Description: "Those of its present run, without contexts, results and steps: first all children, then all of theirs. " +
+			"Where limit leaves some out, the task below which they are missing says how many. Those of queues outside of the token's scope are left out, too.",
+	}, c.tree)
+}
+
+func (c *childCalls) add(w *answer, r *http.Request) error {
 	if _, err := knownQuery(r); err != nil {
 		return err
 	}
@@ -89,7 +120,7 @@ func (a *API) addChildren(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r, a.conf.MaxBodies/4)
+	body, err := c.door.body(w, r, c.door.conf.MaxBodies/4)
 	if err != nil {
 		return err
 	}
@@ -97,50 +128,50 @@ func (a *API) addChildren(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := a.mayAdd(r.Context(), &w.call, id, in); err != nil {
+	if err := c.mayAdd(r.Context(), &w.call, id, in); err != nil {
 		return err
 	}
 	keepAlone(body, in.Tasks)
 	var receipts []task.Receipt
-	err = a.gate.pass(burden(in.Tasks), func() (err error) {
-		receipts, err = a.conf.Engine.AddChildren(
+	err = c.door.gate.pass(burden(in.Tasks), func() (err error) {
+		receipts, err = c.parents.AddChildren(
 			context.WithoutCancel(r.Context()), in.Worker, id, in.Token, in.Tasks)
 		return err
 	})
 	if err != nil {
 		return missing(err, id)
 	}
-	a.write(w, http.StatusCreated, func(b []byte) []byte {
+	c.door.write(w, http.StatusCreated, func(b []byte) []byte {
 		return wire.AppendReceipts(b, receipts)
 	})
 	return nil
 }
 
 // mayAdd tells whether a caller may add children to a task in a worker's name.
-func (a *API) mayAdd(ctx context.Context, c *call, id task.ID, in *wire.Adding) error {
+func (c *childCalls) mayAdd(ctx context.Context, by *call, id task.ID, in *wire.Adding) error {
 	in.Worker = names.Canonical(in.Worker)
-	if err := c.who.as(in.Worker); err != nil {
+	if err := by.who.as(in.Worker); err != nil {
 		return err
 	}
 	for i := range in.Tasks {
 		in.Tasks[i].Queue = names.Canonical(in.Tasks[i].Queue)
-		if problem := c.who.maySpawn(in.Tasks[i].Queue); problem != "" {
+		if problem := by.who.maySpawn(in.Tasks[i].Queue); problem != "" {
 			return refuse(http.StatusForbidden, "tasks[%d].queue: %s", i, problem)
 		}
 	}
-	if err := a.mayWaitFor(ctx, c.who, in.Tasks, "body.tasks"); err != nil {
+	if err := c.hot.mayWaitFor(ctx, by.who, in.Tasks, "body.tasks"); err != nil {
 		return err
 	}
 	// the hand-out is to be the caller's as it is where it reports of it
 	given := []wire.Report{{Report: task.Report{ID: id, Token: in.Token}}}
 	answers := make([]wire.Answer, 1)
-	if err := a.screen(ctx, c, in.Worker, given, answers); err != nil {
+	if err := c.hot.screen(ctx, by, in.Worker, given, answers); err != nil {
 		return err
 	}
 	if answers[0].Status != "" {
 		return refuse(http.StatusConflict, "task %v: %s", id, answers[0].Detail)
 	}
-	return a.makers.admit(&Caller{who: c.who, from: c.from}, in.Tasks, time.Now())
+	return c.hot.makers.admit(&Caller{who: by.who, from: by.from}, in.Tasks, time.Now())
 }
 
 // maySpawn says why a caller may not make tasks of a queue children of another; "" = it may. A
@@ -157,44 +188,6 @@ func (p principal) maySpawn(queue string) string {
 	return ""
 }
 
-// screenChildren answers reports whose children their sender may not submit: as invalid, each for
-// itself.
-func (a *API) screenChildren(
-	ctx context.Context, c *call, given []wire.Report, answers []wire.Answer,
-) error {
-	for i := range given {
-		spawn := given[i].Spawn
-		if len(spawn) == 0 || answers[i].Status != "" {
-			continue
-		}
-		for k := range spawn {
-			spawn[k].Queue = names.Canonical(spawn[k].Queue)
-			if problem := c.who.maySpawn(spawn[k].Queue); problem != "" {
-				answers[i].Status = task.Invalid
-				answers[i].Detail = fmt.Sprintf("spawn[%d].queue: %s", k, problem)
-				break
-			}
-		}
-		if answers[i].Status != "" {
-			continue
-		}
-		err := a.makers.admit(&Caller{who: c.who, from: c.from}, spawn, time.Now())
-		if err == nil {
-			err = a.mayWaitFor(ctx, c.who, spawn, "spawn")
-		}
-		p, ok := errors.AsType[*problem](err)
-		switch {
-		case ok && (p.Status == http.StatusUnprocessableEntity ||
-			p.Status == http.StatusForbidden):
-			answers[i].Status = task.Invalid
-			answers[i].Detail = strings.Replace(p.Detail, "body.tasks", "spawn", 1)
-		case err != nil:
-			return err
-		}
-	}
-	return nil
-}
-
 // keepAlone gives tasks their own contexts where the body that they are parts of is much more than
 // all of them.
 func keepAlone(body []byte, tasks []task.Submission) {
@@ -209,7 +202,7 @@ func keepAlone(body []byte, tasks []task.Submission) {
 	}
 }
 
-func (a *API) children(w *answer, r *http.Request) error {
+func (c *childCalls) list(w *answer, r *http.Request) error {
 	id, err := TaskPath{r.PathValue("id")}.task()
 	if err != nil {
 		return err
@@ -230,12 +223,12 @@ func (a *API) children(w *answer, r *http.Request) error {
 	if state != "" && !state.Valid() {
 		return wrong("query.state", "%.40q is none", string(state))
 	}
-	page, next, err := a.family(r.Context(), w, id, state, after, limit)
+	page, next, err := c.family(r.Context(), w, id, state, after, limit)
 	if err != nil {
 		return missing(err, id)
 	}
 	page = visible(w.who, page, func(v *task.View) bool { return w.who.scope.queue(v.Queue) })
-	a.writeCut(w, http.StatusOK, func(b []byte) ([]byte, []wire.Cut) {
+	c.door.writeCut(w, http.StatusOK, func(b []byte) ([]byte, []wire.Cut) {
 		return cutChildren(b, page, next)
 	})
 	return nil
@@ -246,7 +239,7 @@ func (a *API) children(w *answer, r *http.Request) error {
 const firstChildren = 8
 
 // family reads a page of children: at most limit, fewer when their results are large.
-func (a *API) family(
+func (c *childCalls) family(
 	ctx context.Context, w *answer, id task.ID, state task.State, after task.ID, limit int,
 ) (page []task.View, next string, err error) {
 	if after != (task.ID{}) {
@@ -254,11 +247,11 @@ func (a *API) family(
 	}
 	size := int64(0)
 	for n := firstChildren; len(page) < limit && size < fullPage; n *= 2 {
-		if !a.loads.await(ctx, 1, 0, patience) {
+		if !c.door.loads.await(ctx, 1, 0, patience) {
 			return nil, "", busy("too many tasks are being read")
 		}
-		piece, more, err := a.conf.Engine.Children(ctx, id, state, next, min(n, limit-len(page)))
-		a.loads.give(1)
+		piece, more, err := c.parents.Children(ctx, id, state, next, min(n, limit-len(page)))
+		c.door.loads.give(1)
 		if err != nil {
 			return nil, "", err
 		}
@@ -268,7 +261,7 @@ func (a *API) family(
 		}
 		page = append(page, piece...)
 		if size > max(w.kept, smallAnswer) &&
-			!a.keep(ctx, &w.call, size-w.kept, a.large.limit/4, patience) {
+			!c.door.keep(ctx, &w.call, size-w.kept, c.door.large.limit/4, patience) {
 			return nil, "", busy("too many large answers are under way")
 		}
 		if next == "" || len(piece) == 0 { // a page that found none has searched enough

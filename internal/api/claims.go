@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -16,8 +15,7 @@ import (
 
 // Claims looks after the keys of which each has one node.
 type Claims interface {
-	// Claims lists them by key.
-	Claims(context.Context) ([]store.Claim, error)
+	ClaimList
 	// Rescan returns when this node has looked at all keys again, and claimed what is for it to
 	// claim.
 	Rescan(context.Context) error
@@ -27,6 +25,12 @@ type Claims interface {
 	// AssignClaim gives a key to a node. It is a store.ErrConflict when the node does not work,
 	// does not claim such keys, or, without force, may own no more.
 	AssignClaim(ctx context.Context, a store.ClaimAssignment) error
+}
+
+// ClaimList lists claims.
+type ClaimList interface {
+	// Claims lists them by key.
+	Claims(context.Context) ([]store.Claim, error)
 }
 
 // claimOf is the claim as it is shown.
@@ -138,29 +142,39 @@ var (
 	}
 )
 
-func (a *API) registerClaims() {
+// claimCalls are the calls about the keys that nodes look after.
+type claimCalls struct {
+	door   *API
+	claims Claims
+	nodes  interface {
+		ClusterView
+		Shedder
+	}
+}
+
+func (c *claimCalls) register() {
 	tags := []string{"Cluster"}
-	operation(a, huma.Operation{
+	operation(c.door, huma.Operation{
 		OperationID: "list-claims", Method: http.MethodGet, Path: "/v1/claims", Tags: tags,
 		Summary: "List the keys that nodes look after",
-	}, a.claims)
-	operation(a, huma.Operation{
+	}, c.list)
+	operation(c.door, huma.Operation{
 		OperationID: "get-claim", Method: http.MethodGet, Path: "/v1/claims/{key}", Tags: tags,
 		Summary: "Read who looks after a key",
-	}, a.claim)
-	operation(a, huma.Operation{
+	}, c.get)
+	operation(c.door, huma.Operation{
 		OperationID: "rescan-claims", Method: http.MethodPost, Path: "/v1/claims/rescan",
 		Tags:        tags,
 		Summary:     "Wait until this node has looked at all keys again",
 		Description: "At most two beats, and what the store takes. Every node does by itself with each of its beats.",
-	}, a.rescan)
-	a.described(releaseDoc, a.release)
-	a.described(assignDoc, a.assign)
-	a.described(shedDoc, a.shed)
+	}, c.rescan)
+	c.door.described(releaseDoc, c.release)
+	c.door.described(assignDoc, c.assign)
+	c.door.described(shedDoc, c.shed)
 }
 
-func (a *API) claims(ctx context.Context, in *claimsIn) (*listed[view.Claim], error) {
-	all, err := a.conf.Cluster.Claims(ctx)
+func (c *claimCalls) list(ctx context.Context, in *claimsIn) (*listed[view.Claim], error) {
+	all, err := c.claims.Claims(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +184,8 @@ func (a *API) claims(ctx context.Context, in *claimsIn) (*listed[view.Claim], er
 			wanted = append(wanted, all[i])
 		}
 	}
-	page, next, err := paged(wanted, func(c *store.Claim) string {
-		return c.Key
+	page, next, err := paged(wanted, func(claim *store.Claim) string {
+		return claim.Key
 	}, claimShelf, in.Paging)
 	if err != nil {
 		return nil, err
@@ -183,25 +197,34 @@ func (a *API) claims(ctx context.Context, in *claimsIn) (*listed[view.Claim], er
 	return &listed[view.Claim]{list[view.Claim]{items, next}}, nil
 }
 
-func (a *API) claim(ctx context.Context, in *ClaimPath) (*struct{ Body view.Claim }, error) {
-	all, err := a.conf.Cluster.Claims(ctx)
+func (c *claimCalls) get(ctx context.Context, in *ClaimPath) (*struct{ Body view.Claim }, error) {
+	claim, err := claimOfKey(ctx, c.claims, in.Key)
 	if err != nil {
 		return nil, err
 	}
-	for i := range all {
-		if all[i].Key == in.Key {
-			return &struct{ Body view.Claim }{claimOf(&all[i])}, nil
-		}
-	}
-	return nil, fmt.Errorf("key %.140q: %w", in.Key, store.ErrNotFound)
+	return &struct{ Body view.Claim }{claim}, nil
 }
 
-func (a *API) rescan(ctx context.Context, _ *struct{}) (*struct{ Body rescanOut }, error) {
-	if err := a.conf.Cluster.Rescan(ctx); err != nil {
+// claimOfKey reads who looks after a key.
+func claimOfKey(ctx context.Context, claims ClaimList, key string) (view.Claim, error) {
+	all, err := claims.Claims(ctx)
+	if err != nil {
+		return view.Claim{}, err
+	}
+	for i := range all {
+		if all[i].Key == key {
+			return claimOf(&all[i]), nil
+		}
+	}
+	return view.Claim{}, fmt.Errorf("key %.140q: %w", key, store.ErrNotFound)
+}
+
+func (c *claimCalls) rescan(ctx context.Context, _ *struct{}) (*struct{ Body rescanOut }, error) {
+	if err := c.claims.Rescan(ctx); err != nil {
 		return nil, err
 	}
-	c, err := a.conf.Cluster.Cluster(ctx)
-	return &struct{ Body rescanOut }{rescanOut{c.Keys, c.Unowned}}, err
+	seen, err := c.nodes.Cluster(ctx)
+	return &struct{ Body rescanOut }{rescanOut{seen.Keys, seen.Unowned}}, err
 }
 
 // checkKey says what is wrong with the name of a key.
@@ -212,26 +235,26 @@ func checkKey(key string) error {
 	return nil
 }
 
-func (a *API) release(w *answer, r *http.Request) error {
+func (c *claimCalls) release(w *answer, r *http.Request) error {
 	var in releaseIn
-	err := a.strict(w, r, &in)
+	err := c.door.strict(w, r, &in)
 	if err == nil {
 		err = checkKey(in.Key)
 	}
 	if err != nil {
 		return err
 	}
-	if err := a.conf.Cluster.ReleaseClaim(r.Context(), in.Key); err != nil {
+	if err := c.claims.ReleaseClaim(r.Context(), in.Key); err != nil {
 		return err
 	}
 	w.note("key", in.Key)
-	a.writeValue(w, http.StatusOK, releaseOut(in))
+	c.door.writeValue(w, http.StatusOK, releaseOut(in))
 	return nil
 }
 
-func (a *API) assign(w *answer, r *http.Request) error {
+func (c *claimCalls) assign(w *answer, r *http.Request) error {
 	var in assignIn
-	err := a.strict(w, r, &in)
+	err := c.door.strict(w, r, &in)
 	if err == nil {
 		err = checkKey(in.Key)
 	}
@@ -243,22 +266,22 @@ func (a *API) assign(w *answer, r *http.Request) error {
 	case in.For.Duration < 0 || in.For.Duration > store.MaxAssigned:
 		return wrong("body.for", "must be 0s (1h) to %v", store.MaxAssigned)
 	}
-	err = a.conf.Cluster.AssignClaim(r.Context(), store.ClaimAssignment{
+	err = c.claims.AssignClaim(r.Context(), store.ClaimAssignment{
 		Key: in.Key, Node: in.Node, By: w.who.Name, For: in.For.Duration, Force: in.Force,
 	})
 	if err != nil {
-		return a.forcible("POST /v1/claims/assign", err, in.Force)
+		return c.door.forcible("POST /v1/claims/assign", err, in.Force)
 	}
 	w.note("key", in.Key)
 	w.note("node", in.Node)
 	w.note("force", in.Force)
-	a.writeValue(w, http.StatusOK, assignOut{in.Key, in.Node})
+	c.door.writeValue(w, http.StatusOK, assignOut{in.Key, in.Node})
 	return nil
 }
 
-func (a *API) shed(w *answer, r *http.Request) error {
+func (c *claimCalls) shed(w *answer, r *http.Request) error {
 	var in shedIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
 	switch {
@@ -268,23 +291,14 @@ func (a *API) shed(w *answer, r *http.Request) error {
 		return wrong("body.kind", "%.40q %s", in.Kind, limits.NameRule)
 	}
 	name := r.PathValue("node")
-	keys, err := a.conf.Cluster.ShedNode(r.Context(), store.Shedding{
+	keys, err := c.nodes.ShedNode(r.Context(), store.Shedding{
 		Node: name, Count: in.Count, Kind: in.Kind, Each: in.Each, Force: in.Force,
 	})
 	if err != nil {
-		return a.forcible("POST /v1/nodes/{node}/release", err, in.Force)
+		return c.door.forcible("POST /v1/nodes/{node}/release", err, in.Force)
 	}
 	w.note("keys", len(keys))
 	w.note("force", in.Force)
-	a.writeValue(w, http.StatusOK, shedOut{name, append([]string{}, keys...)})
+	c.door.writeValue(w, http.StatusOK, shedOut{name, append([]string{}, keys...)})
 	return nil
-}
-
-// forcible answers a refusal that force would not have met by saying so.
-func (a *API) forcible(call string, err error, forced bool) error {
-	p := a.refusal(call, err)
-	if errors.Is(err, store.ErrForcible) && !forced {
-		p.Errors = []fault{{"body.force", "true does it all the same"}}
-	}
-	return p
 }

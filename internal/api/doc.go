@@ -4,6 +4,41 @@
 // well-formed call is, how much of what is under way fits into memory and time (body.go, answer.go,
 // pace.go), and how errors look (problem.go).
 //
+// # The door, and the calls behind it
+//
+// [API] is the door: what all calls have in common, whatever they are about. Its files: who may
+// call (access.go, scope.go, retoken.go), a call's way in and out (serve.go, query.go, body.go,
+// answer.go, response.go), answers that go on (follow.go, textlog.go), how much there may be of
+// what (budget.go, pace.go, throttle.go), refusals (problem.go, refusals.go), what is told of
+// changes (audit.go), what is counted (metrics*.go), and the document (openapi.go).
+//
+// Behind it stand the calls, a struct for each noun, in the file of its name: queueCalls in
+// queues.go, claimCalls in claims.go, and so on; nouns.go lists them all. Such a struct knows the
+// door, by a small interface what it asks of the node, and what it keeps for itself: no other
+// noun's calls touch that. The interface stands at the head of the file and has at most eight
+// methods; [Engine] and [Cluster] are the sums of several, for whoever puts a node together.
+// hotCalls come by more doors than HTTP: what they do stands in call.go, for streams (stream.go)
+// and hooks, too.
+//
+// A new call is a method of its noun's struct, as this one of clusterCalls:
+//
+//	func (c *clusterCalls) put(w *answer, r *http.Request) error {
+//		var in clusterIn
+//		if err := c.door.strict(w, r, &in); err != nil { // reads the body
+//			return err
+//		}
+//		if err := c.nodes.SetRebalance(r.Context(), in.Rebalance); err != nil {
+//			return err // becomes a problem document, see problem.go
+//		}
+//		w.note("rebalance", in.Rebalance) // what is told of the change
+//		c.door.writeValue(w, http.StatusOK, in)
+//		return nil
+//	}
+//
+// It is made known by a line in register, c.door.described(putClusterDoc, c.put), or, without a
+// body, by operation(c.door, …). rights, reaches and changes say of each call who may make it, what
+// a scope means for it, and how it is told: one that they do not name can't be registered.
+//
 // # Two kinds of calls
 //
 // Calls with a body (submit, hold, report, beat, log, and the few that configure) and those with a

@@ -52,15 +52,21 @@ type streamIn struct {
 	LastID string `header:"Last-Event-ID" doc:"the id of the last event that was read: the stream goes on behind it"`
 }
 
-func (a *API) registerEvents() {
+// eventCalls are the calls that read what happened.
+type eventCalls struct {
+	door   *API
+	events Events
+}
+
+func (c *eventCalls) register() {
 	tags := []string{"Events"}
-	operation(a, huma.Operation{
+	operation(c.door, huma.Operation{
 		OperationID: "list-events", Method: http.MethodGet, Path: "/v1/events", Tags: tags,
 		Summary: "List what happened, oldest first",
 		Description: "The log is kept for 30 days. Its seqs have no gap, but where the store was restored from a backup (store.restored), and are in the order in which things were written down, so whoever has read up to " +
 			"one has missed nothing before it. A page may be short, even empty, while there is a next one.",
-	}, a.events)
-	operation(a, huma.Operation{
+	}, c.list)
+	operation(c.door, huma.Operation{
 		OperationID: "stream-events", Method: http.MethodGet, Path: "/v1/events/stream", Tags: tags,
 		Summary: "Follow what happens",
 		Description: "Server-sent events: the data of each is an event as in the list, its id the seq. Begins behind Last-Event-ID, else behind " +
@@ -71,10 +77,10 @@ func (a *API) registerEvents() {
 				"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
 			},
 		}},
-	}, a.stream)
+	}, c.stream)
 }
 
-func (a *API) events(ctx context.Context, in *struct {
+func (c *eventCalls) list(ctx context.Context, in *struct {
 	Paging
 	EventChoice
 }) (*listed[view.Event], error) {
@@ -82,12 +88,12 @@ func (a *API) events(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.known(ctx, "query.cursor", after); err != nil {
+	if err := c.known(ctx, "query.cursor", after); err != nil {
 		return nil, err
 	}
 	out := &listed[view.Event]{list[view.Event]{Items: []view.Event{}}}
 	for range maxLooks {
-		page, err := a.conf.Events.Events(ctx, in.query(after, in.Limit-len(out.Body.Items)))
+		page, err := c.events.Events(ctx, in.query(after, in.Limit-len(out.Body.Items)))
 		if err != nil {
 			return nil, err
 		}
@@ -121,24 +127,24 @@ func parseSeq(location, text string) (int64, error) {
 }
 
 // newest is the seq of the last event that there ever was.
-func (a *API) newest(ctx context.Context) (int64, error) {
-	page, err := a.conf.Events.Events(ctx, store.EventQuery{Since: math.MaxInt64, Limit: 1})
+func (c *eventCalls) newest(ctx context.Context) (int64, error) {
+	page, err := c.events.Events(ctx, store.EventQuery{Since: math.MaxInt64, Limit: 1})
 	return page.Next, err
 }
 
 // known refuses to go on behind an event that never was: the reader's cursor is of another store,
 // or of one that was put back to what it was before, and would miss all that happens up to there.
-func (a *API) known(ctx context.Context, location string, after int64) error {
+func (c *eventCalls) known(ctx context.Context, location string, after int64) error {
 	if after == 0 {
 		return nil
 	}
-	page, err := a.conf.Events.Events(ctx, store.EventQuery{
+	page, err := c.events.Events(ctx, store.EventQuery{
 		After: after - 1, Since: math.MaxInt64, Limit: 1,
 	})
 	if err != nil || page.Next >= after {
 		return err
 	}
-	newest, err := a.newest(ctx)
+	newest, err := c.newest(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,45 +152,45 @@ func (a *API) known(ctx context.Context, location string, after int64) error {
 		newest)
 }
 
-func (a *API) stream(ctx context.Context, in *streamIn) (*huma.StreamResponse, error) {
+func (c *eventCalls) stream(ctx context.Context, in *streamIn) (*huma.StreamResponse, error) {
 	var after int64
 	var err error
 	switch {
 	case in.LastID != "":
 		if after, err = parseSeq("header.Last-Event-ID", in.LastID); err == nil {
-			err = a.known(ctx, "header.Last-Event-ID", after)
+			err = c.known(ctx, "header.Last-Event-ID", after)
 		}
 	case in.Cursor != "":
 		if after, err = parseSeq("query.cursor", in.Cursor); err == nil {
-			err = a.known(ctx, "query.cursor", after)
+			err = c.known(ctx, "query.cursor", after)
 		}
 	case in.Since.micros() == 0: // from the newest on: the log is read for what will be
-		after, err = a.newest(ctx)
+		after, err = c.newest(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := a.follows.begin(in.key()); err != nil {
+	if err := c.door.follows.begin(in.key()); err != nil {
 		return nil, err
 	}
-	return &huma.StreamResponse{Body: func(c huma.Context) {
-		defer a.follows.end(in.key())
-		_, w := humago.Unwrap(c)
-		a.tail(ctx, w.(*answer), in.query(after, limits.MaxHold))
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		defer c.door.follows.end(in.key())
+		_, w := humago.Unwrap(hctx)
+		c.tail(ctx, w.(*answer), in.query(after, limits.MaxHold))
 	}}, nil
 }
 
 // tail streams events as they come. It begins with the id of the last one that the reader does not
 // need, so that one whose stream breaks before the first event misses nothing either. Errors end
 // the stream; the reader comes back.
-func (a *API) tail(ctx context.Context, w *answer, q store.EventQuery) {
-	epoch := *a.epoch.Load()
+func (c *eventCalls) tail(ctx context.Context, w *answer, q store.EventQuery) {
+	epoch := *c.door.epoch.Load()
 	event := appendSeq(nil, q.After)
 	event = append(event, '\n')
 	control := startStream(w)
 	said := time.Now()
 	for !w.broken {
-		page, err := a.conf.Events.Events(ctx, q)
+		page, err := c.events.Events(ctx, q)
 		if err != nil {
 			return
 		}
@@ -208,7 +214,7 @@ func (a *API) tail(ctx context.Context, w *answer, q store.EventQuery) {
 			q.After = page.Next
 			continue
 		}
-		if !a.pause(ctx, epoch, a.conf.Poll) {
+		if !c.door.pause(ctx, epoch, c.door.conf.Poll) {
 			return
 		}
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ type overseer interface {
 	Groups
 	Jobs
 	Placements
+	Drains
 }
 
 // overseerOf is e itself when it knows of groups, else a fake.
@@ -271,11 +273,25 @@ func (f *fake) Plan(_ context.Context, group string, what store.WhatIf) (store.P
 	}, e.Err()
 }
 
-func (f *fake) DrainEffect(_ context.Context, worker string) (string, error) {
-	if worker != "w1" {
-		return "", f.err
+func (f *fake) Drain(_ context.Context, what store.WorkerDrain) (store.DrainPrice, error) {
+	if err := f.worker(what.Worker); err != nil || f.err != nil {
+		return store.DrainPrice{}, cmp.Or(err, f.err)
 	}
-	return "2 replicas of tails have to move.", f.err
+	price := store.DrainPrice{}
+	if what.Worker == "w1" {
+		price = store.DrainPrice{Tasks: 3, Minutes: 0.5, Text: "2 replicas of tails have to move."}
+		price.Moves, price.Jobs = 3, 2
+	}
+	if what.Shed > 50*task.Unit {
+		price.Stays, price.Lacks, price.Breaks = 1, 8*task.Unit, []string{"tails"}
+	}
+	switch {
+	case what.DryRun:
+		return price, nil
+	case price.Stays > 0 && !what.Force:
+		return price, fmt.Errorf("1 replica of tails has no other place: %w", store.ErrForcible)
+	}
+	return price, f.change("drain %s %v within %v", what.Worker, what.Shed, what.Within)
 }
 
 // The stage forwards to the fake of the moment.
@@ -332,6 +348,6 @@ func (s *stage) Plan(ctx context.Context, group string, what store.WhatIf) (stor
 	return s.now().Plan(ctx, group, what)
 }
 
-func (s *stage) DrainEffect(ctx context.Context, worker string) (string, error) {
-	return s.now().DrainEffect(ctx, worker)
+func (s *stage) Drain(ctx context.Context, what store.WorkerDrain) (store.DrainPrice, error) {
+	return s.now().Drain(ctx, what)
 }

@@ -144,6 +144,10 @@ func (c clockwork) Stands(_ context.Context, late int64) ([]store.ScheduleStand,
 	return stands, c.now().err
 }
 
+func (c clockwork) Overdue(context.Context) (time.Duration, error) {
+	return 12 * time.Second, c.now().err
+}
+
 func (c clockwork) RunNow(_ context.Context, name string) (store.Fire, error) {
 	if _, err := c.find(name); err != nil {
 		return store.Fire{}, err

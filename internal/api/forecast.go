@@ -66,11 +66,21 @@ var forecastDoc = described{
 	status: http.StatusOK, answer: view.Forecast{},
 }
 
-func (a *API) registerForecast() {
-	a.described(forecastDoc, a.getForecast)
-	content := a.huma.OpenAPI().Paths[forecastDoc.op.Path].Get.Responses["200"].Content
+// forecastCalls are the calls about how many workers queues and groups need.
+type forecastCalls struct {
+	door      *API
+	forecasts Forecasts
+	queues    QueueList
+
+	// of size 1, full while forecasts for another wait than the usual one are made
+	making chan struct{}
+}
+
+func (c *forecastCalls) register() {
+	c.door.described(forecastDoc, c.get)
+	content := c.door.huma.OpenAPI().Paths[forecastDoc.op.Path].Get.Responses["200"].Content
 	media := content["application/json"]
-	media.Schema = &huma.Schema{OneOf: []*huma.Schema{media.Schema, a.schema(scaleValue{})}}
+	media.Schema = &huma.Schema{OneOf: []*huma.Schema{media.Schema, c.door.schema(scaleValue{})}}
 }
 
 // forecastAsked is a question for forecasts.
@@ -109,7 +119,7 @@ func readForecastAsked(r *http.Request) (ask forecastAsked, err error) {
 	return ask, nil
 }
 
-func (a *API) getForecast(w *answer, r *http.Request) error {
+func (c *forecastCalls) get(w *answer, r *http.Request) error {
 	ask, err := readForecastAsked(r)
 	if err != nil {
 		return err
@@ -121,15 +131,15 @@ func (a *API) getForecast(w *answer, r *http.Request) error {
 			}
 		}
 	}
-	seen, err := a.conf.Forecasts.Known(forecastPatience)
+	seen, err := c.forecasts.Known(forecastPatience)
 	if err != nil {
 		return err
 	}
 	var needs []forecast.Need
 	if ask.queues == nil {
-		needs, err = a.allNeeds(r.Context(), w.who, seen.Model, ask.wait)
+		needs, err = c.allNeeds(r.Context(), w.who, seen.Model, ask.wait)
 	} else {
-		needs, err = a.needsOf(r.Context(), w.who, seen.Model, ask)
+		needs, err = c.needsOf(r.Context(), w.who, seen.Model, ask)
 	}
 	if err != nil {
 		return err
@@ -142,11 +152,10 @@ func (a *API) getForecast(w *answer, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("encode forecast: %w", err)
 	}
-	if n := int64(len(text)); n > smallAnswer &&
-		!a.keep(r.Context(), &w.call, n, a.large.limit/4, patience) {
-		return busy("too many large answers are under way")
+	if err := c.door.room(r.Context(), &w.call, int64(len(text))); err != nil {
+		return err
 	}
-	a.write(w, http.StatusOK, func(b []byte) []byte { return append(b, text...) })
+	c.door.write(w, http.StatusOK, func(b []byte) []byte { return append(b, text...) })
 	return nil
 }
 
@@ -160,13 +169,13 @@ func (p principal) sees() func(string) bool {
 
 // needsOf is what the queues need that are named. Of one that came to be after the gathering
 // nothing is known.
-func (a *API) needsOf(
+func (c *forecastCalls) needsOf(
 	ctx context.Context, who principal, m *forecast.Model, ask forecastAsked,
 ) (list []forecast.Need, err error) {
 	for _, queue := range ask.queues {
 		n, there := m.Queue(queue, forecast.Ask{Target: ask.wait, See: who.sees()})
 		if !there {
-			if _, err := a.queueNamed(ctx, queue); err != nil {
+			if _, err := queueNamed(ctx, c.queues, queue); err != nil {
 				return nil, err
 			}
 			n = forecast.Need{Queue: queue, Why: "it is new: ask again in ten seconds"}
@@ -178,7 +187,7 @@ func (a *API) needsOf(
 
 // allNeeds is what all queues need that a caller may see. For another wait than the usual one that
 // is found out anew, by one caller at a time: it takes a tenth of a second for a thousand queues.
-func (a *API) allNeeds(
+func (c *forecastCalls) allNeeds(
 	ctx context.Context, who principal, m *forecast.Model, wait time.Duration,
 ) ([]forecast.Need, error) {
 	if wait == forecast.Target && who.scope == nil {
@@ -187,8 +196,8 @@ func (a *API) allNeeds(
 	late := time.NewTimer(forecastPatience)
 	defer late.Stop()
 	select {
-	case a.forecasting <- struct{}{}:
-		defer func() { <-a.forecasting }()
+	case c.making <- struct{}{}:
+		defer func() { <-c.making }()
 	case <-late.C:
 		return nil, busy("too many forecasts are being made")
 	case <-ctx.Done():

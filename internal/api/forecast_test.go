@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rotahq/rota/internal/forecast"
@@ -125,21 +126,23 @@ func TestForecastTellsATokenWithAScopeOfNothingElse(t *testing.T) {
 
 // Of a queue of which nothing is known there is no series, of one that grows without end no wait.
 func TestMetricsShowForecastsThatAreKnown(t *testing.T) {
-	a := newAPI(t, newFake(), nil)
-	_, text := ask(t, a, "GET /metrics", "")
-	for _, want := range []string{
-		`rota_queue_workers{queue="mail"} 1`, `rota_queue_workers_wanted{queue="mail"} 2`,
-		`rota_group_workers{group="tails"} 8`, `rota_group_workers_wanted{group="tails"} 9`,
-	} {
-		if !strings.Contains(text, want+"\n") {
-			t.Errorf("there is no %s", want)
+	synctest.Test(t, func(t *testing.T) { // a scrape takes no time
+		a := newAPI(t, newFake(), nil)
+		_, text := ask(t, a, "GET /metrics", "")
+		for _, want := range []string{
+			`rota_queue_workers{queue="mail"} 1`, `rota_queue_workers_wanted{queue="mail"} 2`,
+			`rota_group_workers{group="tails"} 8`, `rota_group_workers_wanted{group="tails"} 9`,
+		} {
+			if !strings.Contains(text, want+"\n") {
+				t.Errorf("there is no %s", want)
+			}
 		}
-	}
-	for _, no := range []string{`rota_queue_workers{queue="scan"}`, "rota_queue_wait_forecast"} {
-		if strings.Contains(text, no) {
-			t.Errorf("there is %s", no)
+		for _, no := range []string{`rota_queue_workers{queue="scan"}`, "rota_queue_wait_forecast"} {
+			if strings.Contains(text, no) {
+				t.Errorf("there is %s", no)
+			}
 		}
-	}
+	})
 }
 
 func TestQueuesThatHadSeriesOfForecastsKeepThem(t *testing.T) {

@@ -231,24 +231,30 @@ var putGroupDoc = described{
 	body:    groupIn{}, answer: GroupConf{}, also: map[int]any{http.StatusCreated: GroupConf{}},
 }
 
-func (a *API) registerGroups() {
+// groupCalls are the calls about groups of jobs.
+type groupCalls struct {
+	door   *API
+	groups Groups
+}
+
+func (c *groupCalls) register() {
 	tags := []string{"Groups"}
-	a.described(putGroupDoc, a.putGroup)
-	operation(a, huma.Operation{
+	c.door.described(putGroupDoc, c.put)
+	operation(c.door, huma.Operation{
 		OperationID: "list-groups", Method: http.MethodGet, Path: "/v1/groups", Tags: tags,
 		Summary: "List groups of jobs by name, and how they stand",
-	}, a.groups)
-	operation(a, huma.Operation{
+	}, c.list)
+	operation(c.door, huma.Operation{
 		OperationID: "get-group", Method: http.MethodGet, Path: "/v1/groups/{group}", Tags: tags,
 		Summary: "Read a group's configuration, and how it stands",
 	}, func(ctx context.Context, in *GroupPath) (*struct{ Body groupItem }, error) {
-		v, err := a.conf.Groups.Group(ctx, in.Group)
+		v, err := c.groups.Group(ctx, in.Group)
 		if err != nil {
 			return nil, err
 		}
 		return &struct{ Body groupItem }{groupOf(&v)}, nil
 	})
-	operation(a, huma.Operation{
+	operation(c.door, huma.Operation{
 		OperationID: "delete-group", Method: http.MethodDelete, Path: "/v1/groups/{group}",
 		Tags:    tags,
 		Summary: "Delete a group and its jobs; workers end what they run of it",
@@ -256,24 +262,24 @@ func (a *API) registerGroups() {
 		GroupPath
 		Force bool `query:"force" doc:"even if it has jobs"`
 	}) (*struct{}, error) {
-		return nil, named(a.conf.Groups.DeleteGroup(ctx, in.Group, in.Force), "group", in.Group)
+		return nil, named(c.groups.DeleteGroup(ctx, in.Group, in.Force), "group", in.Group)
 	})
-	a.pausingGroup("pause", "Start, move and end nothing; what runs goes on", true)
-	a.pausingGroup("resume", "Start, move and end again what is to be", false)
-	a.asking("refresh", "Read the group's source now", true, false)
-	a.asking("rebalance", "Spend the budget of moves now", false, true)
+	c.pausing("pause", "Start, move and end nothing; what runs goes on", true)
+	c.pausing("resume", "Start, move and end again what is to be", false)
+	c.asking("refresh", "Read the group's source now", true, false)
+	c.asking("rebalance", "Spend the budget of moves now", false, true)
 }
 
-func (a *API) putGroup(w *answer, r *http.Request) error {
+func (c *groupCalls) put(w *answer, r *http.Request) error {
 	name := r.PathValue("group")
 	if !limits.ValidName(name) {
 		return wrong("path.group", "%.40q %s", name, limits.NameRule)
 	}
 	var in groupIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
-	changed, err := a.conf.Groups.ChangeGroup(r.Context(), name, in.change)
+	changed, err := c.groups.ChangeGroup(r.Context(), name, in.change)
 	if err != nil {
 		return err
 	}
@@ -281,12 +287,12 @@ func (a *API) putGroup(w *answer, r *http.Request) error {
 	if changed.Created {
 		status = http.StatusCreated
 	}
-	a.writeValue(w, status, groupConfOf(&changed.Is))
+	c.door.writeValue(w, status, groupConfOf(&changed.Is))
 	return nil
 }
 
-func (a *API) groups(ctx context.Context, in *scopedPaging) (*listed[groupItem], error) {
-	all, err := a.conf.Groups.Groups(ctx)
+func (c *groupCalls) list(ctx context.Context, in *scopedPaging) (*listed[groupItem], error) {
+	all, err := c.groups.Groups(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -304,16 +310,16 @@ func (a *API) groups(ctx context.Context, in *scopedPaging) (*listed[groupItem],
 	return &listed[groupItem]{list[groupItem]{items, next}}, nil
 }
 
-// pausingGroup registers POST /v1/groups/{group}/NAME, which sets one field of a group that is
+// pausing registers POST /v1/groups/{group}/NAME, which sets one field of a group that is
 // there.
-func (a *API) pausingGroup(name, summary string, paused bool) {
-	operation(a, huma.Operation{
+func (c *groupCalls) pausing(name, summary string, paused bool) {
+	operation(c.door, huma.Operation{
 		OperationID: name + "-group", Method: http.MethodPost, Path: "/v1/groups/{group}/" + name,
 		Tags: []string{"Groups"}, Summary: summary,
 	}, func(ctx context.Context, in *GroupPath) (*pausedOut, error) {
 		err := error(store.ErrNotFound) // no store is asked for what can't be a name
 		if limits.ValidName(in.Group) {
-			_, err = a.conf.Groups.ChangeGroup(ctx, in.Group,
+			_, err = c.groups.ChangeGroup(ctx, in.Group,
 				func(g *task.Group, stands bool) error {
 					g.Paused = paused
 					if !stands {
@@ -340,13 +346,13 @@ type askedOut struct {
 }
 
 // asking registers POST /v1/groups/{group}/NAME.
-func (a *API) asking(name, summary string, refresh, rebalance bool) {
-	operation(a, huma.Operation{
+func (c *groupCalls) asking(name, summary string, refresh, rebalance bool) {
+	operation(c.door, huma.Operation{
 		OperationID: name + "-group", Method: http.MethodPost, Path: "/v1/groups/{group}/" + name,
 		Tags: []string{"Groups"}, Summary: summary,
 		Description: "The node that looks after the group does, with its next beat.",
 	}, func(ctx context.Context, in *GroupPath) (*askedOut, error) {
-		if err := a.conf.Groups.AskGroup(ctx, in.Group, refresh, rebalance); err != nil {
+		if err := c.groups.AskGroup(ctx, in.Group, refresh, rebalance); err != nil {
 			return nil, named(err, "group", in.Group)
 		}
 		out := &askedOut{}

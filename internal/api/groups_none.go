@@ -56,5 +56,3 @@ func (groupless) Explain(context.Context, string, string) (store.Explanation, er
 func (groupless) Plan(context.Context, string, store.WhatIf) (store.Planned, error) {
 	return store.Planned{}, errGroupless
 }
-
-func (groupless) DrainEffect(context.Context, string) (string, error) { return "", nil }

@@ -36,18 +36,24 @@ type historyIn struct {
 	Step   duration `query:"step" doc:"how long a period is: whole minutes; 1m"`
 }
 
-func (a *API) registerHistory() {
-	operation(a, huma.Operation{
+// historyCalls are the calls that read what was done when.
+type historyCalls struct {
+	door    *API
+	history History
+}
+
+func (c *historyCalls) register() {
+	operation(c.door, huma.Operation{
 		OperationID: "read-stats", Method: http.MethodGet, Path: "/v1/stats",
 		Tags:    []string{"Queues"},
 		Summary: "Say what was done when",
 		Description: "What was submitted, started and ended, and how long tasks waited and ran, period by period, " +
 			"of a queue, a stage, a worker, or of all. Periods begin at whole multiples of the step since 1970 in UTC, and all of " +
 			"them are there, at most 1,500. What is done by the minute is kept for a day, by the hour for 90 days: a step of whole hours reaches back so far.",
-	}, a.history)
+	}, c.read)
 }
 
-func (a *API) history(
+func (c *historyCalls) read(
 	ctx context.Context, in *historyIn,
 ) (*struct {
 	Body struct {
@@ -68,12 +74,11 @@ func (a *API) history(
 			return nil, err
 		}
 	}
-	const each = 400 // bytes of a period, about
-	if n := each * (q.To - q.From) / q.Step.Microseconds(); n > smallAnswer &&
-		!a.keep(ctx, &in.w.call, n, a.large.limit/4, patience) {
-		return nil, busy("too many large answers are under way")
+	const each = 480 // bytes of a period, about
+	if err := c.door.room(ctx, &in.w.call, each*(q.To-q.From)/q.Step.Microseconds()); err != nil {
+		return nil, err
 	}
-	periods, err := a.conf.History.History(ctx, q)
+	periods, err := c.history.History(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +131,9 @@ func periodOf(of history.Series, p *history.Period) view.Period {
 	v := view.Period{
 		At: timeAt(p.At), Submitted: p.Submitted, Started: p.Started, Done: p.Done,
 		Retried: p.Retried, Dead: p.Dead, Cancelled: p.Cancelled, Lost: p.Lost,
-		Expired: p.Expired,
-		Wait:    percentilesOf(&p.Wait), Run: percentilesOf(&p.Run),
+		Expired: p.Expired, Passed: p.Passed, Snoozed: p.Snoozed, TimedOut: p.TimedOut,
+		Released: p.Released, Woken: p.Woken,
+		Wait: percentilesOf(&p.Wait), Run: percentilesOf(&p.Run),
 	}
 	if of.Stage != "" || of.Worker != "" { // where tasks go on from stage to stage
 		v.Submitted += p.Entered

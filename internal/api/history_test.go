@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ func (p *past) History(_ context.Context, q history.Question) ([]history.Period,
 
 func TestStatsSayWhatWasDone(t *testing.T) {
 	const done = `"started":2,"done":1,"retried":0,"dead":0,"cancelled":0,"expired":0,"lost":0,` +
+		`"passed":1,"snoozed":0,"timed_out":0,"released":0,"woken":0,` +
 		`"wait":{"p50":"1.998848s","p95":"1.998848s","p99":"1.998848s"},` +
 		`"run":{"p50":"10.223616s","p95":"10.223616s","p99":"10.223616s"}}`
 	const passed = `"started":2,"done":2,`
@@ -65,6 +67,27 @@ func TestStatsSayWhatWasDone(t *testing.T) {
 		}
 		if !got.Items[1].At.Equal(from.Add(time.Minute)) || !strings.Contains(text, x.want) {
 			t.Errorf("%q: want %s\n%s", x.query, x.want, text)
+		}
+	}
+}
+
+// What is kept of a period is told, each number by its own name.
+func TestStatsTellEachOutcome(t *testing.T) {
+	p := &history.Period{Record: history.Record{Counts: history.Counts{
+		Submitted: 1, Started: 2, Done: 3, Passed: 4, Retried: 5, Dead: 6, Cancelled: 7, Lost: 8,
+		Expired: 9, Snoozed: 10, Released: 11, TimedOut: 12, Woken: 13,
+	}}}
+	text, err := json.Marshal(periodOf(history.Series{Queue: "mail"}, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range map[string]int{
+		"submitted": 1, "started": 2, "done": 3, "passed": 4, "retried": 5, "dead": 6,
+		"cancelled": 7, "lost": 8, "expired": 9, "snoozed": 10, "released": 11, "timed_out": 12,
+		"woken": 13,
+	} {
+		if want := fmt.Sprintf(`"%s":%d`, name, n); !strings.Contains(string(text), want) {
+			t.Errorf("want %s in %s", want, text)
 		}
 	}
 }

@@ -56,22 +56,22 @@ const (
 	hookAnswered = "answered" // a challenge
 )
 
-func (a *API) callHook(w *answer, r *http.Request) error {
-	in := a.hookBodies.begin(func() {
+func (c *hookCalls) call(w *answer, r *http.Request) error {
+	in := c.bodies.begin(func() {
 		http.NewResponseController(w).SetReadDeadline(time.Now())
 	})
-	defer a.hookBodies.end(in)
+	defer c.bodies.end(in)
 	body, err := readBody(r, hook.MaxBody, firstHookRead, func(n int64) bool {
-		return a.hookBodies.more(r.Context(), in, n)
+		return c.bodies.more(r.Context(), in, n)
 	})
-	if whole := a.hookBodies.read(in); err == nil && !whole {
+	if whole := c.bodies.read(in); err == nil && !whole {
 		err = busy(tooManyBodies)
 	}
 	if err != nil {
 		return err
 	}
 	name := r.PathValue("name")
-	h, err := a.conf.Hooks.FindHook(name)
+	h, err := c.hooks.FindHook(name)
 	if errors.Is(err, store.ErrNotFound) {
 		h, err = hook.Decoy(), nil
 	}
@@ -83,12 +83,12 @@ func (a *API) callHook(w *answer, r *http.Request) error {
 		w.who = principal{Name: "hook:" + h.Name, Role: roleSubmitter}
 	}
 	if !hook.Verify(h, request, time.Now()) {
-		a.metrics.hooks.count("", hookRefused)
-		return a.unsigned(r)
+		c.door.metrics.hooks.count("", hookRefused)
+		return c.unsigned(r)
 	}
 	delivery := hook.Delivered(h, request)
-	out, outcome, err := a.deliver(w, r, h, delivery)
-	a.metrics.hooks.count(h.Name, outcome)
+	out, outcome, err := c.deliver(w, r, h, delivery)
+	c.door.metrics.hooks.count(h.Name, outcome)
 	if err != nil {
 		return err
 	}
@@ -96,13 +96,13 @@ func (a *API) callHook(w *answer, r *http.Request) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	a.writeValue(w, http.StatusOK, out)
+	c.door.writeValue(w, http.StatusOK, out)
 	return nil
 }
 
 // unsigned refuses a call of a hook, in the same words whatever was wrong with it.
-func (a *API) unsigned(r *http.Request) error {
-	if !a.forged.mayErr(r.RemoteAddr) {
+func (c *hookCalls) unsigned(r *http.Request) error {
+	if !c.forged.mayErr(r.RemoteAddr) {
 		return refuse(http.StatusTooManyRequests,
 			"too many calls of hooks from this address were not signed; one that is signed is let in all the same")
 	}
@@ -113,16 +113,16 @@ func (a *API) unsigned(r *http.Request) error {
 }
 
 // deliver does what a delivery is to do.
-func (a *API) deliver(
+func (c *hookCalls) deliver(
 	w *answer, r *http.Request, h *store.Hook, d *hook.Delivery,
 ) (out hookOut, outcome string, err error) {
 	if out.Challenge = d.Challenge(); out.Challenge != "" {
 		return out, hookAnswered, nil
 	}
 	if h.Signal != "" {
-		outcome, err = a.deliverSignal(r, d, &out)
+		outcome, err = c.deliverSignal(r, d, &out)
 	} else {
-		outcome, err = a.deliverTask(w, r, d, &out)
+		outcome, err = c.deliverTask(w, r, d, &out)
 	}
 	if err == nil {
 		return out, outcome, nil
@@ -133,14 +133,14 @@ func (a *API) deliver(
 	return out, hookFailed, err
 }
 
-func (a *API) deliverTask(
+func (c *hookCalls) deliverTask(
 	w *answer, r *http.Request, d *hook.Delivery, out *hookOut,
 ) (outcome string, err error) {
 	s, _, err := d.Task()
 	if err != nil {
 		return "", err
 	}
-	receipts, err := a.submitTasks(r.Context(), &w.call, nil, []task.Submission{s})
+	receipts, err := c.hot.submitTasks(r.Context(), &w.call, nil, []task.Submission{s})
 	if err != nil {
 		return "", err
 	}
@@ -151,14 +151,14 @@ func (a *API) deliverTask(
 	return hookCreated, nil
 }
 
-func (a *API) deliverSignal(
+func (c *hookCalls) deliverSignal(
 	r *http.Request, d *hook.Delivery, out *hookOut,
 ) (outcome string, err error) {
 	s, err := d.Signal()
 	if err != nil {
 		return "", err
 	}
-	got, err := a.conf.Engine.Signal(r.Context(), d.By(), s)
+	got, err := c.signals.Signal(r.Context(), d.By(), s)
 	if err != nil {
 		return "", err
 	}

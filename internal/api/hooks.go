@@ -89,36 +89,53 @@ var putHookDoc = described{
 	also: map[int]any{http.StatusCreated: view.Hook{}},
 }
 
-func (a *API) registerHooks() {
+// hookCalls are the calls about hooks, and those that other programs make of them.
+type hookCalls struct {
+	door    *API
+	hot     *hotCalls
+	hooks   Hooks
+	signals Signals
+
+	bodies inflow   // bytes of the bodies of calls of hooks
+	forged throttle // of their signatures
+}
+
+func newHookCalls(door *API, hot *hotCalls, hooks Hooks, signals Signals) *hookCalls {
+	c := &hookCalls{door: door, hot: hot, hooks: hooks, signals: signals}
+	c.bodies.limit = maxHookBodies
+	return c
+}
+
+func (c *hookCalls) register() {
 	tags := []string{"Hooks"}
-	a.described(putHookDoc, a.putHook)
-	operation(a, huma.Operation{
+	c.door.described(putHookDoc, c.put)
+	operation(c.door, huma.Operation{
 		OperationID: "list-hooks", Method: http.MethodGet, Path: "/v1/hooks", Tags: tags,
 		Summary: "List hooks by name",
-	}, a.hooks)
-	operation(a, huma.Operation{
+	}, c.list)
+	operation(c.door, huma.Operation{
 		OperationID: "get-hook", Method: http.MethodGet, Path: "/v1/hooks/{name}", Tags: tags,
 		Summary: "Read a hook, without its secrets",
-	}, a.hook)
-	operation(a, huma.Operation{
+	}, c.get)
+	operation(c.door, huma.Operation{
 		OperationID: "delete-hook", Method: http.MethodDelete, Path: "/v1/hooks/{name}", Tags: tags,
 		Summary: "Forget a hook", Description: "What it has submitted stays.",
 	}, func(ctx context.Context, in *HookPath) (*struct{}, error) {
-		err := a.conf.Hooks.DeleteHook(ctx, in.Name)
+		err := c.hooks.DeleteHook(ctx, in.Name)
 		if err == nil {
-			a.metrics.hooks.forget(in.Name)
+			c.door.metrics.hooks.forget(in.Name)
 		}
 		return nil, err
 	})
-	a.described(callHookDoc, a.callHook)
+	c.door.described(callHookDoc, c.call)
 }
 
-func (a *API) putHook(w *answer, r *http.Request) error {
+func (c *hookCalls) put(w *answer, r *http.Request) error {
 	var in hookIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
-	changed, err := a.conf.Hooks.PutHook(r.Context(), in.row(r.PathValue("name")))
+	changed, err := c.hooks.PutHook(r.Context(), in.row(r.PathValue("name")))
 	if err != nil {
 		return err
 	}
@@ -126,12 +143,12 @@ func (a *API) putHook(w *answer, r *http.Request) error {
 	if changed.Created {
 		status = http.StatusCreated
 	}
-	a.writeValue(w, status, hookOf(&changed.Is))
+	c.door.writeValue(w, status, hookOf(&changed.Is))
 	return nil
 }
 
-func (a *API) hooks(ctx context.Context, in *Paging) (*listed[view.Hook], error) {
-	all, err := a.conf.Hooks.Hooks(ctx)
+func (c *hookCalls) list(ctx context.Context, in *Paging) (*listed[view.Hook], error) {
+	all, err := c.hooks.Hooks(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +163,8 @@ func (a *API) hooks(ctx context.Context, in *Paging) (*listed[view.Hook], error)
 	return &listed[view.Hook]{list[view.Hook]{items, next}}, nil
 }
 
-func (a *API) hook(ctx context.Context, in *HookPath) (*struct{ Body view.Hook }, error) {
-	all, err := a.conf.Hooks.Hooks(ctx)
+func (c *hookCalls) get(ctx context.Context, in *HookPath) (*struct{ Body view.Hook }, error) {
+	all, err := c.hooks.Hooks(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,29 +1,62 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
 
-// The calls that come thousands of times a second, as JSON, which package wire reads and writes.
-// What they do stands in call.go.
-
-func (a *API) registerHot() {
-	a.described(submitDoc, a.submit)
-	a.described(holdDoc, a.hold)
-	a.described(reportDoc, a.report)
-	a.described(beatDoc, a.beat)
+// Work takes tasks in, gives them out, and takes their outcomes back. Errors are those of an
+// [Engine].
+type Work interface {
+	TaskQueues
+	// Submit is all or nothing; the receipts are in the same order. Locations in an InvalidError
+	// are "body.tasks[i].…".
+	Submit(context.Context, []task.Submission) ([]task.Receipt, error)
+	// Hold answers when there are tasks, or its wait is over. Written of its answer must be called
+	// once the answer was written, or could not be.
+	Hold(context.Context, task.HoldRequest) (task.HoldAnswer, error)
+	Report(ctx context.Context, worker string, reports []task.Report) ([]task.Answer, error)
+	Beat(context.Context, task.Beat) (task.BeatAnswer, error)
 }
 
-func (a *API) submit(w *answer, r *http.Request) error {
+// TaskQueues knows of which queues tasks are.
+type TaskQueues interface {
+	// QueuesOf are the queues of tasks, in the same order; "" for one that is unknown.
+	QueuesOf(ctx context.Context, ids []task.ID) ([]string, error)
+}
+
+// hotCalls are the calls that come thousands of times a second, whatever door they come by: the
+// handlers here are of HTTP, and those of streams and of hooks end in the same methods (call.go).
+type hotCalls struct {
+	door   *API
+	work   Work
+	makers *queueGate   // of queues, by submitting
+	sealer *seal.Sealer // tells tokens of hand-outs from made-up ones
+	seals  throttle     // of tokens of hand-outs that were never given out
+}
+
+func newHotCalls(door *API, work Work, secret seal.Secret, makers *queueGate) *hotCalls {
+	return &hotCalls{door: door, work: work, makers: makers, sealer: seal.NewSealer(secret)}
+}
+
+func (h *hotCalls) register() {
+	h.door.described(submitDoc, h.submit)
+	h.door.described(holdDoc, h.hold)
+	h.door.described(reportDoc, h.report)
+	h.door.described(beatDoc, h.beat)
+}
+
+func (h *hotCalls) submit(w *answer, r *http.Request) error {
 	if _, err := knownQuery(r); err != nil {
 		return err
 	}
-	body, err := a.body(w, r, a.conf.MaxBodies/4)
+	body, err := h.door.body(w, r, h.door.conf.MaxBodies/4)
 	if err != nil {
 		return err
 	}
@@ -31,21 +64,21 @@ func (a *API) submit(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	receipts, err := a.submitTasks(r.Context(), &w.call, body, tasks)
+	receipts, err := h.submitTasks(r.Context(), &w.call, body, tasks)
 	if err != nil {
 		return err
 	}
-	a.write(w, http.StatusCreated, func(b []byte) []byte {
+	h.door.write(w, http.StatusCreated, func(b []byte) []byte {
 		return wire.AppendReceipts(b, receipts)
 	})
 	return nil
 }
 
-func (a *API) hold(w *answer, r *http.Request) error {
+func (h *hotCalls) hold(w *answer, r *http.Request) error {
 	if _, err := knownQuery(r); err != nil {
 		return err
 	}
-	body, err := a.body(w, r, 0)
+	body, err := h.door.body(w, r, 0)
 	if err != nil {
 		return err
 	}
@@ -53,8 +86,8 @@ func (a *API) hold(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.holdTasks(r.Context(), &w.call, request, func(held task.HoldAnswer) {
-		a.writeCut(w, http.StatusOK, func(b []byte) ([]byte, []wire.Cut) {
+	return h.holdTasks(r.Context(), &w.call, request, func(held task.HoldAnswer) {
+		h.door.writeCut(w, http.StatusOK, func(b []byte) ([]byte, []wire.Cut) {
 			return wire.CutHandouts(b, held, smallAnswer)
 		})
 		if len(held.Tasks) > 0 {
@@ -64,11 +97,11 @@ func (a *API) hold(w *answer, r *http.Request) error {
 	})
 }
 
-func (a *API) report(w *answer, r *http.Request) error {
+func (h *hotCalls) report(w *answer, r *http.Request) error {
 	if _, err := knownQuery(r); err != nil {
 		return err
 	}
-	body, err := a.body(w, r, 0)
+	body, err := h.door.body(w, r, 0)
 	if err != nil {
 		return err
 	}
@@ -76,15 +109,15 @@ func (a *API) report(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answers, err := a.reportTasks(r.Context(), &w.call, body, worker, given)
+	answers, err := h.reportTasks(r.Context(), &w.call, body, worker, given)
 	if err != nil {
 		return err
 	}
-	a.write(w, http.StatusOK, func(b []byte) []byte { return wire.AppendAnswers(b, answers) })
+	h.door.write(w, http.StatusOK, func(b []byte) []byte { return wire.AppendAnswers(b, answers) })
 	return nil
 }
 
-func (a *API) beat(w *answer, r *http.Request) error {
+func (h *hotCalls) beat(w *answer, r *http.Request) error {
 	query, err := knownQuery(r, "wait", "version")
 	if err != nil {
 		return err
@@ -97,7 +130,7 @@ func (a *API) beat(w *answer, r *http.Request) error {
 	if err := mayBeatAs(&w.call, "path.worker", worker); err != nil {
 		return err
 	}
-	body, err := a.body(w, r, 0)
+	body, err := h.door.body(w, r, 0)
 	if err != nil {
 		return err
 	}
@@ -106,11 +139,11 @@ func (a *API) beat(w *answer, r *http.Request) error {
 		return err
 	}
 	beat.Worker, beat.Wait, beat.Version = worker, wait, query.Get("version")
-	told, err := a.beatOf(r.Context(), &w.call, beat)
+	told, err := h.beatOf(r.Context(), &w.call, beat)
 	if err != nil {
 		return err
 	}
-	a.write(w, http.StatusOK, func(b []byte) []byte { return wire.AppendBeatAnswer(b, told) })
+	h.door.write(w, http.StatusOK, func(b []byte) []byte { return wire.AppendBeatAnswer(b, told) })
 	return nil
 }
 

@@ -31,39 +31,40 @@ var jobLogDoc = described{
 	bodyType: "application/x-ndjson", answer: logOut{},
 }
 
-func (a *API) registerJobLogs() {
-	a.described(jobLogDoc, a.logJob)
-	operation(a, huma.Operation{
+func (c *jobCalls) registerLogs() {
+	c.door.described(jobLogDoc, c.log)
+	operation(c.door, huma.Operation{
 		OperationID: "get-job-log", Method: http.MethodGet,
 		Path: "/v1/groups/{group}/jobs/{job}/logs", Tags: []string{"Groups"},
 		Summary:     "Read or follow a job's log",
 		Description: logAbout + "The stream ends when the job is removed.",
-		Responses:   a.logAnswers(),
+		Responses:   c.door.logAnswers(),
 	}, func(ctx context.Context, in *jobLinesIn) (*huma.StreamResponse, error) {
-		return a.readLog(ctx, a.jobLog(in.Group, in.Job), in.LogReading)
+		return c.door.readLog(ctx, c.logOf(in.Group, in.Job), in.LogReading)
 	})
 }
 
-// logJob adds lines to a job's log.
-func (a *API) logJob(w *answer, r *http.Request) error {
+// log adds lines to a job's log.
+func (c *jobCalls) log(w *answer, r *http.Request) error {
 	if _, err := knownQuery(r); err != nil {
 		return err
 	}
 	group, job := r.PathValue("group"), r.PathValue("job")
-	if err := a.mayLog(r.Context(), w.who, group, job); err != nil {
+	if err := c.mayLog(r.Context(), w.who, group, job); err != nil {
 		return err
 	}
-	return a.takeLines(w, r, group+"/"+job, func(ctx context.Context, lines []task.LogLine) error {
-		return a.conf.Jobs.AppendJobLog(ctx, group, job, lines)
-	})
+	add := func(ctx context.Context, lines []task.LogLine) error {
+		return c.jobs.AppendJobLog(ctx, group, job, lines)
+	}
+	return c.door.takeLines(w, r, group+"/"+job, add)
 }
 
 // mayLog refuses a worker's token for a job of which that worker has no replica.
-func (a *API) mayLog(ctx context.Context, who principal, group, job string) error {
+func (c *jobCalls) mayLog(ctx context.Context, who principal, group, job string) error {
 	if who.Role != roleWorker || who.Name == "*" {
 		return nil
 	}
-	here, err := a.conf.Placements.Placements(ctx, store.PlacementQuery{
+	here, err := c.placements.Placements(ctx, store.PlacementQuery{
 		Group: group, Job: job, Worker: who.Name, Limit: 1,
 	})
 	if err == nil && len(here) == 0 {
@@ -72,10 +73,10 @@ func (a *API) mayLog(ctx context.Context, who principal, group, job string) erro
 	return err
 }
 
-// jobLog is a job's log: it goes on for as long as the job is there.
-func (a *API) jobLog(group, job string) textLog {
+// logOf is a job's log: it goes on for as long as the job is there.
+func (c *jobCalls) logOf(group, job string) textLog {
 	read := func(ctx context.Context, from int64, limit int) (store.LogPage, error) {
-		return a.conf.Jobs.JobLog(ctx, group, job, from, limit)
+		return c.jobs.JobLog(ctx, group, job, from, limit)
 	}
 	return textLog{read, func(ctx context.Context) (bool, error) {
 		_, err := read(ctx, 0, 1)

@@ -34,7 +34,7 @@ type jobsIn struct {
 }
 
 type jobIn struct {
-	Job  string          `json:"job" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$"`
+	Job  string          `json:"job" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]*$" maxLength:"128"`
 	Load *float64        `json:"load,omitempty" minimum:"0" maximum:"1000000" doc:"units of a worker's capacity, with at most 3 decimals; 1"`
 	Spec json.RawMessage `json:"spec,omitempty" doc:"any JSON value of at most 64 KiB, kept byte for byte and given to the worker"`
 }
@@ -87,30 +87,37 @@ var listJobsDoc = described{
 	status: http.StatusOK, answer: list[jobItem]{},
 }
 
-func (a *API) registerJobs() {
+// jobCalls are the calls about the jobs of groups, and about what they print.
+type jobCalls struct {
+	door       *API
+	jobs       Jobs
+	placements PlacementList
+}
+
+func (c *jobCalls) register() {
 	replaced, added := "What is not in the list is removed; what is in it and runs goes on.",
 		"One that is there gets the given load and spec."
-	a.described(jobsDoc(http.MethodPut, "put-jobs", "Replace a group's jobs", replaced),
-		a.changeJobs(true))
-	a.described(jobsDoc(http.MethodPost, "add-jobs", "Add jobs to a group", added),
-		a.changeJobs(false))
-	a.described(listJobsDoc, a.jobs)
-	operation(a, huma.Operation{
+	c.door.described(jobsDoc(http.MethodPut, "put-jobs", "Replace a group's jobs", replaced),
+		c.change(true))
+	c.door.described(jobsDoc(http.MethodPost, "add-jobs", "Add jobs to a group", added),
+		c.change(false))
+	c.door.described(listJobsDoc, c.list)
+	operation(c.door, huma.Operation{
 		OperationID: "delete-job", Method: http.MethodDelete, Path: "/v1/groups/{group}/jobs/{job}",
 		Tags:    []string{"Groups"},
 		Summary: "Remove a job from a group; its workers end it",
-	}, a.deleteJob)
-	a.registerJobLogs()
+	}, c.remove)
+	c.registerLogs()
 }
 
-// changeJobs waits for the store even when the caller seems gone, as submit does: specs are parts
+// change waits for the store even when the caller seems gone, as submit does: specs are parts
 // of the body.
-func (a *API) changeJobs(whole bool) func(*answer, *http.Request) error {
+func (c *jobCalls) change(whole bool) func(*answer, *http.Request) error {
 	return func(w *answer, r *http.Request) error {
 		if _, err := knownQuery(r); err != nil {
 			return err
 		}
-		body, err := a.body(w, r, a.conf.MaxBodies/4)
+		body, err := c.door.body(w, r, c.door.conf.MaxBodies/4)
 		if err != nil {
 			return err
 		}
@@ -124,7 +131,7 @@ func (a *API) changeJobs(whole bool) func(*answer, *http.Request) error {
 			return &e
 		}
 		change := store.JobChange{Group: r.PathValue("group"), Whole: whole, Put: jobs}
-		changed, err := a.conf.Jobs.ChangeJobs(context.WithoutCancel(r.Context()), change)
+		changed, err := c.jobs.ChangeJobs(context.WithoutCancel(r.Context()), change)
 		if err != nil {
 			return err
 		}
@@ -132,13 +139,14 @@ func (a *API) changeJobs(whole bool) func(*answer, *http.Request) error {
 		w.note("removed", changed.Removed)
 		w.note("kept", changed.Kept)
 		w.note("changed", changed.Added+changed.Removed)
-		a.writeValue(w, http.StatusOK, jobsChanged{changed.Added, changed.Removed, changed.Kept})
+		c.door.writeValue(w, http.StatusOK,
+			jobsChanged{changed.Added, changed.Removed, changed.Kept})
 		return nil
 	}
 }
 
-func (a *API) deleteJob(ctx context.Context, in *JobPath) (*struct{}, error) {
-	changed, err := a.conf.Jobs.ChangeJobs(ctx, store.JobChange{
+func (c *jobCalls) remove(ctx context.Context, in *JobPath) (*struct{}, error) {
+	changed, err := c.jobs.ChangeJobs(ctx, store.JobChange{
 		Group: in.Group, Remove: []string{in.Job},
 	})
 	if err == nil && changed.Removed == 0 {
@@ -147,7 +155,7 @@ func (a *API) deleteJob(ctx context.Context, in *JobPath) (*struct{}, error) {
 	return nil, err
 }
 
-func (a *API) jobs(w *answer, r *http.Request) error {
+func (c *jobCalls) list(w *answer, r *http.Request) error {
 	query, err := knownQuery(r, "limit", "cursor")
 	if err != nil {
 		return err
@@ -160,11 +168,11 @@ func (a *API) jobs(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !a.keep(r.Context(), &w.call, 2*fullPage, a.large.limit/4, patience) {
-		return busy("too many large answers are under way")
+	if err := c.door.room(r.Context(), &w.call, 2*fullPage); err != nil {
+		return err
 	}
 	read := func(after string, n int) ([]task.Job, error) {
-		return a.conf.Jobs.Jobs(r.Context(), r.PathValue("group"), after, n)
+		return c.jobs.Jobs(r.Context(), r.PathValue("group"), after, n)
 	}
 	jobs, more, err := filled(after, limit, read, func(j *task.Job) (string, int) {
 		return j.Name, len(j.Spec)
@@ -176,7 +184,7 @@ func (a *API) jobs(w *answer, r *http.Request) error {
 	if n := len(jobs); n > 0 && more {
 		next = cursor(jobShelf, jobs[n-1].Name)
 	}
-	a.write(w, http.StatusOK, func(b []byte) []byte { return appendJobs(b, jobs, next) })
+	c.door.write(w, http.StatusOK, func(b []byte) []byte { return appendJobs(b, jobs, next) })
 	return nil
 }
 

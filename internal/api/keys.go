@@ -14,10 +14,20 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
+// Keys looks after what is said of group keys. Errors are those of an [Engine].
+type Keys interface {
+	// Keys says how much work the group keys of a queue have, and what is said of each.
+	Keys(ctx context.Context, queue string) (store.KeyUses, error)
+	// ChangeKey changes what is said of a group key. Locations in an InvalidError are "path.key"
+	// and "body.…"; store.ErrKeyRules when the queue has as many rules that stay as it may.
+	ChangeKey(context.Context, store.KeyChange) (store.KeyRule, error)
+}
+
 // KeyPath names a group key of a queue. It is exported for huma.
 type KeyPath struct {
 	QueuePath
-	Key string `path:"key" doc:"the group key, percent-encoded" example:"customer-7"`
+	Key     string `path:"key" doc:"the group key, percent-encoded" example:"customer-7"`
+	Instead string `query:"key" doc:"the group key, in place of the one in the path"`
 }
 
 type keysIn struct {
@@ -91,36 +101,48 @@ var (
 		answer: view.KeyRule{},
 	}
 	keyParameters = []*huma.Param{pathParameter("queue", "the queue's name"),
-		pathParameter("key", "the group key, percent-encoded")}
+		pathParameter("key", "the group key, percent-encoded"),
+		{
+			Name: keyInQuery, In: "query", Schema: &huma.Schema{Type: huma.TypeString},
+			Description: "the group key, in place of the one in the path",
+		}}
 )
 
 // percentKeys says how keys stand in paths.
-const percentKeys = "The key stands in the path percent-encoded: it may hold any printable text, a slash as %2F."
+const percentKeys = "The key stands in the path percent-encoded: it may hold any printable text, a slash as %2F. With ?key= it stands there, in place of the one in the path: " +
+	"browsers take . and .. in a path for steps up."
 
-func (a *API) registerKeys() {
+// keyCalls are the calls about group keys of queues.
+type keyCalls struct {
+	door   *API
+	queues QueueList
+	keys   Keys
+}
+
+func (c *keyCalls) register() {
 	tags := []string{"Queues"}
-	operation(a, huma.Operation{
+	operation(c.door, huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/queues/{queue}/keys",
 		Tags:    tags,
 		Summary: "List the group keys of a queue that have work, or of which something is said",
 		Description: "Those with the most work first, ready and running together. So many tasks are looked at, at most; " +
 			"cut says that there were more.",
-	}, a.keys)
-	a.described(pauseKeyDoc, a.pauseKey)
-	operation(a, huma.Operation{
+	}, c.list)
+	c.door.described(pauseKeyDoc, c.pause)
+	operation(c.door, huma.Operation{
 		OperationID: "resume-key", Method: http.MethodPost,
 		Path: "/v1/queues/{queue}/keys/{key}/resume", Tags: tags,
 		Summary:     "Let tasks of a group key begin again",
 		Description: percentKeys,
-	}, a.resumeKey)
-	a.described(weighKeyDoc, a.weighKey)
+	}, c.resume)
+	c.door.described(weighKeyDoc, c.weigh)
 }
 
-func (a *API) keys(ctx context.Context, in *keysIn) (*struct{ Body keysOut }, error) {
-	if _, err := a.queueNamed(ctx, in.Queue); err != nil {
+func (c *keyCalls) list(ctx context.Context, in *keysIn) (*struct{ Body keysOut }, error) {
+	if _, err := queueNamed(ctx, c.queues, in.Queue); err != nil {
 		return nil, err
 	}
-	uses, err := a.conf.Engine.Keys(ctx, in.Queue)
+	uses, err := c.keys.Keys(ctx, in.Queue)
 	if err != nil {
 		return nil, err
 	}
@@ -145,11 +167,11 @@ func ruleOf(r *store.KeyRule) view.KeyRule {
 	return v
 }
 
-func (a *API) pauseKey(w *answer, r *http.Request) error {
+func (c *keyCalls) pause(w *answer, r *http.Request) error {
 	var in pauseKeyIn
-	_, err := knownQuery(r)
+	_, err := knownQuery(r, keyInQuery)
 	if err == nil && r.ContentLength != 0 {
-		err = a.strict(w, r, &in)
+		err = c.door.strict(w, r, &in, keyInQuery)
 	}
 	if err != nil {
 		return err
@@ -161,44 +183,44 @@ func (a *API) pauseKey(w *answer, r *http.Request) error {
 		}
 		w.note("for", in.For.Duration)
 	}
-	return a.keyChanged(w, r, change)
+	return c.changed(w, r, change)
 }
 
-func (a *API) weighKey(w *answer, r *http.Request) error {
+func (c *keyCalls) weigh(w *answer, r *http.Request) error {
 	var in weighKeyIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in, keyInQuery); err != nil {
 		return err
 	}
 	if !in.Weight.Given {
 		return wrong("body.weight", "is needed: 1 to %d, or null", limits.MaxWeight)
 	}
 	w.note("weight", max(int(in.Weight.Value), 1))
-	return a.keyChanged(w, r, store.KeyChange{Weight: new(int(in.Weight.Value))})
+	return c.changed(w, r, store.KeyChange{Weight: new(int(in.Weight.Value))})
 }
 
-// keyChanged changes what is said of the key in the path of a call, and answers it.
-func (a *API) keyChanged(w *answer, r *http.Request, change store.KeyChange) error {
+// changed changes what is said of the key in the path of a call, and answers it.
+func (c *keyCalls) changed(w *answer, r *http.Request, change store.KeyChange) error {
 	change.Queue, change.Key = r.PathValue("queue"), r.PathValue("key")
-	rule, err := a.changeKey(r.Context(), change)
+	rule, err := c.change(r.Context(), change)
 	if err == nil {
-		a.writeValue(w, http.StatusOK, rule)
+		c.door.writeValue(w, http.StatusOK, rule)
 	}
 	return err
 }
 
-func (a *API) resumeKey(ctx context.Context, in *KeyPath) (*struct{ Body view.KeyRule }, error) {
-	rule, err := a.changeKey(ctx, store.KeyChange{Queue: in.Queue, Key: in.Key, Resume: true})
+func (c *keyCalls) resume(ctx context.Context, in *KeyPath) (*struct{ Body view.KeyRule }, error) {
+	rule, err := c.change(ctx, store.KeyChange{Queue: in.Queue, Key: in.Key, Resume: true})
 	if err != nil {
 		return nil, err
 	}
 	return &struct{ Body view.KeyRule }{rule}, nil
 }
 
-func (a *API) changeKey(ctx context.Context, change store.KeyChange) (view.KeyRule, error) {
+func (c *keyCalls) change(ctx context.Context, change store.KeyChange) (view.KeyRule, error) {
 	if !limits.ValidName(change.Queue) { // no store is asked for what can't be a name
 		return view.KeyRule{}, named(store.ErrNotFound, "queue", change.Queue)
 	}
-	rule, err := a.conf.Engine.ChangeKey(ctx, change)
+	rule, err := c.keys.ChangeKey(ctx, change)
 	if errors.Is(err, store.ErrKeyRules) {
 		return view.KeyRule{}, refuse(http.StatusConflict,
 			"%d keys of queue %.140q are paused until they are resumed, or have a weight, and more may not: resume some, or take their weights back; a pause with an end is always taken",

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/rotahq/rota/internal/observe"
-	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -30,7 +29,7 @@ type metrics struct {
 
 // newMetrics registers everything that /metrics shows. What a registry of the caller's has already
 // stays as it is.
-func newMetrics(conf Config, a *API) (*metrics, error) {
+func newMetrics(conf Config, a *API, seen *overviews) (*metrics, error) {
 	m := &metrics{
 		answered: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rota_http_requests_total", Help: "Answered calls by pattern and status.",
@@ -55,7 +54,6 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 			Help: "Lines that logs of tasks and jobs lack because there were too many.",
 		}, func() float64 { return float64(conf.Logs.Dropped()) }),
 	}
-	seen := a.overviews
 	process := prometheus.NewRegistry()
 	m.own = conf.Metrics
 	gather, endGathering := shared(prometheus.Gatherers{conf.Metrics, process}.Gather)
@@ -75,7 +73,7 @@ func newMetrics(conf Config, a *API) (*metrics, error) {
 		&queueCollector{collected: collected[seenTasks]{"queues", seen.tasks.Value}},
 		&groupCollector{collected[seenCluster]{"groups", seen.cluster.Value}},
 		&forecastCollector{forecasts: conf.Forecasts},
-		&scheduleCollector{collected[[]store.ScheduleStand]{"schedules", seen.schedules.Value}},
+		&scheduleCollector{collected[seenSchedules]{"schedules", seen.schedules.Value}},
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_clock_offset_seconds",
 			Help: "How far this node's clock is ahead of the store's.",

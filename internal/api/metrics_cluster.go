@@ -16,6 +16,9 @@ var (
 	schedulesDesc = prometheus.NewDesc("rota_schedules",
 		"Schedules by state: late ones have had a due time for ten seconds that nobody handled.",
 		[]string{"state"}, nil)
+	overdueDesc = prometheus.NewDesc("rota_schedule_overdue_seconds",
+		"How long ago the earliest due time of a schedule was that nobody has handled; 0 when none is left.",
+		nil, nil)
 )
 
 // collectCluster shows how the cluster stands.
@@ -37,23 +40,30 @@ func collectCluster(ch chan<- prometheus.Metric, c *store.Cluster) {
 
 // scheduleCollector shows how schedules stand.
 type scheduleCollector struct {
-	collected[[]store.ScheduleStand]
+	collected[seenSchedules]
 }
 
 // Describe is part of prometheus.Collector.
-func (c *scheduleCollector) Describe(ch chan<- *prometheus.Desc) { ch <- schedulesDesc }
+func (c *scheduleCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- schedulesDesc
+	ch <- overdueDesc
+}
 
 // Collect is part of prometheus.Collector.
 func (c *scheduleCollector) Collect(ch chan<- prometheus.Metric) {
-	stands, ok := c.now(ch, schedulesDesc)
+	seen, ok := c.now(ch, schedulesDesc)
 	if !ok {
 		return
 	}
 	var all store.ScheduleStand
-	for i := range stands {
-		all.All += stands[i].All
-		all.Late += stands[i].Late
-		all.Paused += stands[i].Paused
+	for i := range seen.stands {
+		all.All += seen.stands[i].All
+		all.Late += seen.stands[i].Late
+		all.Paused += seen.stands[i].Paused
+	}
+	if all.All > 0 {
+		ch <- prometheus.MustNewConstMetric(overdueDesc, prometheus.GaugeValue,
+			seen.overdue.Seconds())
 	}
 	for state, n := range map[string]int64{
 		"active": all.All - all.Paused, "paused": all.Paused, "late": all.Late,

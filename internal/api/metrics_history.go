@@ -11,7 +11,7 @@ import (
 
 var (
 	eventsDesc = prometheus.NewDesc("rota_tasks_total",
-		"What happened to tasks, by queue: submitted, started, done, retried, dead, cancelled, lost. Of all nodes, as each of them tells it.",
+		"What happened to tasks, by queue: submitted, started, done, passed, retried, snoozed, released, timed_out, lost, dead, cancelled, expired, woken. Of all nodes, as each of them tells it.",
 		[]string{"queue", "event"}, nil)
 	waitDesc = prometheus.NewDesc("rota_task_wait_seconds",
 		"How long tasks were ready before a worker got them, by queue, of hand-outs that ended. Of all nodes, as each of them tells it.",
@@ -34,7 +34,8 @@ func collectHistory(ch chan<- prometheus.Metric, queue string, r *history.Record
 	}{
 		{"submitted", r.Submitted}, {"started", r.Ended()}, {"done", r.Done},
 		{"retried", r.Retried}, {"dead", r.Dead}, {"cancelled", r.Cancelled}, {"lost", r.Lost},
-		{"expired", r.Expired},
+		{"expired", r.Expired}, {"passed", r.Passed}, {"snoozed", r.Snoozed},
+		{"released", r.Released}, {"timed_out", r.TimedOut}, {"woken", r.Woken},
 	} {
 		if e.n != 0 {
 			ch <- prometheus.MustNewConstMetric(eventsDesc, prometheus.CounterValue, float64(e.n),

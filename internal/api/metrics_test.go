@@ -17,91 +17,101 @@ import (
 )
 
 func TestMetricsShowCallsQueuesAndGroups(t *testing.T) {
-	a := newAPI(t, newFake(), func(c *Config) {
-		c.Retention = func() store.Retention { return store.Retention{Lag: 90 * time.Second} }
+	synctest.Test(t, func(t *testing.T) { // a scrape takes no time
+		a := newAPI(t, newFake(), func(c *Config) {
+			c.Retention = func() store.Retention { return store.Retention{Lag: 90 * time.Second} }
+		})
+		ask(t, a, "POST /v1/tasks", `{"tasks":[]}`)
+		ask(t, a, "POST /v1/tasks", `{`)
+		ask(t, a, "GET /v1/tasks/"+idOf(0).String(), "")
+		ask(t, a, "GET /nowhere", "")
+		_, text := ask(t, a, "GET /metrics", "")
+		for _, want := range []string{
+			`rota_http_requests_total{call="POST /v1/tasks",status="201"} 1`,
+			`rota_http_requests_total{call="POST /v1/tasks",status="400"} 1`,
+			`rota_http_requests_total{call="GET /v1/tasks/{id}",status="200"} 1`,
+			`rota_http_requests_total{call="/",status="404"} 1`,
+			`rota_http_request_seconds_count{call="POST /v1/tasks"} 2`,
+			`rota_queue_tasks{queue="mail",state="waiting"} 10`,
+			`rota_queue_tasks{queue="scan",state="cancelled"} 25`,
+			`rota_queue_oldest_ready_seconds{queue="scan"} 0`,
+			`rota_tasks_total{event="submitted",queue="mail"} 70`,
+			`rota_tasks_total{event="started",queue="scan"} 120`,
+			`rota_tasks_total{event="lost",queue="mail"} 3`,
+			`rota_tasks_total{event="passed",queue="mail"} 11`,
+			`rota_tasks_total{event="snoozed",queue="mail"} 4`,
+			`rota_tasks_total{event="released",queue="mail"} 6`,
+			`rota_tasks_total{event="timed_out",queue="mail"} 7`,
+			`rota_tasks_total{event="woken",queue="mail"} 8`,
+			`rota_task_wait_seconds_bucket{queue="mail",le="0.0025"} 0`,
+			`rota_task_wait_seconds_bucket{queue="mail",le="0.005"} 57`,
+			`rota_task_wait_seconds_bucket{queue="mail",le="+Inf"} 57`,
+			`rota_task_run_seconds_count{queue="scan"} 114`,
+			`rota_cluster_nodes{state="working"} `,
+			`rota_cluster_claims{state="unowned"} `,
+			"rota_cluster_budget_nodes ",
+			`rota_schedules{state="late"} 2`,
+			`rota_schedules{state="active"} 6`,
+			"rota_schedule_overdue_seconds 12",
+			`rota_group_replicas{group="tails",state="pending"} 1`,
+			`rota_group_replicas{group="tails",state="ending"} 0`,
+			`rota_group_spare_workers{group="crawl"} 0`,
+			`rota_group_source_broken{group="crawl"} 1`,
+			`rota_group_source_broken{group="tails"} 0`,
+			`rota_build_info{version="1.2.3"} 1`,
+			"rota_clock_offset_seconds 0",
+			"rota_clock_steps_total 0",
+			"rota_http_body_bytes 0",
+			"rota_http_answer_bytes 0",
+			"rota_submit_weight 0",
+			"rota_submit_rate 20000",
+			"rota_retention_lag_seconds 90",
+			"go_goroutines ",
+			"process_start_time_seconds ",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("/metrics lacks %s", want)
+			}
+		}
+		for _, none := range []string{
+			`call="GET /v1/nodes"`, // nobody made it
+			`queue="(others)"`, `queue=""`,
+		} {
+			if strings.Contains(text, none) {
+				t.Errorf("/metrics has %s", none)
+			}
+		}
 	})
-	ask(t, a, "POST /v1/tasks", `{"tasks":[]}`)
-	ask(t, a, "POST /v1/tasks", `{`)
-	ask(t, a, "GET /v1/tasks/"+idOf(0).String(), "")
-	ask(t, a, "GET /nowhere", "")
-	_, text := ask(t, a, "GET /metrics", "")
-	for _, want := range []string{
-		`rota_http_requests_total{call="POST /v1/tasks",status="201"} 1`,
-		`rota_http_requests_total{call="POST /v1/tasks",status="400"} 1`,
-		`rota_http_requests_total{call="GET /v1/tasks/{id}",status="200"} 1`,
-		`rota_http_requests_total{call="/",status="404"} 1`,
-		`rota_http_request_seconds_count{call="POST /v1/tasks"} 2`,
-		`rota_queue_tasks{queue="mail",state="waiting"} 10`,
-		`rota_queue_tasks{queue="scan",state="cancelled"} 25`,
-		`rota_queue_oldest_ready_seconds{queue="scan"} 0`,
-		`rota_tasks_total{event="submitted",queue="mail"} 70`,
-		`rota_tasks_total{event="started",queue="scan"} 120`,
-		`rota_tasks_total{event="lost",queue="mail"} 3`,
-		`rota_task_wait_seconds_bucket{queue="mail",le="0.0025"} 0`,
-		`rota_task_wait_seconds_bucket{queue="mail",le="0.005"} 57`,
-		`rota_task_wait_seconds_bucket{queue="mail",le="+Inf"} 57`,
-		`rota_task_run_seconds_count{queue="scan"} 114`,
-		`rota_cluster_nodes{state="working"} `,
-		`rota_cluster_claims{state="unowned"} `,
-		"rota_cluster_budget_nodes ",
-		`rota_schedules{state="late"} 2`,
-		`rota_schedules{state="active"} 6`,
-		`rota_group_replicas{group="tails",state="pending"} 1`,
-		`rota_group_replicas{group="tails",state="ending"} 0`,
-		`rota_group_spare_workers{group="crawl"} 0`,
-		`rota_group_source_broken{group="crawl"} 1`,
-		`rota_group_source_broken{group="tails"} 0`,
-		`rota_build_info{version="1.2.3"} 1`,
-		"rota_clock_offset_seconds 0",
-		"rota_clock_steps_total 0",
-		"rota_http_body_bytes 0",
-		"rota_http_answer_bytes 0",
-		"rota_submit_weight 0",
-		"rota_submit_rate 20000",
-		"rota_retention_lag_seconds 90",
-		"go_goroutines ",
-		"process_start_time_seconds ",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("/metrics lacks %s", want)
-		}
-	}
-	for _, none := range []string{
-		`call="GET /v1/nodes"`, // nobody made it
-		`queue="(others)"`, `queue=""`,
-	} {
-		if strings.Contains(text, none) {
-			t.Errorf("/metrics has %s", none)
-		}
-	}
 }
 
 // What happened in queues beyond the bound, and in those that are no more, is in the sum of all.
 func TestMetricsOfManyQueuesAddUp(t *testing.T) {
-	f := newFake()
-	for i := range maxSeries + 50 {
-		f.queues = append(f.queues, limits.DefaultQueue(fmt.Sprint("q", i)))
-	}
-	a := newAPI(t, f, nil)
-	_, text := ask(t, a, "GET /metrics", "")
-	total, others := 0.0, 0.0
-	for line := range strings.SplitSeq(text, "\n") {
-		name, value, _ := strings.Cut(line, "} ")
-		if !strings.HasPrefix(name, `rota_tasks_total{event="submitted"`) {
-			continue
+	synctest.Test(t, func(t *testing.T) { // a scrape takes no time
+		f := newFake()
+		for i := range maxSeries + 50 {
+			f.queues = append(f.queues, limits.DefaultQueue(fmt.Sprint("q", i)))
 		}
-		n, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			t.Fatal(err)
+		a := newAPI(t, f, nil)
+		_, text := ask(t, a, "GET /metrics", "")
+		total, others := 0.0, 0.0
+		for line := range strings.SplitSeq(text, "\n") {
+			name, value, _ := strings.Cut(line, "} ")
+			if !strings.HasPrefix(name, `rota_tasks_total{event="submitted"`) {
+				continue
+			}
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if total += n; strings.Contains(name, "(others)") {
+				others = n
+			}
 		}
-		if total += n; strings.Contains(name, "(others)") {
-			others = n
+		queues := len(f.queues)
+		if want := 70 * float64(queues*(queues+1)/2); total != want || others == 0 {
+			t.Errorf("all series together have %v, want %v; others %v", total, want, others)
 		}
-	}
-	queues := len(f.queues)
-	if want := 70 * float64(queues*(queues+1)/2); total != want || others == 0 {
-		t.Errorf("all series together have %v, want %v; others %v", total, want, others)
-	}
+	})
 }
 
 func TestScrapesAskTheEngineOnceASecond(t *testing.T) {

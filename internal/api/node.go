@@ -1,9 +1,11 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -52,40 +54,68 @@ type healthOut struct {
 // of the last second.
 const maxScrapes = 4
 
-func (a *API) registerNode() {
-	a.described(healthDoc, func(w *answer, _ *http.Request) error {
+var (
+	healthDoc = described{
+		op: huma.Operation{
+			OperationID: "health", Method: http.MethodGet, Path: "/healthz", Tags: []string{"Node"},
+			Summary:     "Ask whether the process serves",
+			Description: "Without an access token, or with one that is not known, the answer has the status only.",
+		},
+		status: http.StatusOK, answer: healthOut{},
+	}
+	readyDoc = described{
+		op: huma.Operation{
+			OperationID: "ready", Method: http.MethodGet, Path: "/readyz", Tags: []string{"Node"},
+			Summary:     "Ask whether the node can do its work",
+			Description: "200 or 503. Without an access token, or with one that is not known or may not read, the answer has the status only.",
+		},
+		status: http.StatusOK, answer: readyOut{},
+		also: map[int]any{http.StatusServiceUnavailable: readyOut{}},
+	}
+)
+
+// nodeCalls are what probes and scrapers ask of this node, and its document.
+type nodeCalls struct{ door *API }
+
+func (c *nodeCalls) register() {
+	c.door.described(healthDoc, func(w *answer, _ *http.Request) error {
 		if !w.who.Role.may(toPrepare) {
-			a.writeValue(w, http.StatusOK, statusOut{statusOK})
+			c.door.writeValue(w, http.StatusOK, statusOut{statusOK})
 			return nil
 		}
-		a.writeValue(w, http.StatusOK, healthOut{statusOK, a.conf.Node, a.conf.StoreMark})
+		c.door.writeValue(w, http.StatusOK,
+			healthOut{statusOK, c.door.conf.Node, c.door.conf.StoreMark})
 		return nil
 	})
-	a.described(readyDoc, func(w *answer, r *http.Request) error {
-		s := a.conf.Ready(r.Context())
+	c.door.described(readyDoc, func(w *answer, r *http.Request) error {
+		s := c.door.conf.Ready(r.Context())
 		status, text := http.StatusOK, statusOK
 		if !s.Ready {
 			status, text = http.StatusServiceUnavailable, statusUnavailable
 		}
 		if !w.who.Role.may(toRead) {
-			a.writeValue(w, status, statusOut{text})
+			c.door.writeValue(w, status, statusOut{text})
 			return nil
 		}
-		a.writeValue(w, status, readyOut{
+		c.door.writeValue(w, status, readyOut{
 			text, s.Ready, s.Store, s.Durability, s.Joined, duration{s.ClockOffset},
 			duration{s.Age}, s.Detail,
 		})
 		return nil
 	})
-	metrics := promhttp.HandlerFor(a.metrics.pages, promhttp.HandlerOpts{
+	metrics := promhttp.HandlerFor(c.door.metrics.pages, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes,
 	})
-	a.plain("GET /metrics", func(w *answer, r *http.Request) error {
+	c.door.plain("GET /metrics", func(w *answer, r *http.Request) error {
 		metrics.ServeHTTP(w, r)
 		return nil
 	})
-	a.plain("GET /openapi.json", func(w *answer, r *http.Request) error {
-		a.write(w, http.StatusOK, func(b []byte) []byte { return append(b, a.document...) })
+	c.door.plain("GET /openapi.json", func(w *answer, r *http.Request) error {
+		document, err := c.door.document()
+		if err != nil {
+			return fmt.Errorf("write OpenAPI document: %w", err)
+		}
+		c.door.write(w, http.StatusOK, func(b []byte) []byte { return append(b, document...) })
 		return nil
 	})
 }

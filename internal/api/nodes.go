@@ -12,35 +12,52 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-// Cluster is the nodes of the store with their workers, and the keys that they share out. Errors
-// are those of an [Engine].
+// Cluster is the nodes of the store with their workers, and the keys that they share out: the sum
+// of what the calls about them ask for, each of a part of it. Errors are those of an [Engine].
 type Cluster interface {
 	Workers
 	Nodes
+	Shedder
 	Claims
-	// SetRebalance says when nodes give keys back, for all of them: auto or manual.
-	SetRebalance(ctx context.Context, when string) error
 }
 
 // Workers looks after the workers of all nodes, or, with here, of this node only: so one node asks
 // another.
 type Workers interface {
-	// Workers lists them by name. Nodes that could not be asked are missing, which is no error.
-	Workers(ctx context.Context, here bool) (list []task.Worker, missing []string, err error)
-	// DrainWorker makes a worker take nothing new, or lets it take again.
-	DrainWorker(ctx context.Context, name string, drain, here bool) error
+	WorkerList
+	// DrainWorker makes a worker give up work.
+	DrainWorker(ctx context.Context, name string, what store.Drain, here bool) error
+	// UndrainWorker lets it take work again.
+	UndrainWorker(ctx context.Context, name string, here bool) error
 	// DeleteWorker gives its tasks back and forgets it.
 	DeleteWorker(ctx context.Context, name string, here bool) error
 }
 
-// Nodes looks after nodes.
-type Nodes interface {
+// WorkerList lists workers.
+type WorkerList interface {
+	// Workers lists them by name. Nodes that could not be asked are missing, which is no error.
+	Workers(ctx context.Context, here bool) (list []task.Worker, missing []string, err error)
+}
+
+// ClusterView shows nodes.
+type ClusterView interface {
 	// Cluster is what this node saw with its last beat.
 	Cluster(context.Context) (store.Cluster, error)
+}
+
+// Nodes looks after nodes.
+type Nodes interface {
+	ClusterView
 	// DrainNode makes a node take nothing new and give its keys back. Without force it is a
 	// store.ErrConflict when too much would depend on the others then.
 	DrainNode(ctx context.Context, name, by string, force bool) error
 	UndrainNode(ctx context.Context, name string) error
+	// SetRebalance says when nodes give keys back, for all of them: auto or manual.
+	SetRebalance(ctx context.Context, when string) error
+}
+
+// Shedder lets nodes give keys back.
+type Shedder interface {
 	// ShedNode lets a node give so many keys back, and answers which. It is a store.ErrConflict
 	// when the node does not work or, without force, when the others may not own so many more.
 	ShedNode(ctx context.Context, s store.Shedding) (keys []string, err error)
@@ -110,62 +127,72 @@ var (
 	}
 )
 
-func (a *API) registerCluster() {
+// clusterCalls are the calls about nodes, and about what holds for all of them.
+type clusterCalls struct {
+	door    *API
+	nodes   Nodes
+	workers WorkerList
+	groups  GroupViews
+}
+
+func (c *clusterCalls) register() {
 	tags := []string{"Cluster"}
-	operation(a, huma.Operation{
+	operation(c.door, huma.Operation{
 		OperationID: "list-nodes", Method: http.MethodGet, Path: "/v1/nodes", Tags: tags,
 		Summary:     "List nodes by name",
 		Description: "Also those that left in order, or died, within a day, with the time at which they went down.",
-	}, a.nodes)
-	a.described(drainNodeDoc, a.drainNode)
-	operation(a, huma.Operation{
+	}, c.list)
+	c.door.described(drainNodeDoc, c.drain)
+	operation(c.door, huma.Operation{
 		OperationID: "undrain-node", Method: http.MethodPost, Path: "/v1/nodes/{node}/undrain",
 		Tags: tags, Summary: "Let a node take work again",
 	}, func(ctx context.Context, in *NodePath) (*struct{ Body nodeDrained }, error) {
 		return &struct{ Body nodeDrained }{nodeDrained{in.Node, false}},
-			a.conf.Cluster.UndrainNode(ctx, in.Node)
+			c.nodes.UndrainNode(ctx, in.Node)
 	})
-	operation(a, huma.Operation{
+	operation(c.door, huma.Operation{
 		OperationID: "get-cluster", Method: http.MethodGet, Path: "/v1/cluster", Tags: tags,
 		Summary:     "Read how the cluster stands, and what it can bear",
 		Description: "As this node saw it with its last beat.",
-	}, a.cluster)
-	a.described(putClusterDoc, a.putCluster)
-	a.registerClaims()
+	}, c.get)
+	c.door.described(putClusterDoc, c.put)
 }
 
-func (a *API) nodes(ctx context.Context, in *Paging) (*listed[view.Node], error) {
-	c, err := a.conf.Cluster.Cluster(ctx)
+func (c *clusterCalls) list(ctx context.Context, in *Paging) (*listed[view.Node], error) {
+	seen, err := c.nodes.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(c.Nodes, func(n *store.Node) string { return n.Name }, nodeShelf, *in)
+	page, next, err := paged(seen.Nodes, func(n *store.Node) string {
+		return n.Name
+	}, nodeShelf, *in)
 	if err != nil {
 		return nil, err
 	}
 	return &listed[view.Node]{list[view.Node]{nodesOf(page), next}}, nil
 }
 
-func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body view.Cluster }, error) {
-	c, err := a.conf.Cluster.Cluster(ctx)
+func (c *clusterCalls) get(ctx context.Context, _ *struct{}) (*struct{ Body view.Cluster }, error) {
+	seen, err := c.nodes.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	spare, err := a.spareWorkers(ctx)
+	spare, err := c.spareWorkers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := view.Cluster{
-		Rebalance: c.Rebalance, Keys: c.Keys, Working: c.Working, Unowned: c.Unowned,
-		Tolerance: c.Tolerance,
-		Nodes:     nodesOf(c.Nodes),
-		Budget:    view.Budget{Nodes: c.AtOnce, Workers: spare, Weakest: c.Weakest},
-		Store:     c.Store, Version: a.conf.Version, Chores: make([]view.Chore, len(c.Chores)),
+		Rebalance: seen.Rebalance, Keys: seen.Keys, Working: seen.Working, Unowned: seen.Unowned,
+		Tolerance: seen.Tolerance,
+		Nodes:     nodesOf(seen.Nodes),
+		Budget:    view.Budget{Nodes: seen.AtOnce, Workers: spare, Weakest: seen.Weakest},
+		Store:     seen.Store, Version: c.door.conf.Version,
+		Chores: make([]view.Chore, len(seen.Chores)),
 	}
-	if c.Weakest == nil {
+	if seen.Weakest == nil {
 		out.Budget.Weakest = []string{}
 	}
-	for i, chore := range c.Chores {
+	for i, chore := range seen.Chores {
 		out.Chores[i] = view.Chore(chore)
 	}
 	return &struct{ Body view.Cluster }{out}, nil
@@ -173,12 +200,12 @@ func (a *API) cluster(ctx context.Context, _ *struct{}) (*struct{ Body view.Clus
 
 // spareWorkers is how many workers can die with every replica still placeable: as many as the group
 // can lose that can lose the fewest, and without any replica all that there are.
-func (a *API) spareWorkers(ctx context.Context) (n int, err error) {
-	workers, _, err := a.conf.Cluster.Workers(ctx, false)
+func (c *clusterCalls) spareWorkers(ctx context.Context) (n int, err error) {
+	workers, _, err := c.workers.Workers(ctx, false)
 	if err != nil {
 		return 0, err
 	}
-	groups, err := a.conf.Groups.Groups(ctx)
+	groups, err := c.groups.Groups(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -200,40 +227,40 @@ type clusterIn struct {
 	Rebalance string `json:"rebalance" enum:"auto,manual" doc:"when nodes give keys back: auto, while one has more than its share and another fewer; manual, only what is above their caps, since a person decides"`
 }
 
-func (a *API) putCluster(w *answer, r *http.Request) error {
+func (c *clusterCalls) put(w *answer, r *http.Request) error {
 	var in clusterIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
 	if in.Rebalance != "auto" && in.Rebalance != "manual" {
 		return wrong("body.rebalance", "must be auto or manual")
 	}
-	if err := a.conf.Cluster.SetRebalance(r.Context(), in.Rebalance); err != nil {
+	if err := c.nodes.SetRebalance(r.Context(), in.Rebalance); err != nil {
 		return err
 	}
 	w.note("rebalance", in.Rebalance)
-	a.writeValue(w, http.StatusOK, in)
+	c.door.writeValue(w, http.StatusOK, in)
 	return nil
 }
 
-func (a *API) drainNode(w *answer, r *http.Request) error {
+func (c *clusterCalls) drain(w *answer, r *http.Request) error {
 	name := r.PathValue("node")
 	var in drainIn
 	_, err := knownQuery(r)
 	if err == nil && r.ContentLength != 0 {
-		err = a.strict(w, r, &in)
+		err = c.door.strict(w, r, &in)
 	}
 	if err != nil {
 		return err
 	}
-	if err := a.conf.Cluster.DrainNode(r.Context(), name, w.who.Name, in.Force); err != nil {
-		p := a.refusal("POST /v1/nodes/{node}/drain", err)
+	if err := c.nodes.DrainNode(r.Context(), name, w.who.Name, in.Force); err != nil {
+		p := c.door.refusal("POST /v1/nodes/{node}/drain", err)
 		if errors.Is(err, store.ErrConflict) && !in.Force {
 			p.Errors = []fault{{"body.force", "true drains it all the same"}}
 		}
 		return p
 	}
 	w.note("force", in.Force)
-	a.writeValue(w, http.StatusOK, nodeDrained{name, true})
+	c.door.writeValue(w, http.StatusOK, nodeDrained{name, true})
 	return nil
 }

@@ -103,8 +103,14 @@ func (s *stage) Workers(ctx context.Context, here bool) ([]task.Worker, []string
 	return s.now().Workers(ctx, here)
 }
 
-func (s *stage) DrainWorker(ctx context.Context, name string, drain, here bool) error {
-	return s.now().DrainWorker(ctx, name, drain, here)
+func (s *stage) DrainWorker(
+	ctx context.Context, name string, what store.Drain, here bool,
+) error {
+	return s.now().DrainWorker(ctx, name, what, here)
+}
+
+func (s *stage) UndrainWorker(ctx context.Context, name string, here bool) error {
+	return s.now().UndrainWorker(ctx, name, here)
 }
 
 func (s *stage) DeleteWorker(ctx context.Context, name string, here bool) error {

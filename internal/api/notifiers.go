@@ -95,29 +95,35 @@ type testedOut struct {
 	}
 }
 
-func (a *API) registerNotifiers() {
+// notifierCalls are the calls about who is told of events.
+type notifierCalls struct {
+	door      *API
+	notifiers Notifiers
+}
+
+func (c *notifierCalls) register() {
 	tags := []string{"Events"}
-	a.described(putNotifierDoc, a.putNotifier)
-	operation(a, huma.Operation{
+	c.door.described(putNotifierDoc, c.put)
+	operation(c.door, huma.Operation{
 		OperationID: "list-notifiers", Method: http.MethodGet, Path: "/v1/notifiers", Tags: tags,
 		Summary: "List notifiers by name",
-	}, a.notifiers)
-	operation(a, huma.Operation{
+	}, c.list)
+	operation(c.door, huma.Operation{
 		OperationID: "get-notifier", Method: http.MethodGet, Path: "/v1/notifiers/{name}",
 		Tags: tags, Summary: "Read a notifier, without its secrets",
-	}, a.notifier)
-	operation(a, huma.Operation{
+	}, c.get)
+	operation(c.door, huma.Operation{
 		OperationID: "delete-notifier", Method: http.MethodDelete, Path: "/v1/notifiers/{name}",
 		Tags: tags, Summary: "Forget a notifier",
 	}, func(ctx context.Context, in *NotifierPath) (*struct{}, error) {
-		return nil, a.conf.Notifiers.DeleteNotifier(ctx, in.Name)
+		return nil, c.notifiers.DeleteNotifier(ctx, in.Name)
 	})
-	operation(a, huma.Operation{
+	operation(c.door, huma.Operation{
 		OperationID: "test-notifier", Method: http.MethodPost, Path: "/v1/notifiers/{name}/test",
 		Tags:    tags,
 		Summary: "Send a message that nothing happened for, and say what became of it",
 	}, func(ctx context.Context, in *NotifierPath) (*testedOut, error) {
-		trouble, err := a.conf.Notifiers.TestNotifier(ctx, in.Name)
+		trouble, err := c.notifiers.TestNotifier(ctx, in.Name)
 		out := &testedOut{}
 		out.Body.Delivered, out.Body.Trouble = trouble == "", trouble
 		return out, err
@@ -139,12 +145,12 @@ var putNotifierDoc = described{
 	also: map[int]any{http.StatusCreated: view.Notifier{}},
 }
 
-func (a *API) putNotifier(w *answer, r *http.Request) error {
+func (c *notifierCalls) put(w *answer, r *http.Request) error {
 	var in notifierIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
-	changed, err := a.conf.Notifiers.PutNotifier(r.Context(), in.row(r.PathValue("name")))
+	changed, err := c.notifiers.PutNotifier(r.Context(), in.row(r.PathValue("name")))
 	if err != nil {
 		return err
 	}
@@ -152,12 +158,12 @@ func (a *API) putNotifier(w *answer, r *http.Request) error {
 	if changed.Created {
 		status = http.StatusCreated
 	}
-	a.writeValue(w, status, notifierOf(&changed.Is))
+	c.door.writeValue(w, status, notifierOf(&changed.Is))
 	return nil
 }
 
-func (a *API) notifiers(ctx context.Context, in *Paging) (*listed[view.Notifier], error) {
-	all, err := a.conf.Notifiers.Notifiers(ctx)
+func (c *notifierCalls) list(ctx context.Context, in *Paging) (*listed[view.Notifier], error) {
+	all, err := c.notifiers.Notifiers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -174,10 +180,10 @@ func (a *API) notifiers(ctx context.Context, in *Paging) (*listed[view.Notifier]
 	return &listed[view.Notifier]{list[view.Notifier]{items, next}}, nil
 }
 
-func (a *API) notifier(
+func (c *notifierCalls) get(
 	ctx context.Context, in *NotifierPath,
 ) (*struct{ Body view.Notifier }, error) {
-	all, err := a.conf.Notifiers.Notifiers(ctx)
+	all, err := c.notifiers.Notifiers(ctx)
 	if err != nil {
 		return nil, err
 	}

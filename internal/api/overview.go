@@ -11,12 +11,20 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/observe"
 	"github.com/rotahq/rota/internal/overview"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
 )
+
+// Minutes says what happened lately.
+type Minutes interface {
+	// Minutes says what happened in each queue minute by minute, from a minute since 1970 on, by
+	// the store's clock, in no order.
+	Minutes(ctx context.Context, from, whole int64) ([]history.QueueMinute, error)
+}
 
 // What overviews cost does not depend on how many ask for them: each part is asked for at most once
 // a second, and takes at most a twentieth of the time.
@@ -35,14 +43,16 @@ const (
 
 // overviews makes overviews of what this node knows.
 type overviews struct {
-	conf      Config
+	of        overviewSources
 	tasks     part[seenTasks]
-	schedules part[[]store.ScheduleStand]
+	schedules part[seenSchedules]
 	cluster   part[seenCluster]
 	workers   part[seenWorkers]
 
 	counting sync.Mutex     // one reading of what happened at a time
 	sums     *overview.Sums // the newest
+
+	stands stands
 
 	mu   sync.Mutex
 	made overviewMade // for callers that may see everything
@@ -61,6 +71,11 @@ type seenTasks struct {
 	gates  map[string]*limitGate // of queues that have limits
 	gated  int64                 // the store's time at which they stood so
 	sums   *overview.Sums
+}
+
+type seenSchedules struct {
+	stands  []store.ScheduleStand
+	overdue time.Duration // since the earliest due time that nobody has handled
 }
 
 type seenCluster struct {
@@ -92,8 +107,21 @@ type overviewMade struct {
 	told overview.Told
 }
 
-func newOverviews(conf Config) *overviews {
-	v := &overviews{conf: conf}
+// overviewSources are what overviews are made from.
+type overviewSources struct {
+	queues     QueueViews
+	minutes    Minutes
+	plans      ScheduleStands
+	cluster    ClusterView
+	groups     GroupViews
+	workers    WorkerList
+	storeClock func() (ahead time.Duration, steps int)
+	// of this node
+	name, version string
+}
+
+func newOverviews(of overviewSources) *overviews {
+	v := &overviews{of: of}
 	v.tasks = seldom(v.askTasks, overviewRest)
 	v.schedules = seldom(v.askSchedules, overviewRest)
 	v.cluster = seldom(v.askCluster, overviewRest)
@@ -134,26 +162,26 @@ func (v *overviews) close() {
 
 // storeNow is what the store's clock reads.
 func (v *overviews) storeNow() time.Time {
-	ahead, _ := v.conf.StoreClock()
+	ahead, _ := v.of.storeClock()
 	return time.Now().Add(-ahead)
 }
 
 func (v *overviews) askTasks(ctx context.Context) (s seenTasks, err error) {
 	now := v.storeNow()
-	if s.counts, err = v.conf.Engine.Counts(ctx); err != nil {
+	if s.counts, err = v.of.queues.Counts(ctx); err != nil {
 		return s, err
 	}
-	queues, err := v.conf.Engine.Queues(ctx)
+	queues, err := v.of.queues.Queues(ctx)
 	if err != nil {
 		return s, err
 	}
-	if s.gated, s.gates, err = gatesOf(ctx, v.conf.Engine, queues); err != nil {
+	if s.gated, s.gates, err = gatesOf(ctx, v.of.queues, queues); err != nil {
 		return s, err
 	}
 	v.counting.Lock()
 	defer v.counting.Unlock()
 	minute := now.Unix() / 60
-	minutes, err := v.conf.Engine.Minutes(ctx, v.sums.From(minute), v.sums.Whole(minute))
+	minutes, err := v.of.minutes.Minutes(ctx, v.sums.From(minute), v.sums.Whole(minute))
 	if err != nil {
 		return s, err
 	}
@@ -182,24 +210,24 @@ func (s *seenTasks) limited() map[string]bool {
 	return held
 }
 
-func (v *overviews) askSchedules(ctx context.Context) ([]store.ScheduleStand, error) {
-	return v.conf.Schedules.Stands(ctx, v.storeNow().Add(-overview.LateAfter).UnixMicro())
+func (v *overviews) askSchedules(ctx context.Context) (seenSchedules, error) {
+	return v.stands.of(ctx, v.of.plans, v.storeNow())
 }
 
 func (v *overviews) askCluster(ctx context.Context) (s seenCluster, err error) {
-	cluster, err := v.conf.Cluster.Cluster(ctx)
+	cluster, err := v.of.cluster.Cluster(ctx)
 	switch {
 	case err == nil:
 		s.cluster = &cluster
 	case !errors.Is(err, store.ErrNotYet):
 		return s, err
 	}
-	s.groups, err = v.conf.Groups.Groups(ctx)
+	s.groups, err = v.of.groups.Groups(ctx)
 	return s, err
 }
 
 func (v *overviews) askWorkers(ctx context.Context) (s seenWorkers, err error) {
-	s.list, s.missing, err = v.conf.Cluster.Workers(ctx, false)
+	s.list, s.missing, err = v.of.workers.Workers(ctx, false)
 	return s, err
 }
 
@@ -232,11 +260,11 @@ func (v *overviews) get(
 	o := overview.Of(&overview.Facts{
 		Now: tasks.Value.now, Queues: tasks.Value.counts, Paused: tasks.Value.paused,
 		Limited: tasks.Value.limited(),
-		Sums:    tasks.Value.sums, Schedules: schedules.Value,
+		Sums:    tasks.Value.sums, Schedules: schedules.Value.stands,
 		Groups: cluster.Value.groups, Cluster: cluster.Value.cluster,
 		Workers: workers.Value.list, Missing: workers.Value.missing,
 	}, in)
-	o.At, o.Node, o.Version = view.Time{Time: of.oldest()}, v.conf.Node, v.conf.Version
+	o.At, o.Node, o.Version = view.Time{Time: of.oldest()}, v.of.name, v.of.version
 	if told, err = overview.Tell(o); err == nil && who.scope == nil {
 		v.made = overviewMade{of, told}
 	}
@@ -255,15 +283,21 @@ var overviewDoc = described{
 	status: http.StatusOK, answer: view.Overview{},
 }
 
-func (a *API) registerOverview() {
-	a.described(overviewDoc, a.getOverview)
+// overviewCalls are the calls about how everything stands.
+type overviewCalls struct {
+	door      *API
+	overviews *overviews
+}
+
+func (c *overviewCalls) register() {
+	c.door.described(overviewDoc, c.get)
 	// a tag says of no object that it may be null
-	fields := a.huma.OpenAPI().Components.Schemas.Map()["Overview"].Properties
+	fields := c.door.huma.OpenAPI().Components.Schemas.Map()["Overview"].Properties
 	oldest := fields["oldest_ready"]
 	fields["oldest_ready"] = &huma.Schema{
 		OneOf: []*huma.Schema{{Ref: oldest.Ref}, {Type: "null"}}, Description: oldest.Description,
 	}
-	operation(a, huma.Operation{
+	operation(c.door, huma.Operation{
 		OperationID: "stream-overview", Method: http.MethodGet, Path: "/v1/overview/stream",
 		Tags:    []string{"Overview"},
 		Summary: "Follow how everything stands",
@@ -276,46 +310,45 @@ func (a *API) registerOverview() {
 				"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
 			},
 		}},
-	}, a.streamOverview)
+	}, c.stream)
 }
 
-func (a *API) getOverview(w *answer, r *http.Request) error {
+func (c *overviewCalls) get(w *answer, r *http.Request) error {
 	if _, err := knownQuery(r); err != nil {
 		return err
 	}
-	told, at, err := a.overviews.get(r.Context(), w.who)
+	told, at, err := c.overviews.get(r.Context(), w.who)
 	if err != nil {
 		return err
 	}
-	if n := told.Size(); n > smallAnswer &&
-		!a.keep(r.Context(), &w.call, n, a.large.limit/4, patience) {
-		return busy("too many large answers are under way")
+	if err := c.door.room(r.Context(), &w.call, told.Size()); err != nil {
+		return err
 	}
-	a.write(w, http.StatusOK, told.Aged(time.Since(at)).Append)
+	c.door.write(w, http.StatusOK, told.Aged(time.Since(at)).Append)
 	return nil
 }
 
-func (a *API) streamOverview(
+func (c *overviewCalls) stream(
 	ctx context.Context, in *struct{ Caller },
 ) (*huma.StreamResponse, error) {
-	told, at, err := a.overviews.get(ctx, in.who)
+	told, at, err := c.overviews.get(ctx, in.who)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.follows.begin(in.key()); err != nil {
+	if err := c.door.follows.begin(in.key()); err != nil {
 		return nil, err
 	}
-	return &huma.StreamResponse{Body: func(c huma.Context) {
-		defer a.follows.end(in.key())
-		_, w := humago.Unwrap(c)
-		a.followOverview(ctx, w.(*answer), in.who, told.Aged(time.Since(at)))
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		defer c.door.follows.end(in.key())
+		_, w := humago.Unwrap(hctx)
+		c.follow(ctx, w.(*answer), in.who, told.Aged(time.Since(at)))
 	}}, nil
 }
 
-// followOverview streams an overview, and what changes of it. Errors end the stream; the reader
+// follow streams an overview, and what changes of it. Errors end the stream; the reader
 // comes back, and is told all anew.
-func (a *API) followOverview(ctx context.Context, w *answer, who principal, told overview.Told) {
-	epoch := *a.epoch.Load()
+func (c *overviewCalls) follow(ctx context.Context, w *answer, who principal, told overview.Told) {
+	epoch := *c.door.epoch.Load()
 	control := startStream(w)
 	event := append([]byte("event: snapshot\ndata: "), told.Append(nil)...)
 	event = append(event, "\n\n"...)
@@ -331,10 +364,10 @@ func (a *API) followOverview(ctx context.Context, w *answer, who principal, told
 			control.Flush()
 			event = event[:0]
 		}
-		if w.broken || !a.pause(ctx, epoch, overviewEvery) {
+		if w.broken || !c.door.pause(ctx, epoch, overviewEvery) {
 			return
 		}
-		now, at, err := a.overviews.get(ctx, who)
+		now, at, err := c.overviews.get(ctx, who)
 		if err != nil {
 			return
 		}

@@ -19,17 +19,22 @@ var pageTypes = map[string]string{
 	"page.js": "text/javascript; charset=utf-8", "docs.js": "text/javascript; charset=utf-8",
 }
 
+// pageCalls are the pages for browsers.
+type pageCalls struct{ door *API }
+
 // The pages need no token: they hold nothing, and ask for one when a call is refused. Their
 // addresses are relative, so that they also work behind a proxy that puts a prefix before them.
-func (a *API) registerPages() {
-	a.plain("GET /{$}", func(w *answer, r *http.Request) error {
+func (c *pageCalls) register() {
+	c.door.plain("GET /{$}", func(w *answer, r *http.Request) error {
 		return consoleFile(w, r, "index.html")
 	})
-	a.plain("GET /console/{file}", func(w *answer, r *http.Request) error {
+	c.door.plain("GET /console/{file}", func(w *answer, r *http.Request) error {
 		return consoleFile(w, r, r.PathValue("file"))
 	})
-	a.plain("GET /docs", func(w *answer, r *http.Request) error { return page(w, "docs.html") })
-	a.plain("GET /page/{file}", func(w *answer, r *http.Request) error {
+	c.door.plain("GET /docs", func(w *answer, r *http.Request) error {
+		return page(w, "docs.html")
+	})
+	c.door.plain("GET /page/{file}", func(w *answer, r *http.Request) error {
 		return page(w, r.PathValue("file"))
 	})
 }

@@ -15,16 +15,18 @@ import (
 // Placements says where the replicas of jobs are, and where they would be. Errors are those of an
 // [Engine].
 type Placements interface {
-	// Placements lists replicas as the query says, ordered by their keys; pending ones and those
-	// whose state has a reason carry it.
-	Placements(context.Context, store.PlacementQuery) ([]store.Placement, error)
+	PlacementList
 	Explain(ctx context.Context, group, job string) (store.Explanation, error)
 	// Plan thinks a change through, which was checked. A *task.InvalidError names workers that
 	// nobody knows at body.remove_workers[i] and body.drain_workers[i].
 	Plan(ctx context.Context, group string, what store.WhatIf) (store.Planned, error)
-	// DrainEffect is a sentence on what draining a worker does to the groups that it serves; ""
-	// when it serves none, or nobody knows it.
-	DrainEffect(ctx context.Context, worker string) (string, error)
+}
+
+// PlacementList says where replicas are.
+type PlacementList interface {
+	// Placements lists replicas as the query says, ordered by their keys; pending ones and those
+	// whose state has a reason carry it.
+	Placements(context.Context, store.PlacementQuery) ([]store.Placement, error)
 }
 
 // PlacementItem is one replica of a job. It is exported as TaskItem is.
@@ -84,28 +86,36 @@ type assignmentsIn struct {
 	Paging
 }
 
-func (a *API) registerPlacements() {
+// placementCalls are the calls about where jobs run, why, and what would change that.
+type placementCalls struct {
+	door       *API
+	placements Placements
+}
+
+func (c *placementCalls) register() {
 	tags := []string{"Groups"}
-	operation(a, huma.Operation{
+	operation(c.door, huma.Operation{
 		OperationID: "list-assignments", Method: http.MethodGet,
 		Path: "/v1/groups/{group}/assignments", Tags: tags,
 		Summary:     "List the replicas of a group's jobs, and where they are",
 		Description: "By job, replica and worker. A replica that moves is there twice, until its successor runs.",
-	}, a.assignments)
-	operation(a, huma.Operation{
+	}, c.list)
+	operation(c.door, huma.Operation{
 		OperationID: "explain-job", Method: http.MethodGet,
 		Path: "/v1/groups/{group}/jobs/{job}/explain", Tags: tags,
 		Summary: "Say why a job is where it is or why it waits, and what would change that",
-	}, a.explain)
-	a.described(planDoc, a.plan)
+	}, c.explain)
+	c.door.described(planDoc, c.plan)
 }
 
-func (a *API) assignments(ctx context.Context, in *assignmentsIn) (*listed[PlacementItem], error) {
+func (c *placementCalls) list(
+	ctx context.Context, in *assignmentsIn,
+) (*listed[PlacementItem], error) {
 	after, err := parsePlacementCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	page, err := a.conf.Placements.Placements(ctx, store.PlacementQuery{
+	page, err := c.placements.Placements(ctx, store.PlacementQuery{
 		Group: in.Group, Job: in.Job, Worker: in.Worker, State: task.JobState(in.State),
 		After: after, Limit: in.Limit + 1,
 	})
@@ -141,8 +151,10 @@ func parsePlacementCursor(text string) (k store.PlacementKey, err error) {
 	return k, nil
 }
 
-func (a *API) explain(ctx context.Context, in *JobPath) (*struct{ Body explainOut }, error) {
-	e, err := a.conf.Placements.Explain(ctx, in.Group, in.Job)
+func (c *placementCalls) explain(
+	ctx context.Context, in *JobPath,
+) (*struct{ Body explainOut }, error) {
+	e, err := c.placements.Explain(ctx, in.Group, in.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -152,10 +164,10 @@ func (a *API) explain(ctx context.Context, in *JobPath) (*struct{ Body explainOu
 		Candidates: make([]candidateItem, min(len(e.Candidates), maxCandidates)),
 	}
 	for i := range out.Candidates {
-		c := &e.Candidates[i]
+		one := &e.Candidates[i]
 		out.Candidates[i] = candidateItem{
-			c.Worker, c.Fits, c.Score, c.Free.Float(), c.Capacity.Float(), c.Reason.Text,
-			c.Reason.Code,
+			one.Worker, one.Fits, one.Score, one.Free.Float(), one.Capacity.Float(),
+			one.Reason.Text, one.Reason.Code,
 		}
 	}
 	return &struct{ Body explainOut }{out}, nil

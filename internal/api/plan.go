@@ -157,9 +157,9 @@ func (in *planIn) jobs(e *task.InvalidError) []task.Job {
 	return jobs
 }
 
-func (a *API) plan(w *answer, r *http.Request) error {
+func (c *placementCalls) plan(w *answer, r *http.Request) error {
 	var in planIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
 	what, err := in.whatIf()
@@ -167,7 +167,7 @@ func (a *API) plan(w *answer, r *http.Request) error {
 		return err
 	}
 	group := r.PathValue("group")
-	p, err := a.conf.Placements.Plan(r.Context(), group, what)
+	p, err := c.placements.Plan(r.Context(), group, what)
 	if errors.Is(err, store.ErrBusy) {
 		return busy(err.Error())
 	}
@@ -176,14 +176,14 @@ func (a *API) plan(w *answer, r *http.Request) error {
 	}
 	const item = 256 // about so many bytes is one in the answer
 	size := int64(item * (len(p.Start) + len(p.Stop) + len(p.Pending) + len(p.Before)))
-	if most := a.large.limit - a.large.limit/4; size > most {
+	if most := c.door.large.limit - c.door.large.limit/4; size > most {
 		return wrong("body", "the answer would have %d MiB, and %d MiB is the limit: suppose less",
 			size>>20, most>>20)
 	}
-	if size > smallAnswer && !a.keep(r.Context(), &w.call, size, a.large.limit/4, patience) {
-		return busy("too many large answers are under way")
+	if err := c.door.room(r.Context(), &w.call, size); err != nil {
+		return err
 	}
-	a.writeValue(w, http.StatusOK, planOut{
+	c.door.writeValue(w, http.StatusOK, planOut{
 		Start: plannedOf(group, p.Start), Stop: plannedOf(group, p.Stop),
 		Pending: plannedOf(group, p.Pending),
 		Moves:   p.Moves, Rounds: p.Rounds, Before: loadsOf(p.Before), After: loadsOf(p.After),

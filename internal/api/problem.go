@@ -265,3 +265,12 @@ func (a *API) unmatched(w *answer, r *http.Request) error {
 	p.header = http.Header{"Allow": {methods}}
 	return p
 }
+
+// forcible answers a refusal that force would not have met by saying so.
+func (a *API) forcible(call string, err error, forced bool) error {
+	p := a.refusal(call, err)
+	if errors.Is(err, store.ErrForcible) && !forced {
+		p.Errors = []fault{{"body.force", "true does it all the same"}}
+	}
+	return p
+}

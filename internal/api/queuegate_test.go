@@ -92,7 +92,8 @@ func TestRefusedQueueIsNoSubmission(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	a.makers.by["submitter shop"] = &bucket.Bucket{Rate: 0, Burst: 1, Left: 1, At: time.Now()}
+	makers := nounOf[*hotCalls](t, a).makers
+	makers.by["submitter shop"] = &bucket.Bucket{Rate: 0, Burst: 1, Left: 1, At: time.Now()}
 	for _, c := range []struct {
 		tasks string
 		want  int

@@ -105,16 +105,10 @@ type limitGate struct {
 	rules  bool // something is said of single keys
 }
 
-// gates are those of the queues that have limits, by queue, and the store's time at which they
+// gatesOf are those of the queues that have limits, by queue, and the store's time at which they
 // stood so. Without such a queue nobody is asked.
-func (a *API) gates(
-	ctx context.Context, queues []task.Queue,
-) (now int64, by map[string]*limitGate, err error) {
-	return gatesOf(ctx, a.conf.Engine, queues)
-}
-
 func gatesOf(
-	ctx context.Context, engine Views, queues []task.Queue,
+	ctx context.Context, views QueueViews, queues []task.Queue,
 ) (now int64, by map[string]*limitGate, err error) {
 	var names []string
 	limited := map[string]*task.Queue{}
@@ -127,7 +121,7 @@ func gatesOf(
 	if len(names) == 0 {
 		return 0, nil, nil // no name at all would ask for every queue
 	}
-	now, gates, err := engine.Gates(ctx, names...)
+	now, gates, err := views.Gates(ctx, names...)
 	if err != nil {
 		return 0, nil, fmt.Errorf("read how queues stand beside their limits: %w", err)
 	}

@@ -325,45 +325,47 @@ func TestExplanationsTellOfTheKeyOfATask(t *testing.T) {
 }
 
 func TestMetricsAndTheOverviewShowLimits(t *testing.T) {
-	f := limitedFake()
-	a := newAPI(t, f, nil)
-	defer a.Close()
-	_, text := ask(t, a, "GET /metrics", "")
-	var got []string
-	for line := range strings.SplitSeq(text, "\n") {
-		if strings.HasPrefix(line, "rota_queue_limit") {
-			got = append(got, line)
+	synctest.Test(t, func(t *testing.T) { // a scrape takes no time
+		f := limitedFake()
+		a := newAPI(t, f, nil)
+		defer a.Close()
+		_, text := ask(t, a, "GET /metrics", "")
+		var got []string
+		for line := range strings.SplitSeq(text, "\n") {
+			if strings.HasPrefix(line, "rota_queue_limit") {
+				got = append(got, line)
+			}
 		}
-	}
-	want := []string{
-		`rota_queue_limit_full_keys{queue="keys"} 3`,
-		`rota_queue_limit_max_running{queue="both"} 2`,
-		`rota_queue_limit_max_running{queue="full"} 20`,
-		`rota_queue_limit_max_running{queue="room"} 20`,
-		`rota_queue_limit_running{queue="both"} 2`,
-		`rota_queue_limit_running{queue="full"} 20`,
-		`rota_queue_limit_running{queue="room"} 19`,
-		`rota_queue_limited{limit="max_running",queue="both"} 1`,
-		`rota_queue_limited{limit="max_running",queue="full"} 1`,
-		`rota_queue_limited{limit="max_running",queue="room"} 0`,
-		`rota_queue_limited{limit="per_key",queue="keys"} 1`,
-		`rota_queue_limited{limit="rate",queue="both"} 1`,
-		`rota_queue_limited{limit="rate",queue="fast"} 1`,
-		`rota_queue_limited{limit="rate",queue="rested"} 0`,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	var limited []string
-	for _, q := range overviewOf(t, a).Queues {
-		if q.Limited {
-			limited = append(limited, q.Queue)
+		want := []string{
+			`rota_queue_limit_full_keys{queue="keys"} 3`,
+			`rota_queue_limit_max_running{queue="both"} 2`,
+			`rota_queue_limit_max_running{queue="full"} 20`,
+			`rota_queue_limit_max_running{queue="room"} 20`,
+			`rota_queue_limit_running{queue="both"} 2`,
+			`rota_queue_limit_running{queue="full"} 20`,
+			`rota_queue_limit_running{queue="room"} 19`,
+			`rota_queue_limited{limit="max_running",queue="both"} 1`,
+			`rota_queue_limited{limit="max_running",queue="full"} 1`,
+			`rota_queue_limited{limit="max_running",queue="room"} 0`,
+			`rota_queue_limited{limit="per_key",queue="keys"} 1`,
+			`rota_queue_limited{limit="rate",queue="both"} 1`,
+			`rota_queue_limited{limit="rate",queue="fast"} 1`,
+			`rota_queue_limited{limit="rate",queue="rested"} 0`,
 		}
-	}
-	slices.Sort(limited)
-	if want := []string{"both", "fast", "full", "keys"}; !slices.Equal(limited, want) {
-		t.Errorf("limited are %v, want %v", limited, want)
-	}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		var limited []string
+		for _, q := range overviewOf(t, a).Queues {
+			if q.Limited {
+				limited = append(limited, q.Queue)
+			}
+		}
+		slices.Sort(limited)
+		if want := []string{"both", "fast", "full", "keys"}; !slices.Equal(limited, want) {
+			t.Errorf("limited are %v, want %v", limited, want)
+		}
+	})
 }
 
 // However many scrape, and however many queues have limits, the store is asked once a second; and

@@ -14,6 +14,32 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
+// Queues configures queues, and says how their tasks stand. Errors are those of an [Engine].
+type Queues interface {
+	QueueViews
+	// ChangeQueue changes a configuration, or creates it. No other change is lost; see
+	// store.Change.
+	ChangeQueue(ctx context.Context, name string,
+		change store.Change[task.Queue]) (store.Changed[task.Queue], error)
+	PauseQueue(ctx context.Context, name string, paused bool) error
+	DeleteQueue(ctx context.Context, name string, force bool) error
+}
+
+// QueueViews says how the tasks of queues stand.
+type QueueViews interface {
+	QueueList
+	// Counts answers for the named queues, or for all.
+	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
+	// Gates is how the named queues, or all, that have limits stand beside them, and the store's
+	// time at which they stood so.
+	Gates(ctx context.Context, queues ...string) (now int64, gates []store.Gate, err error)
+}
+
+// QueueList lists queues with their configurations, by name.
+type QueueList interface {
+	Queues(context.Context) ([]task.Queue, error)
+}
+
 // QueueConf is the whole configuration of a queue. It is exported as TaskItem is.
 type QueueConf struct {
 	Name         string    `json:"name"`
@@ -156,46 +182,65 @@ type QueuePath struct {
 	Queue string `path:"queue" doc:"the queue's name" example:"mail"`
 }
 
-func (a *API) registerQueues() {
+var putQueueDoc = described{
+	op: huma.Operation{
+		OperationID: "put-queue", Method: http.MethodPut, Path: "/v1/queues/{queue}",
+		Tags:        []string{"Queues"},
+		Summary:     "Create a queue or change its configuration",
+		Description: "What is left out stays as it is; in a new queue it gets its default. Limits are taken away by 0 or null.",
+		Parameters:  []*huma.Param{pathParameter("queue", "the queue's name")},
+	},
+	status:  http.StatusOK,
+	example: `{"timeout":"1m","max_attempts":3,"retry":{"initial":"5s","factor":2,"max":"1m"}}`,
+	body:    queueIn{}, answer: QueueConf{}, also: map[int]any{http.StatusCreated: QueueConf{}},
+}
+
+// queueCalls are the calls about queues.
+type queueCalls struct {
+	door   *API
+	queues Queues
+	makers *queueGate // learns of queues that are put
+}
+
+func (c *queueCalls) register() {
 	tags := []string{"Queues"}
-	a.described(putQueueDoc, a.putQueue)
-	operation(a, huma.Operation{
+	c.door.described(putQueueDoc, c.put)
+	operation(c.door, huma.Operation{
 		OperationID: "list-queues", Method: http.MethodGet, Path: "/v1/queues", Tags: tags,
 		Summary: "List queues by name, and how their tasks stand",
-	}, a.queues)
-	operation(a, huma.Operation{
+	}, c.list)
+	operation(c.door, huma.Operation{
 		OperationID: "get-queue", Method: http.MethodGet, Path: "/v1/queues/{queue}", Tags: tags,
 		Summary: "Read a queue's configuration, and how its tasks stand",
-	}, a.queue)
-	operation(a, huma.Operation{
+	}, c.get)
+	operation(c.door, huma.Operation{
 		OperationID: "delete-queue", Method: http.MethodDelete, Path: "/v1/queues/{queue}",
 		Tags:    tags,
 		Summary: "Delete a queue and its tasks",
-	}, a.deleteQueue)
-	a.pausing("pause", "Stop handing out a queue's tasks; what runs goes on", true)
-	a.pausing("resume", "Hand out a queue's tasks again", false)
-	a.registerKeys()
+	}, c.remove)
+	c.pausing("pause", "Stop handing out a queue's tasks; what runs goes on", true)
+	c.pausing("resume", "Hand out a queue's tasks again", false)
 }
 
-func (a *API) putQueue(w *answer, r *http.Request) error {
+func (c *queueCalls) put(w *answer, r *http.Request) error {
 	name := r.PathValue("queue")
 	if !limits.ValidName(name) {
 		return wrong("path.queue", "%.40q %s", name, limits.NameRule)
 	}
 	var in queueIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
-	changed, err := a.conf.Engine.ChangeQueue(r.Context(), name, in.change)
+	changed, err := c.queues.ChangeQueue(r.Context(), name, in.change)
 	if err != nil {
 		return err
 	}
-	a.makers.learn(name)
+	c.makers.learn(name)
 	status := http.StatusOK
 	if changed.Created {
 		status = http.StatusCreated
 	}
-	a.writeValue(w, status, confOf(&changed.Is))
+	c.door.writeValue(w, status, confOf(&changed.Is))
 	return nil
 }
 
@@ -205,8 +250,8 @@ type scopedPaging struct {
 	Caller
 }
 
-func (a *API) queues(ctx context.Context, in *scopedPaging) (*listed[queueItem], error) {
-	all, err := a.conf.Engine.Queues(ctx)
+func (c *queueCalls) list(ctx context.Context, in *scopedPaging) (*listed[queueItem], error) {
+	all, err := c.queues.Queues(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +262,7 @@ func (a *API) queues(ctx context.Context, in *scopedPaging) (*listed[queueItem],
 	if err != nil {
 		return nil, err
 	}
-	items, err := a.counted(ctx, page)
+	items, err := c.counted(ctx, page)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +270,7 @@ func (a *API) queues(ctx context.Context, in *scopedPaging) (*listed[queueItem],
 }
 
 // counted adds to queues how their tasks stand.
-func (a *API) counted(ctx context.Context, queues []task.Queue) ([]queueItem, error) {
+func (c *queueCalls) counted(ctx context.Context, queues []task.Queue) ([]queueItem, error) {
 	items := make([]queueItem, len(queues))
 	if len(queues) == 0 {
 		return items, nil // no name at all would ask for every queue
@@ -234,11 +279,11 @@ func (a *API) counted(ctx context.Context, queues []task.Queue) ([]queueItem, er
 	for i := range queues {
 		names[i] = queues[i].Name
 	}
-	counts, err := a.conf.Engine.Counts(ctx, names...)
+	counts, err := c.queues.Counts(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
-	now, gates, err := a.gates(ctx, queues)
+	now, gates, err := gatesOf(ctx, c.queues, queues)
 	if err != nil {
 		return nil, err
 	}
@@ -248,31 +293,31 @@ func (a *API) counted(ctx context.Context, queues []task.Queue) ([]queueItem, er
 	}
 	for i := range queues {
 		items[i].QueueConf = confOf(&queues[i])
-		if c := by[queues[i].Name]; c != nil {
-			items[i].Counts, items[i].OldestReady = c.Counts, instantAt(c.OldestReady)
+		if sum := by[queues[i].Name]; sum != nil {
+			items[i].Counts, items[i].OldestReady = sum.Counts, instantAt(sum.OldestReady)
 		}
 		items[i].Limits = limitsOf(gates[queues[i].Name], now, &items[i].Counts)
 	}
 	return items, nil
 }
 
-func (a *API) queue(ctx context.Context, in *QueuePath) (*struct{ Body queueItem }, error) {
-	conf, err := a.queueNamed(ctx, in.Queue)
+func (c *queueCalls) get(ctx context.Context, in *QueuePath) (*struct{ Body queueItem }, error) {
+	conf, err := queueNamed(ctx, c.queues, in.Queue)
 	if err != nil {
 		return nil, err
 	}
-	items, err := a.counted(ctx, []task.Queue{*conf})
+	items, err := c.counted(ctx, []task.Queue{*conf})
 	if err != nil {
 		return nil, err
 	}
 	return &struct{ Body queueItem }{items[0]}, nil
 }
 
-func (a *API) deleteQueue(ctx context.Context, in *struct {
+func (c *queueCalls) remove(ctx context.Context, in *struct {
 	QueuePath
 	Force bool `query:"force" doc:"even if it has unfinished tasks"`
 }) (*struct{}, error) {
-	return nil, named(a.conf.Engine.DeleteQueue(ctx, in.Queue, in.Force), "queue", in.Queue)
+	return nil, named(c.queues.DeleteQueue(ctx, in.Queue, in.Force), "queue", in.Queue)
 }
 
 // pausedOut answers pause and resume.
@@ -284,14 +329,14 @@ type pausedOut struct {
 }
 
 // pausing registers POST /v1/queues/{queue}/NAME.
-func (a *API) pausing(name, summary string, paused bool) {
-	operation(a, huma.Operation{
+func (c *queueCalls) pausing(name, summary string, paused bool) {
+	operation(c.door, huma.Operation{
 		OperationID: name + "-queue", Method: http.MethodPost, Path: "/v1/queues/{queue}/" + name,
 		Tags: []string{"Queues"}, Summary: summary,
 	}, func(ctx context.Context, in *QueuePath) (*pausedOut, error) {
 		err := error(store.ErrNotFound) // no store is asked for what can't be a name
 		if limits.ValidName(in.Queue) {
-			err = a.conf.Engine.PauseQueue(ctx, in.Queue, paused)
+			err = c.queues.PauseQueue(ctx, in.Queue, paused)
 		}
 		if err != nil {
 			return nil, named(err, "queue", in.Queue)

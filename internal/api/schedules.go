@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -23,10 +25,22 @@ type Schedules interface {
 	Pause(ctx context.Context, name string, paused bool) (store.ScheduleView, error)
 	// Delete forgets a schedule; one that another follows is a store.ErrConflict.
 	Delete(ctx context.Context, name string) error
+	ScheduleList
+	ScheduleStands
+}
+
+// ScheduleList lists schedules.
+type ScheduleList interface {
 	// Schedules lists those that are selected, by name.
 	Schedules(context.Context, store.ScheduleQuery) ([]store.ScheduleView, error)
+}
+
+// ScheduleStands says how schedules stand.
+type ScheduleStands interface {
 	// Stands counts schedules by their queue; a next due time before late makes a late one.
 	Stands(ctx context.Context, late int64) ([]store.ScheduleStand, error)
+	// Overdue is how long ago the earliest due time was that nobody has handled; 0 = none is left.
+	Overdue(context.Context) (time.Duration, error)
 }
 
 // ScheduleItem is a schedule and how it stands, without its context. It is exported as TaskItem is.
@@ -175,34 +189,42 @@ var (
 	}
 )
 
-func (a *API) registerSchedules() {
+// scheduleCalls are the calls about schedules.
+type scheduleCalls struct {
+	door      *API
+	schedules Schedules
+
+	// one change of schedules at a time at this node: they are read, changed and written, and a
+	// change of another node between is read again
+	changing sync.Mutex
+}
+
+func (c *scheduleCalls) register() {
 	tags := []string{"Schedules"}
-	a.described(putScheduleDoc, a.putSchedule)
-	a.described(putSchedulesDoc, a.putSchedules)
-	a.described(getScheduleDoc, a.schedule)
-	a.described(listSchedulesDoc, a.schedules)
-	operation(a, huma.Operation{
+	c.door.described(putScheduleDoc, c.put)
+	c.door.described(putSchedulesDoc, c.putAll)
+	c.door.described(getScheduleDoc, c.get)
+	c.door.described(listSchedulesDoc, c.list)
+	operation(c.door, huma.Operation{
 		OperationID: "delete-schedule", Method: http.MethodDelete, Path: "/v1/schedules/{name}",
 		Tags:    tags,
 		Summary: "Forget a schedule and what came of its due times; tasks that were submitted stay",
 	}, func(ctx context.Context, in *SchedulePath) (*struct{}, error) {
-		a.changing.Lock()
-		defer a.changing.Unlock()
-		return nil, a.conf.Schedules.Delete(ctx, in.Name)
+		c.changing.Lock()
+		defer c.changing.Unlock()
+		return nil, c.schedules.Delete(ctx, in.Name)
 	})
-	a.pausingSchedule("pause",
+	c.pausing("pause",
 		"Skip due times, each with a row that says so, until the schedule is resumed", true)
-	a.pausingSchedule("resume", "Fire due times from now on again", false)
-	a.registerFires()
-	a.registerAlmanac()
+	c.pausing("resume", "Fire due times from now on again", false)
 }
 
-func (a *API) schedule(w *answer, r *http.Request) error {
+func (c *scheduleCalls) get(w *answer, r *http.Request) error {
 	if _, err := knownQuery(r); err != nil {
 		return err
 	}
 	name := r.PathValue("name")
-	list, err := a.conf.Schedules.Schedules(r.Context(), store.ScheduleQuery{
+	list, err := c.schedules.Schedules(r.Context(), store.ScheduleQuery{
 		Names: []string{name}, Last: true,
 	})
 	if err != nil {
@@ -211,11 +233,11 @@ func (a *API) schedule(w *answer, r *http.Request) error {
 	if len(list) == 0 {
 		return fmt.Errorf("schedule %.140q: %w", name, store.ErrNotFound)
 	}
-	a.write(w, http.StatusOK, func(b []byte) []byte { return appendSchedule(b, &list[0]) })
+	c.door.write(w, http.StatusOK, func(b []byte) []byte { return appendSchedule(b, &list[0]) })
 	return nil
 }
 
-func (a *API) schedules(w *answer, r *http.Request) error {
+func (c *scheduleCalls) list(w *answer, r *http.Request) error {
 	query, err := knownQuery(r, "calendar", "limit", "cursor")
 	if err != nil {
 		return err
@@ -228,11 +250,11 @@ func (a *API) schedules(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !a.keep(r.Context(), &w.call, 2*fullPage, a.large.limit/4, patience) {
-		return busy("too many large answers are under way")
+	if err := c.door.room(r.Context(), &w.call, 2*fullPage); err != nil {
+		return err
 	}
 	read := func(after string, n int) ([]store.ScheduleView, error) {
-		return a.conf.Schedules.Schedules(r.Context(), store.ScheduleQuery{
+		return c.schedules.Schedules(r.Context(), store.ScheduleQuery{
 			Calendar: query.Get("calendar"), After: after, Limit: n, Last: true,
 		})
 	}
@@ -249,7 +271,7 @@ func (a *API) schedules(w *answer, r *http.Request) error {
 	list = visible(w.who, list, func(v *store.ScheduleView) bool {
 		return w.who.scope.queue(v.Queue)
 	})
-	a.write(w, http.StatusOK, func(b []byte) []byte { return appendSchedules(b, list, next) })
+	c.door.write(w, http.StatusOK, func(b []byte) []byte { return appendSchedules(b, list, next) })
 	return nil
 }
 
@@ -262,15 +284,15 @@ type schedulePaused struct {
 	}
 }
 
-// pausingSchedule registers POST /v1/schedules/{name}/VERB.
-func (a *API) pausingSchedule(verb, summary string, paused bool) {
-	operation(a, huma.Operation{
+// pausing registers POST /v1/schedules/{name}/VERB.
+func (c *scheduleCalls) pausing(verb, summary string, paused bool) {
+	operation(c.door, huma.Operation{
 		OperationID: verb + "-schedule", Method: http.MethodPost,
 		Path: "/v1/schedules/{name}/" + verb, Tags: []string{"Schedules"}, Summary: summary,
 	}, func(ctx context.Context, in *SchedulePath) (*schedulePaused, error) {
-		a.changing.Lock()
-		defer a.changing.Unlock()
-		v, err := a.conf.Schedules.Pause(ctx, in.Name, paused)
+		c.changing.Lock()
+		defer c.changing.Unlock()
+		v, err := c.schedules.Pause(ctx, in.Name, paused)
 		if err != nil {
 			return nil, err
 		}

@@ -98,63 +98,77 @@ type auditIn struct {
 	To   instant `query:"to" doc:"due times up to and with it; left out = all that were handled"`
 }
 
-func (a *API) registerFires() {
+// fireCalls are the calls about what came of due times.
+type fireCalls struct {
+	door  *API
+	fires Fires
+
+	audits budget // audits under way: each may go over millions of due times
+}
+
+func newFireCalls(door *API, fires Fires) *fireCalls {
+	c := &fireCalls{door: door, fires: fires}
+	c.audits.limit = maxAudits
+	return c
+}
+
+func (c *fireCalls) register() {
 	tags := []string{"Schedules"}
-	operation(a, huma.Operation{
+	operation(c.door, huma.Operation{
 		OperationID: "run-schedule", Method: http.MethodPost, Path: "/v1/schedules/{name}/run",
 		Tags:        tags,
 		Summary:     "Submit a schedule's task now",
 		Description: "Aside of its due times, paused or not, whatever runs; for later overlaps it counts.",
 	}, func(ctx context.Context, in *SchedulePath) (*struct{ Body view.Fire }, error) {
-		f, err := a.conf.Fires.RunNow(ctx, in.Name)
+		f, err := c.fires.RunNow(ctx, in.Name)
 		if err != nil {
 			return nil, err
 		}
 		return &struct{ Body view.Fire }{fireOf(&f)}, nil
 	})
-	a.described(backfillDoc, a.backfill)
-	operation(a, huma.Operation{
+	c.door.described(backfillDoc, c.backfill)
+	operation(c.door, huma.Operation{
 		OperationID: "list-fires", Method: http.MethodGet, Path: "/v1/schedules/{name}/fires",
 		Tags:        tags,
 		Summary:     "List what came of a schedule's due times, newest first",
 		Description: "Kept for 90 days. With outcome a page may be short, even empty, while next is not: it looks at a bounded number of due times.",
-	}, a.fires)
-	operation(a, huma.Operation{
+	}, c.list)
+	operation(c.door, huma.Operation{
 		OperationID: "show-run", Method: http.MethodGet, Path: "/v1/schedules/{name}/runs/{at}",
 		Tags:    tags,
 		Summary: "Show the run to which a due time belongs, as a tree",
 		Description: "The fire with which it began, and all that followed by way of after, with the states and times of their tasks. At most 500 fires are shown. " +
 			"A time in whole seconds or milliseconds finds the newest fire in that second or millisecond.",
-	}, a.showRun)
-	operation(a, huma.Operation{
+	}, c.run)
+	operation(c.door, huma.Operation{
 		OperationID: "audit-schedule", Method: http.MethodGet, Path: "/v1/schedules/{name}/audit",
 		Tags:    tags,
 		Summary: "Compare what was due with what came of it",
-	}, a.audit)
+	}, c.audit)
 }
 
-func (a *API) backfill(w *answer, r *http.Request) error {
+func (c *fireCalls) backfill(w *answer, r *http.Request) error {
 	var in backfillIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
 	const item = 300 // about so many bytes is one in the answer
-	if !a.keep(r.Context(), &w.call, item*limits.MaxBackfill, a.large.limit/4, patience) {
-		return busy("too many large answers are under way")
+	if err := c.door.room(r.Context(), &w.call, item*limits.MaxBackfill); err != nil {
+		return err
 	}
 	asked := store.BackfillRequest{
 		From: in.From.micros(), To: in.To.micros(), Limit: in.Limit, DryRun: in.DryRun,
 	}
 	w.dry(in.DryRun)
-	done, err := a.conf.Fires.Backfill(r.Context(), r.PathValue("name"), asked)
+	done, err := c.fires.Backfill(r.Context(), r.PathValue("name"), asked)
 	if err != nil && !in.DryRun {
-		return a.partly(r, err)
+		return c.door.partly(r, err)
 	}
 	if err != nil {
 		return err
 	}
 	w.note("changed", len(done.Fires))
-	a.writeValue(w, http.StatusOK,
+	c.door.writeValue(w, http.StatusOK,
 		view.Backfilled{
 			Times: timesAt(done.Times), Fired: done.Fired, Fires: firesOf(done.Fires),
 		})
@@ -170,7 +184,7 @@ func timesAt(micros []int64) []view.Time {
 	return list
 }
 
-func (a *API) fires(ctx context.Context, in *firesIn) (*listed[view.Fire], error) {
+func (c *fireCalls) list(ctx context.Context, in *firesIn) (*listed[view.Fire], error) {
 	after, err := parseFireCursor(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -186,7 +200,7 @@ func (a *API) fires(ctx context.Context, in *firesIn) (*listed[view.Fire], error
 	if q.To != 0 && q.To < q.From {
 		return nil, wrong("query.until", "lies before since")
 	}
-	fires, err := a.conf.Fires.Fires(ctx, q)
+	fires, err := c.fires.Fires(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -232,17 +246,17 @@ func parseFireCursor(text string) (int64, error) {
 // maxAudits is how many audits a node makes at a time.
 const maxAudits = 2
 
-func (a *API) audit(ctx context.Context, in *auditIn) (*struct{ Body view.Audit }, error) {
+func (c *fireCalls) audit(ctx context.Context, in *auditIn) (*struct{ Body view.Audit }, error) {
 	from, to := in.From.micros(), in.To.micros()
 	if to != 0 && to < from {
 		return nil, wrong("query.to", "lies before from")
 	}
-	if !a.audits.await(ctx, 1, 0, patience) {
+	if !c.audits.await(ctx, 1, 0, patience) {
 		return nil, busy(fmt.Sprintf("%d audits are being made at this node, which is the limit",
 			maxAudits))
 	}
-	defer a.audits.give(1)
-	found, err := a.conf.Fires.Audit(ctx, in.Name, from, to)
+	defer c.audits.give(1)
+	found, err := c.fires.Audit(ctx, in.Name, from, to)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -30,6 +31,8 @@ func (scheduleless) Schedules(context.Context, store.ScheduleQuery) ([]store.Sch
 func (scheduleless) Stands(context.Context, int64) ([]store.ScheduleStand, error) {
 	return nil, nil
 }
+
+func (scheduleless) Overdue(context.Context) (time.Duration, error) { return 0, nil }
 
 func (scheduleless) RunNow(context.Context, string) (store.Fire, error) {
 	return store.Fire{}, errScheduleless

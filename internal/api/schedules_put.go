@@ -33,7 +33,7 @@ type ScheduleIn struct {
 	Ends          *momentOrNone      `json:"ends,omitempty" doc:"not due after"`
 	Next          *momentOrNone      `json:"next,omitempty" doc:"the next due time, whatever cron says; from there on cron's. It stays until it has come, or cron, after, zone, calendar or starts change; empty = as cron says"`
 	Paused        *bool              `json:"paused,omitempty" doc:"due times are skipped"`
-	Queue         *string            `json:"queue,omitempty" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$" doc:"needed of a new one"`
+	Queue         *string            `json:"queue,omitempty" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]*$" maxLength:"128" doc:"needed of a new one"`
 	Stage         *string            `json:"stage,omitempty" maxLength:"256"`
 	Context       json.RawMessage    `json:"context,omitempty" doc:"of the tasks: any JSON value of at most 64 KiB, kept byte for byte; null = none"`
 	Priority      *duration          `json:"priority,omitempty" doc:"head start of the tasks in their queue"`
@@ -141,16 +141,16 @@ var putScheduleDoc = described{
 	also: map[int]any{http.StatusCreated: scheduleWhole{}},
 }
 
-func (a *API) putSchedule(w *answer, r *http.Request) error {
+func (c *scheduleCalls) put(w *answer, r *http.Request) error {
 	name := r.PathValue("name")
 	if !limits.ValidName(name) {
 		return wrong("path.name", "%.40q %s", name, limits.NameRule)
 	}
 	var in ScheduleIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
-	now, err := a.changeSchedules(r.Context(), w.who, []NamedSchedule{{name, in}})
+	now, err := c.change(r.Context(), w.who, []NamedSchedule{{name, in}})
 	if err != nil {
 		return err
 	}
@@ -158,15 +158,17 @@ func (a *API) putSchedule(w *answer, r *http.Request) error {
 	if now[0].Created {
 		status = http.StatusCreated
 	}
-	a.write(w, status, func(b []byte) []byte { return appendSchedule(b, &now[0].ScheduleView) })
+	c.door.write(w, status, func(b []byte) []byte {
+		return appendSchedule(b, &now[0].ScheduleView)
+	})
 	return nil
 }
 
 // changeTries is how often a change of schedules is made again that other nodes' changes spoiled.
 const changeTries = 10
 
-// changeSchedules puts schedules, whose names are valid and come once each.
-func (a *API) changeSchedules(
+// change puts schedules, whose names are valid and come once each.
+func (c *scheduleCalls) change(
 	ctx context.Context, who principal, list []NamedSchedule,
 ) (now []store.Edited, err error) {
 	names := make([]string, len(list))
@@ -174,22 +176,22 @@ func (a *API) changeSchedules(
 		names[i] = list[i].Name
 	}
 	// what was left out is read first; what other nodes change meanwhile is found stale
-	a.changing.Lock()
-	defer a.changing.Unlock()
+	c.changing.Lock()
+	defer c.changing.Unlock()
 	for range changeTries {
-		if now, err = a.mergeSchedules(ctx, who, names, list); !errors.Is(err, store.ErrStale) {
+		if now, err = c.merge(ctx, who, names, list); !errors.Is(err, store.ErrStale) {
 			return now, err
 		}
 	}
 	return nil, fmt.Errorf("%w: others change it all the time: %v", store.ErrBusy, err)
 }
 
-// mergeSchedules puts schedules once, what is left out as it stands.
-func (a *API) mergeSchedules(
+// merge puts schedules once, what is left out as it stands.
+func (c *scheduleCalls) merge(
 	ctx context.Context, who principal, names []string, list []NamedSchedule,
 ) ([]store.Edited, error) {
 	// the answer of several has none
-	views, err := a.conf.Schedules.Schedules(ctx, store.ScheduleQuery{
+	views, err := c.schedules.Schedules(ctx, store.ScheduleQuery{
 		Names: names, Last: len(list) == 1,
 	})
 	if err != nil {
@@ -203,10 +205,10 @@ func (a *API) mergeSchedules(
 	for i := range list {
 		edits[i] = list[i].edit(list[i].Name, was[list[i].Name])
 	}
-	if err := a.mayPut(ctx, who, was, edits); err != nil {
+	if err := c.mayPut(ctx, who, was, edits); err != nil {
 		return nil, err
 	}
-	now, err := a.conf.Schedules.Put(ctx, edits...)
+	now, err := c.schedules.Put(ctx, edits...)
 	for i := range now {
 		if w := was[now[i].Name]; w != nil {
 			now[i].Last = w.Last
@@ -217,7 +219,7 @@ func (a *API) mergeSchedules(
 
 // NamedSchedule is a schedule in a list that is put. It is exported as TaskItem is.
 type NamedSchedule struct {
-	Name string `json:"name" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$"`
+	Name string `json:"name" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]*$" maxLength:"128"`
 	ScheduleIn
 }
 
@@ -241,9 +243,9 @@ var putSchedulesDoc = described{
 	body:    schedulesIn{}, answer: schedulesOut{},
 }
 
-func (a *API) putSchedules(w *answer, r *http.Request) error {
+func (c *scheduleCalls) putAll(w *answer, r *http.Request) error {
 	var in schedulesIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
 	if err := in.check(); err != nil {
@@ -252,7 +254,7 @@ func (a *API) putSchedules(w *answer, r *http.Request) error {
 	var now []store.Edited
 	var err error
 	if len(in.Schedules) > 0 { // no name at all would read every schedule
-		now, err = a.changeSchedules(r.Context(), w.who, in.Schedules)
+		now, err = c.change(r.Context(), w.who, in.Schedules)
 	}
 	if err != nil {
 		return inList(err, len(in.Schedules))
@@ -266,7 +268,7 @@ func (a *API) putSchedules(w *answer, r *http.Request) error {
 		}
 	}
 	w.note("changed", len(now))
-	a.writeValue(w, http.StatusOK, out)
+	c.door.writeValue(w, http.StatusOK, out)
 	return nil
 }
 
@@ -379,4 +381,27 @@ func (momentOrNone) Schema(huma.Registry) *huma.Schema {
 		Type: huma.TypeString, Description: "a time by RFC 3339; empty = none",
 		Examples: []any{"2026-12-01T00:00:00Z"},
 	}
+}
+
+// mayPut looks at schedules that are about to be put: at what they are, at what they are to be, and
+// at those that they are to follow from now on.
+func (c *scheduleCalls) mayPut(
+	ctx context.Context, who principal, was map[string]*store.ScheduleView,
+	edits []store.ScheduleEdit,
+) error {
+	if who.scope == nil {
+		return nil
+	}
+	var after []string
+	for i := range edits {
+		is, before := &edits[i].Schedule, was[edits[i].Name]
+		if !who.scope.queue(is.Queue) || before != nil && !who.scope.queue(before.Queue) {
+			return refuse(http.StatusForbidden,
+				"schedule %.140q is of a queue that is not in the scope of this token", is.Name)
+		}
+		if is.After != "" && (before == nil || before.After != is.After) {
+			after = append(after, is.Parents()...)
+		}
+	}
+	return c.door.maySchedules(ctx, who, after...)
 }

@@ -14,8 +14,8 @@ type runIn struct {
 	At instant `path:"at" doc:"its due time" example:"2026-12-01T02:30:00Z"`
 }
 
-func (a *API) showRun(ctx context.Context, in *runIn) (*struct{ Body view.ScheduleRun }, error) {
-	run, err := a.conf.Fires.RunOf(ctx, in.Name, in.At.micros())
+func (c *fireCalls) run(ctx context.Context, in *runIn) (*struct{ Body view.ScheduleRun }, error) {
+	run, err := c.fires.RunOf(ctx, in.Name, in.At.micros())
 	if err != nil {
 		return nil, err
 	}

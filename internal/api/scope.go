@@ -11,9 +11,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/names"
-	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
 
@@ -173,7 +171,8 @@ var reaches = map[string]reach{
 	"POST /v1/tasks/{id}/children": ofTask, // and its handler looks at the queues in its body
 	"GET /v1/tasks/{id}/children":  ofTask, // and shows what is in the scope only
 	"GET /v1/tasks/{id}/tree":      ofTask, // likewise
-	"POST /v1/signals/{name}":      ofAll,  // whoever waits for it may be of any queue
+	"GET /v1/tasks/{id}/contexts":  ofTask,
+	"POST /v1/signals/{name}":      ofAll, // whoever waits for it may be of any queue
 	"POST /v1/tasks/{id}/logs":     ofTask,
 	"GET /v1/tasks/{id}/logs":      ofTask,
 
@@ -320,7 +319,7 @@ func (a *API) mayTask(ctx context.Context, who principal, text string) error {
 	if err != nil {
 		return nil // it names no task
 	}
-	queues, err := a.conf.Engine.QueuesOf(ctx, []task.ID{id})
+	queues, err := a.queues.QueuesOf(ctx, []task.ID{id})
 	if err != nil || queues[0] == "" || who.scope.queue(queues[0]) {
 		return err
 	}
@@ -333,7 +332,7 @@ func (a *API) maySchedules(ctx context.Context, who principal, names ...string) 
 	if who.scope == nil || len(names) == 0 { // without a name all would be read
 		return nil
 	}
-	views, err := a.conf.Schedules.Schedules(ctx, store.ScheduleQuery{Names: names})
+	views, err := a.schedules.Schedules(ctx, store.ScheduleQuery{Names: names})
 	if err != nil {
 		return err
 	}
@@ -345,29 +344,6 @@ func (a *API) maySchedules(ctx context.Context, who principal, names ...string) 
 		}
 	}
 	return nil
-}
-
-// mayPut looks at schedules that are about to be put: at what they are, at what they are to be, and
-// at those that they are to follow from now on.
-func (a *API) mayPut(
-	ctx context.Context, who principal, was map[string]*store.ScheduleView,
-	edits []store.ScheduleEdit,
-) error {
-	if who.scope == nil {
-		return nil
-	}
-	var after []string
-	for i := range edits {
-		is, before := &edits[i].Schedule, was[edits[i].Name]
-		if !who.scope.queue(is.Queue) || before != nil && !who.scope.queue(before.Queue) {
-			return refuse(http.StatusForbidden,
-				"schedule %.140q is of a queue that is not in the scope of this token", is.Name)
-		}
-		if is.After != "" && (before == nil || before.After != is.After) {
-			after = append(after, is.Parents()...)
-		}
-	}
-	return a.maySchedules(ctx, who, after...)
 }
 
 // trusts tells whether what a worker writes into a task of a queue is as good as a submission: its
@@ -407,69 +383,6 @@ func (p principal) mayBeat(b *task.Beat) error {
 	if most := p.scope.capacity; most > 0 && b.Capacity > most.Float() {
 		return refuse(http.StatusForbidden, "a capacity above %v is not in the scope of this token",
 			most.Float())
-	}
-	return nil
-}
-
-// notYours answers reports that their sender may not make.
-const notYours = "the hand-out is not yours"
-
-// screen answers reports of hand-outs that are not for their sender to report: as stale, each for
-// itself. A worker's token that names a worker reports only what was handed out to that one, and
-// any token with a scope only what is of its queues. Wrong seals are counted; beyond what their
-// address may get wrong they are answered here, without a look into the store.
-func (a *API) screen(
-	ctx context.Context, c *call, worker string, given []wire.Report, answers []wire.Answer,
-) error {
-	who := c.who
-	if who.Role != roleWorker && who.scope == nil {
-		return nil
-	}
-	forged := 0
-	var ids []task.ID
-	var at []int
-	for i := range given {
-		g := &given[i]
-		if g.Invalid != "" {
-			continue
-		}
-		token, err := task.ParseToken(g.Token)
-		if err != nil {
-			continue // the engine says so
-		}
-		worth := a.sealer.Check(token, g.ID)
-		switch {
-		case worth == seal.Forged:
-			forged++
-			if !a.seals.mayErr(c.remote) {
-				answers[i].Status, answers[i].Detail = task.Stale, notYours
-				continue
-			}
-		case worth == seal.Good && who.Role == roleWorker && who.Name != "*" &&
-			!a.sealer.Owned(token, g.ID, worker):
-			answers[i].Status, answers[i].Detail = task.Stale, notYours
-			continue
-		}
-		if who.scope != nil {
-			ids = append(ids, g.ID)
-			at = append(at, i)
-		}
-	}
-	if forged > 0 {
-		a.seals.note(a.conf.Log, "a worker reported by tokens that were never given out",
-			c.remote, "caller", who.Name, "worker", worker, "reports", forged)
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	queues, err := a.conf.Engine.QueuesOf(ctx, ids)
-	if err != nil {
-		return err
-	}
-	for k, i := range at {
-		if queues[k] != "" && !who.scope.queue(queues[k]) {
-			answers[i].Status, answers[i].Detail = task.Stale, notYours
-		}
 	}
 	return nil
 }

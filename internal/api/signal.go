@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -11,9 +12,15 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// Signals ends the waits of blocked tasks. Errors are those of an [Engine].
+type Signals interface {
+	// Signal sends a signal in the name of by. Locations in an InvalidError are "body.…".
+	Signal(ctx context.Context, by string, s task.SignalRequest) (task.SignalReceipt, error)
+}
+
 // signalIn is the body of POST /v1/tasks/{id}/signal.
 type signalIn struct {
-	Name    string          `json:"name" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]{0,127}$"`
+	Name    string          `json:"name" pattern:"^[\\p{L}\\p{Nd}_][\\p{L}\\p{Nd}\\p{M}._:@+-]*$" maxLength:"128"`
 	Payload json.RawMessage `json:"payload,omitempty" doc:"any JSON value of at most 64 KiB; handed to the task byte for byte"`
 	Key     string          `json:"key,omitempty" maxLength:"256" doc:"the same one twice counts once; left out = each call counts"`
 }
@@ -58,26 +65,37 @@ var (
 	}
 )
 
-func (a *API) signalTask(w *answer, r *http.Request) error {
+// signalCalls are the calls that send signals to tasks.
+type signalCalls struct {
+	door    *API
+	signals Signals
+}
+
+func (c *signalCalls) register() {
+	c.door.described(signalDoc, c.toTask)
+	c.door.described(keyedSignalDoc, c.toKey)
+}
+
+func (c *signalCalls) toTask(w *answer, r *http.Request) error {
 	id, err := TaskPath{r.PathValue("id")}.task()
 	if err != nil {
 		return err
 	}
 	var in signalIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
-	return missing(a.signal(w, r, task.SignalRequest{
+	return missing(c.send(w, r, task.SignalRequest{
 		Task: id, Name: in.Name, Key: in.Key, Payload: in.Payload,
 	}), id)
 }
 
-func (a *API) signalKey(w *answer, r *http.Request) error {
+func (c *signalCalls) toKey(w *answer, r *http.Request) error {
 	var in keyedSignalIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
-	err := a.signal(w, r, task.SignalRequest{
+	err := c.send(w, r, task.SignalRequest{
 		Name: r.PathValue("name"), Key: in.Key, Payload: in.Payload, Keep: in.Keep.Duration,
 	})
 	if invalid, ok := errors.AsType[*task.InvalidError](err); ok { // here the name is in the path
@@ -89,8 +107,8 @@ func (a *API) signalKey(w *answer, r *http.Request) error {
 	return err
 }
 
-func (a *API) signal(w *answer, r *http.Request, s task.SignalRequest) error {
-	got, err := a.conf.Engine.Signal(r.Context(), w.who.Name, s)
+func (c *signalCalls) send(w *answer, r *http.Request, s task.SignalRequest) error {
+	got, err := c.signals.Signal(r.Context(), w.who.Name, s)
 	if err != nil {
 		return err
 	}
@@ -98,7 +116,7 @@ func (a *API) signal(w *answer, r *http.Request, s task.SignalRequest) error {
 		w.note("signal", s.Name)
 	}
 	w.note("delivered", got.Delivered)
-	a.writeValue(w, http.StatusOK, signalOut{got.Delivered, got.Repeated})
+	c.door.writeValue(w, http.StatusOK, signalOut{got.Delivered, got.Repeated})
 	return nil
 }
 

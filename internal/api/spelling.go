@@ -107,3 +107,15 @@ func (in *notifierIn) canonical() {
 	in.Subjects = names.All(in.Subjects)
 	canonicalName(&in.Queue)
 }
+
+// keyInQuery is the parameter of a call about a group key that stands in place of the key in its
+// path, for callers that can't write one there: browsers fold "." and "..", however they are
+// percent-encoded.
+const keyInQuery = "key"
+
+// keyOfQuery puts the key that a call has in its query where handlers look for it.
+func keyOfQuery(r *http.Request) {
+	if query := r.URL.Query(); query.Has(keyInQuery) {
+		r.SetPathValue("key", query.Get(keyInQuery))
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rotahq/rota/internal/frame"
 	"github.com/rotahq/rota/internal/pass"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/stream"
 )
 
@@ -47,9 +48,9 @@ const (
 // streams are those that are open.
 type streams struct {
 	follows
-	under   sync.WaitGroup // their calls
+	shut    bool           // no more may begin; guarded by mu
+	under   sync.WaitGroup // those that have begun; it grows under mu, and not when they are shut
 	buffers stream.Buffers
-	calls   [frame.Leave]framed // by kind
 }
 
 // framed is what a stream knows of a call that comes as a frame: what holds for the same call over
@@ -63,7 +64,42 @@ type framed struct {
 	serve func(*streamed, *message) (status int, err error)
 }
 
-func (a *API) registerStream() {
+// begin takes a place for a stream; refused, it says why. Whoever has got one calls end.
+func (s *streams) begin(caller string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shut {
+		return store.ErrClosed
+	}
+	if err := s.take(caller); err != nil {
+		return err
+	}
+	s.under.Add(1)
+	return nil
+}
+
+func (s *streams) end(caller string) {
+	s.follows.end(caller)
+	s.under.Done()
+}
+
+// close lets no more streams begin, and waits for those that have. A connection that becomes a
+// stream is none that the shutdown of a server waits for.
+func (s *streams) close() {
+	s.mu.Lock()
+	s.shut = true
+	s.mu.Unlock()
+	s.under.Wait()
+}
+
+// streamCalls is the call that opens a stream, and those that are made on one.
+type streamCalls struct {
+	door  *API
+	hot   *hotCalls
+	kinds [frame.Leave]framed // what is known of each kind of call
+}
+
+func (c *streamCalls) register() {
 	op := huma.Operation{
 		OperationID: "open-stream", Method: http.MethodGet, Path: frame.Path, Tags: []string{"Work"},
 		Summary: "Open a stream for submit, hold, report and beat",
@@ -73,12 +109,12 @@ func (a *API) registerStream() {
 			Description: http.StatusText(http.StatusSwitchingProtocols),
 		}},
 	}
-	a.refusals(&op)
-	a.huma.OpenAPI().AddOperation(&op)
-	a.plain("GET "+frame.Path, a.openStream)
+	c.door.refusals(&op)
+	c.door.huma.OpenAPI().AddOperation(&op)
+	c.door.plain("GET "+frame.Path, c.open)
 	for kind, f := range map[frame.Kind]framed{
 		frame.Submit: {
-			pattern: "POST /v1/tasks", path: "/v1/tasks", spare: a.conf.MaxBodies / 4,
+			pattern: "POST /v1/tasks", path: "/v1/tasks", spare: c.door.conf.MaxBodies / 4,
 			serve: (*streamed).submit,
 		},
 		frame.Hold: {
@@ -95,15 +131,16 @@ func (a *API) registerStream() {
 	} {
 		if f.pattern != "" {
 			f.rule = rule{rights[f.pattern], reaches[f.pattern]}
-			f.count = a.metrics.call(f.pattern)
+			f.count = c.door.metrics.call(f.pattern)
 		}
-		a.streams.calls[kind] = f
+		c.kinds[kind] = f
 	}
 }
 
 // streamed is one stream.
 type streamed struct {
-	api  *API
+	door *API
+	of   *streamCalls
 	conn *stream.Conn
 	call               // who opened it
 	ask  *http.Request // that opened it; who calls is asked of it again when the tokens change
@@ -131,7 +168,7 @@ type known struct {
 	who    principal
 }
 
-func (a *API) openStream(w *answer, r *http.Request) error {
+func (c *streamCalls) open(w *answer, r *http.Request) error {
 	if _, err := knownQuery(r); err != nil {
 		return err
 	}
@@ -150,16 +187,16 @@ func (a *API) openStream(w *answer, r *http.Request) error {
 		return refuse(http.StatusBadRequest, "this node speaks the subprotocol %s", frame.Protocol)
 	}
 	caller := (&Caller{who: w.who, from: w.from}).key()
-	if err := a.streams.begin(caller); err != nil {
+	if err := c.door.streams.begin(caller); err != nil {
 		return err
 	}
-	defer a.streams.end(caller)
+	defer c.door.streams.end(caller)
 	s := &streamed{
-		api: a, call: call{who: w.who, from: w.from, remote: w.remote}, ask: r,
+		door: c.door, of: c, call: call{who: w.who, from: w.from, remote: w.remote}, ask: r,
 		reading: make(chan struct{}, 1), parts: map[uint32]*message{},
 		waits: map[uint32]context.CancelFunc{},
 	}
-	s.known.Store(&known{a.tokens.Load(), w.who})
+	s.known.Store(&known{c.door.tokens.Load(), w.who})
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols: []string{frame.Protocol},
 		// where it matters admit has looked at the origin
@@ -172,10 +209,8 @@ func (a *API) openStream(w *answer, r *http.Request) error {
 	if err != nil {
 		return nil // it was answered
 	}
-	s.conn = stream.New(ws, &a.streams.buffers)
+	s.conn = stream.New(ws, &c.door.streams.buffers)
 	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(r.Context()))
-	a.streams.under.Add(1)
-	defer a.streams.under.Done()
 	s.watch()
 	return nil
 }
@@ -186,13 +221,13 @@ func (s *streamed) watch() {
 	s.readOn(&under)
 	look := time.NewTicker(streamLook)
 	defer look.Stop()
-	closing := s.api.closing
+	closing := s.door.closing
 	var until time.Time // calls under way have time to end
 	for s.ctx.Err() == nil {
 		select {
 		case <-s.ctx.Done():
 		case <-closing:
-			closing, until = nil, time.Now().Add(s.api.conf.AnswerWithin)
+			closing, until = nil, time.Now().Add(s.door.conf.AnswerWithin)
 			look.Reset(streamLook / 50)
 		case now := <-look.C:
 			if err := s.overdue(now, until); err != nil {
@@ -217,7 +252,7 @@ var errStopping = &stream.Fault{
 
 // overdue says why the stream is to end now; nil = it goes on.
 func (s *streamed) overdue(now, until time.Time) error {
-	conf := &s.api.conf
+	conf := &s.door.conf
 	if !until.IsZero() && (s.busy.Load() == 0 || now.After(until)) {
 		return errStopping
 	}

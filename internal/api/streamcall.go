@@ -77,12 +77,12 @@ func (s *streamed) begin(h frame.Header) *message {
 	m := &message{
 		call: call{from: s.from, remote: s.remote}, id: h.ID, kind: h.Kind, began: time.Now(),
 	}
-	if int(h.Kind) >= len(s.api.streams.calls) || s.api.streams.calls[h.Kind].serve == nil {
+	if int(h.Kind) >= len(s.of.kinds) || s.of.kinds[h.Kind].serve == nil {
 		m.failed = refuse(http.StatusBadRequest, "there is no call of kind %d", h.Kind)
 		return m
 	}
-	m.spare = s.api.streams.calls[h.Kind].spare
-	if !s.api.bodies.take(callCost, m.spare) {
+	m.spare = s.of.kinds[h.Kind].spare
+	if !s.door.bodies.take(callCost, m.spare) {
 		m.failed = crowded()
 		return m
 	}
@@ -109,7 +109,7 @@ func (s *streamed) piece(m *message, h frame.Header) error {
 
 // room makes room for a piece, before it is read, and for as much again when more follows.
 func (s *streamed) room(m *message, h frame.Header) error {
-	size, limit := int64(len(m.text)+h.Size), s.api.conf.MaxBody
+	size, limit := int64(len(m.text)+h.Size), s.door.conf.MaxBody
 	if size > limit {
 		return tooLarge(limit)
 	}
@@ -121,7 +121,7 @@ func (s *streamed) room(m *message, h frame.Header) error {
 	if h.More {
 		want = min(max(size, 4*had), limit)
 	}
-	if !s.api.bodies.take(want-had, m.spare) {
+	if !s.door.bodies.take(want-had, m.spare) {
 		return crowded()
 	}
 	m.body += want - had
@@ -134,7 +134,7 @@ func (s *streamed) room(m *message, h frame.Header) error {
 func (s *streamed) whole(m *message) {
 	s.came(m)
 	if items := int64(frame.Items(m.kind, m.text)) * frame.ItemCost; m.failed == nil && items > 0 {
-		if !s.api.bodies.take(items, m.spare) {
+		if !s.door.bodies.take(items, m.spare) {
 			s.refuse(m, crowded())
 		} else {
 			m.body += items
@@ -187,14 +187,14 @@ func (s *streamed) leave(id uint32) {
 
 // refuse drops what came of a message.
 func (s *streamed) refuse(m *message, why error) {
-	s.api.letGo(&m.call)
+	s.door.letGo(&m.call)
 	m.text, m.failed = nil, why
 }
 
 // giveBack ends a call.
 func (s *streamed) giveBack(m *message) {
-	s.api.giveBack(&m.call)
-	s.api.bodies.give(m.cost)
+	s.door.giveBack(&m.call)
+	s.door.bodies.give(m.cost)
 	m.cost = 0
 }
 
@@ -205,8 +205,8 @@ func (s *streamed) answer(m *message) {
 	defer s.giveBack(m)
 	defer s.leave(m.id)
 	f := &framed{pattern: "?"} // a kind that there is not
-	if int(m.kind) < len(s.api.streams.calls) {
-		f = &s.api.streams.calls[m.kind]
+	if int(m.kind) < len(s.of.kinds) {
+		f = &s.of.kinds[m.kind]
 	}
 	status := http.StatusInternalServerError
 	if f.count != nil {
@@ -214,19 +214,19 @@ func (s *streamed) answer(m *message) {
 		f.count.begin()
 		defer func() {
 			f.count.done(status, time.Since(start))
-			s.api.refused(&m.call, status, f.pattern)
+			s.door.refused(&m.call, status, f.pattern)
 		}()
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			refused := doubt(http.StatusInternalServerError, ownFault)
-			s.api.panicked(refused, f.pattern, p)
+			s.door.panicked(refused, f.pattern, p)
 			status = s.fail(m, refused)
 		}
 	}()
 	done, err := s.try(m, f)
 	if err != nil {
-		done = s.fail(m, s.api.refusal(f.pattern, err))
+		done = s.fail(m, s.door.refusal(f.pattern, err))
 	}
 	status = done
 }
@@ -243,11 +243,11 @@ func (s *streamed) try(m *message, f *framed) (status int, err error) {
 	}
 	if f.pattern != "" {
 		if needsStore(f.path) {
-			if err := s.api.conf.Reach(); err != nil {
+			if err := s.door.conf.Reach(); err != nil {
 				return 0, err
 			}
 		}
-		if err := s.api.within(s.ask, m.who, f.about); err != nil {
+		if err := s.door.within(s.ask, m.who, f.about); err != nil {
 			return 0, err
 		}
 	}
@@ -256,11 +256,11 @@ func (s *streamed) try(m *message, f *framed) (status int, err error) {
 
 // admitted says who calls, or why it may not: by the tokens as they are now.
 func (s *streamed) admitted(need right) (principal, error) {
-	now := s.api.tokens.Load()
+	now := s.door.tokens.Load()
 	if k := s.known.Load(); k.tokens == now {
 		return k.who, k.who.may(need)
 	}
-	who, err := s.api.admit(s.ask, need)
+	who, err := s.door.admit(s.ask, need)
 	if err == nil {
 		s.known.Store(&known{now, who})
 	}
@@ -289,7 +289,7 @@ func (s *streamed) submit(m *message) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	receipts, err := s.api.submitTasks(m.ctx, &m.call, m.text, tasks)
+	receipts, err := s.of.hot.submitTasks(m.ctx, &m.call, m.text, tasks)
 	if err != nil {
 		return 0, err
 	}
@@ -305,7 +305,7 @@ func (s *streamed) hold(m *message) (int, error) {
 		return 0, err
 	}
 	m.text = nil
-	return http.StatusOK, s.api.holdTasks(m.ctx, &m.call, request, func(held task.HoldAnswer) {
+	return http.StatusOK, s.of.hot.holdTasks(m.ctx, &m.call, request, func(held task.HoldAnswer) {
 		now := time.Now()
 		s.send(m, frame.Answer, func(b []byte, long int) ([]byte, []wire.Cut) {
 			return frame.CutHandouts(b, frame.Handouts{HoldAnswer: held, Now: now}, long)
@@ -318,7 +318,7 @@ func (s *streamed) report(m *message) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	answers, err := s.api.reportTasks(m.ctx, &m.call, m.text, worker, given)
+	answers, err := s.of.hot.reportTasks(m.ctx, &m.call, m.text, worker, given)
 	if err != nil {
 		return 0, err
 	}
@@ -337,7 +337,7 @@ func (s *streamed) beat(m *message) (int, error) {
 	if err := mayBeatAs(&m.call, "body.worker", beat.Worker); err != nil {
 		return 0, err
 	}
-	told, err := s.api.beatOf(m.ctx, &m.call, beat)
+	told, err := s.of.hot.beatOf(m.ctx, &m.call, beat)
 	if err != nil {
 		return 0, err
 	}

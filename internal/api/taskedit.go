@@ -87,22 +87,22 @@ var editDoc = described{
 	answer: actedBody{},
 }
 
-func (a *API) editTask(w *answer, r *http.Request) error {
+func (c *taskCalls) edit(w *answer, r *http.Request) error {
 	id, err := TaskPath{r.PathValue("id")}.task()
 	if err != nil {
 		return err
 	}
 	var in EditIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
 	e := in.edit()
-	state, err := a.conf.Engine.Edit(r.Context(), w.who.Name, id, e)
+	state, err := c.tasks.Edit(r.Context(), w.who.Name, id, e)
 	if err != nil {
 		return missing(err, id)
 	}
 	w.noteEdit(&e)
-	a.writeValue(w, http.StatusOK, actedBody{id, state})
+	c.door.writeValue(w, http.StatusOK, actedBody{id, state})
 	return nil
 }
 
@@ -114,9 +114,9 @@ func bulkEditDoc() described {
 	return d
 }
 
-func (a *API) bulkEdit(w *answer, r *http.Request) error {
+func (c *taskCalls) bulkEdit(w *answer, r *http.Request) error {
 	var in bulkEditIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return unknownFilter(err)
 	}
 	if in.Set == nil {
@@ -124,9 +124,19 @@ func (a *API) bulkEdit(w *answer, r *http.Request) error {
 	}
 	e := in.Set.edit()
 	w.noteEdit(&e)
-	return a.bulkBy(w, r, &in.BulkIn, func(
+	return c.bulkBy(w, r, &in.BulkIn, func(
 		ctx context.Context, f store.Filter, after task.ID,
 	) (store.ActedAll, error) {
-		return a.conf.Engine.EditAll(ctx, w.who.Name, e, f, after, in.DryRun)
+		return c.tasks.EditAll(ctx, w.who.Name, e, f, after, in.DryRun)
 	})
+}
+
+// Edits changes what tasks are that neither run nor are over.
+type Edits interface {
+	// Edit says in which state the task is then. Locations in an InvalidError are "body.…".
+	Edit(ctx context.Context, by string, id task.ID, e task.Edit) (task.State, error)
+	// EditAll edits a page of the tasks that the filter selects; a dry run only counts them.
+	// Locations are "body.set.…".
+	EditAll(ctx context.Context, by string, e task.Edit, f store.Filter, after task.ID,
+		dryRun bool) (store.ActedAll, error)
 }

@@ -59,7 +59,7 @@ var retryDoc = described{
 	answer: actedBody{},
 }
 
-func (a *API) retryTask(w *answer, r *http.Request) error {
+func (c *taskCalls) retry(w *answer, r *http.Request) error {
 	id, err := TaskPath{r.PathValue("id")}.task()
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (a *API) retryTask(w *answer, r *http.Request) error {
 	var in replayIn
 	query, err := knownQuery(r, "tree")
 	if err == nil && r.ContentLength != 0 {
-		err = a.strict(w, r, &in)
+		err = c.door.strict(w, r, &in, "tree")
 	}
 	if err != nil {
 		return err
@@ -76,11 +76,11 @@ func (a *API) retryTask(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tree, err := parseTree(query)
+	tree, err := parseFlag(query, "tree")
 	if err != nil {
 		return err
 	}
-	if err := a.conf.Engine.ActOn(r.Context(), store.Action{
+	if err := c.tasks.ActOn(r.Context(), store.Action{
 		Kind: task.KindReplayed, By: w.who.Name, Replay: from, Tree: tree,
 	}, id); err != nil {
 		return missing(err, id)
@@ -89,21 +89,21 @@ func (a *API) retryTask(w *answer, r *http.Request) error {
 	if tree {
 		w.note("tree", true)
 	}
-	a.writeValue(w, http.StatusOK, actedBody{id, task.Ready})
+	c.door.writeValue(w, http.StatusOK, actedBody{id, task.Ready})
 	return nil
 }
 
-// parseTree tells whether a call is about all that hangs below a task, too.
-func parseTree(query url.Values) (bool, error) {
-	text := query.Get("tree")
+// parseFlag reads a parameter that is true or false; left out it is false.
+func parseFlag(query url.Values, name string) (bool, error) {
+	text := query.Get(name)
 	if text == "" {
 		return false, nil
 	}
-	tree, err := strconv.ParseBool(text)
+	yes, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, wrong("query.tree", "must be true or false")
+		return false, wrong("query."+name, "must be true or false")
 	}
-	return tree, nil
+	return yes, nil
 }
 
 func bulkRetryDoc() described {
@@ -115,9 +115,9 @@ func bulkRetryDoc() described {
 	return d
 }
 
-func (a *API) bulkRetry(w *answer, r *http.Request) error {
+func (c *taskCalls) bulkRetry(w *answer, r *http.Request) error {
 	var in bulkRetryIn
-	if err := a.strict(w, r, &in); err != nil {
+	if err := c.door.strict(w, r, &in); err != nil {
 		return unknownFilter(err)
 	}
 	from, err := replayOf(in.Stage, in.Whole)
@@ -128,5 +128,5 @@ func (a *API) bulkRetry(w *answer, r *http.Request) error {
 	if in.Filter != nil && in.Filter.State != "" {
 		w.note("state", in.Filter.State)
 	}
-	return a.bulk(w, r, store.Action{Kind: task.KindReplayed, Replay: from}, &in.BulkIn)
+	return c.bulk(w, r, store.Action{Kind: task.KindReplayed, Replay: from}, &in.BulkIn)
 }

@@ -3,11 +3,9 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
-	"reflect"
-	"regexp"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -15,6 +13,35 @@ import (
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
+
+// Tasks reads tasks and changes them from outside. Errors are those of an [Engine].
+type Tasks interface {
+	TaskReader
+	TaskList
+	Actions
+	Edits
+	// Await returns when the task is final, or wait is over, and reads nothing of it that may be
+	// large.
+	Await(ctx context.Context, id task.ID, wait time.Duration) error
+	// Contexts tells what the stages of a task were handed, as contract.Views does.
+	Contexts(
+		ctx context.Context, q store.ContextsQuery,
+	) (page []task.StageContext, next int32, err error)
+}
+
+// TaskReader reads a task.
+type TaskReader interface {
+	// Task answers with all there is. The API never lets it wait, but awaits before: what was read
+	// takes memory.
+	Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error)
+}
+
+// TaskList lists tasks without what may be large of them, newest first.
+type TaskList interface {
+	Tasks(
+		ctx context.Context, f store.Filter, after task.ID, limit int,
+	) (page []task.View, next task.ID, err error)
+}
 
 // TaskItem is a task in a list. It is exported for huma, which does not look into unexported
 // embedded types.
@@ -162,42 +189,59 @@ type filterIn struct {
 	Paging
 }
 
-func (a *API) registerTasks() {
+var taskDoc = described{
+	op: huma.Operation{
+		OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}",
+		Tags:        []string{"Tasks"},
+		Summary:     "Read a task with its steps, or wait for its end",
+		Description: "With wait it answers when the task is final, at latest after so long.",
+		Parameters: []*huma.Param{
+			pathParameter("id", "the task's id"),
+			queryParameter("wait", "at most 1m", duration{}, "30s"),
+		},
+	},
+	status: http.StatusOK, answer: taskWhole{},
+}
+
+// taskCalls are the calls about tasks, but for those that have to be fast (hotCalls).
+type taskCalls struct {
+	door    *API
+	tasks   Tasks
+	workers WorkerList // of a silent one a task seems stuck
+}
+
+func (c *taskCalls) register() {
 	const tag = "Tasks"
-	operation(a, huma.Operation{
+	operation(c.door, huma.Operation{
 		OperationID: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks", Tags: []string{tag},
 		Summary: "List tasks, newest first",
 		Description: "Without contexts, results and steps. A page may be short, even empty, while next is not: a page searches a bounded number of tasks, " +
 			"whatever the filter and however many there are. Whoever goes on until next is empty is shown each task that the filter selects once. " +
 			"meta.NAME=TEXT, for one or more names, lists the tasks that carry these strings, as in meta.customer=7.",
 		Middlewares: huma.Middlewares{takeMeta},
-	}, a.tasks)
-	a.described(taskDoc, a.task)
-	operation(a, huma.Operation{
+	}, c.list)
+	c.door.described(taskDoc, c.get)
+	operation(c.door, huma.Operation{
 		OperationID: "delete-task", Method: http.MethodDelete, Path: "/v1/tasks/{id}",
 		Tags:    []string{tag},
 		Summary: "Forget a task that is not running",
-	}, a.removeTask)
-	operation(a, huma.Operation{
+	}, c.remove)
+	operation(c.door, huma.Operation{
 		OperationID: "cancel-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/cancel",
 		Tags:    []string{tag},
 		Summary: "Cancel a task; the worker that runs it learns of it with its next beat",
-	}, a.cancelTask)
-	a.described(retryDoc, a.retryTask)
-	a.verb("run", "Make a waiting task due now", task.KindMoved, task.Ready)
-	a.described(bulkDoc("cancel", "Cancel all tasks that a filter selects and that are not final"),
-		a.bulkCancel)
-	a.described(bulkRetryDoc(), a.bulkRetry)
-	a.described(editDoc, a.editTask)
-	a.described(signalDoc, a.signalTask)
-	a.described(addDoc, a.addChildren)
-	a.described(childrenDoc, a.children)
-	a.registerTree()
-	a.described(keyedSignalDoc, a.signalKey)
-	a.described(bulkEditDoc(), a.bulkEdit)
+	}, c.cancel)
+	c.door.described(retryDoc, c.retry)
+	c.verb("run", "Make a waiting task due now", task.KindMoved, task.Ready)
+	c.door.described(bulkDoc("cancel", "Cancel all tasks that a filter selects and that are not final"),
+		c.bulkCancel)
+	c.door.described(bulkRetryDoc(), c.bulkRetry)
+	c.door.described(editDoc, c.edit)
+	c.door.described(contextsDoc, c.contexts)
+	c.door.described(bulkEditDoc(), c.bulkEdit)
 }
 
-func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error) {
+func (c *taskCalls) list(ctx context.Context, in *filterIn) (*listed[TaskItem], error) {
 	after, err := parseTaskCursor(in.Cursor)
 	if err != nil {
 		return nil, err
@@ -216,14 +260,14 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 		return nil, err
 	}
 	if in.Stuck {
-		if f.Stuck, err = a.suspicion(ctx); err != nil {
+		if f.Stuck, err = c.suspicion(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if f.Meta, err = metaOfQuery(in.w.meta); err != nil {
 		return nil, err
 	}
-	views, next, err := a.conf.Engine.Tasks(ctx, f, after, in.Limit)
+	views, next, err := c.tasks.Tasks(ctx, f, after, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -232,8 +276,8 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 	for i := range views {
 		long += int64(len(views[i].Error))
 	}
-	if long > smallAnswer && !a.keep(ctx, &in.w.call, long, a.large.limit/4, patience) {
-		return nil, busy("too many large answers are under way")
+	if err := c.door.room(ctx, &in.w.call, long); err != nil {
+		return nil, err
 	}
 	views = visible(in.who, views, func(v *task.View) bool { return in.who.scope.queue(v.Queue) })
 	out.Body.Items = make([]TaskItem, len(views))
@@ -247,8 +291,8 @@ func (a *API) tasks(ctx context.Context, in *filterIn) (*listed[TaskItem], error
 }
 
 // suspicion is what all nodes know of workers that are silent.
-func (a *API) suspicion(ctx context.Context) (*store.Suspicion, error) {
-	workers, _, err := a.conf.Cluster.Workers(ctx, false)
+func (c *taskCalls) suspicion(ctx context.Context) (*store.Suspicion, error) {
+	workers, _, err := c.workers.Workers(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +305,7 @@ func (a *API) suspicion(ctx context.Context) (*store.Suspicion, error) {
 	return s, nil
 }
 
-func (a *API) task(w *answer, r *http.Request) error {
+func (c *taskCalls) get(w *answer, r *http.Request) error {
 	query, err := knownQuery(r, "wait")
 	if err != nil {
 		return err
@@ -275,285 +319,14 @@ func (a *API) task(w *answer, r *http.Request) error {
 		return err
 	}
 	if wait > 0 {
-		if err := a.conf.Engine.Await(r.Context(), id, wait); err != nil {
+		if err := c.tasks.Await(r.Context(), id, wait); err != nil {
 			return missing(err, id)
 		}
 	}
-	v, err := a.view(r.Context(), w, id)
+	v, err := c.door.view(r.Context(), w, c.tasks, id)
 	if err != nil {
 		return err
 	}
-	a.writeCut(w, http.StatusOK, func(b []byte) ([]byte, []wire.Cut) { return cutTask(b, &v) })
+	c.door.writeCut(w, http.StatusOK, func(b []byte) ([]byte, []wire.Cut) { return cutTask(b, &v) })
 	return nil
-}
-
-// TreeIn is in the input of calls that may be about all that hangs below a task. It is exported as
-// TaskItem is.
-type TreeIn struct {
-	Tree bool `query:"tree" doc:"cancel all below it, too: its children and theirs, whether they have begun or not"`
-}
-
-// act does something to a task for a call.
-func (a *API) act(
-	ctx context.Context, c *Caller, id task.ID, kind task.Kind, tree bool,
-) error {
-	if tree {
-		c.w.note("tree", true)
-	}
-	return missing(a.conf.Engine.ActOn(ctx, store.Action{
-		Kind: kind, By: c.who.Name, Tree: tree,
-	}, id), id)
-}
-
-func (a *API) removeTask(ctx context.Context, in *struct {
-	TaskPath
-	Caller
-	TreeIn
-}) (*struct{}, error) {
-	id, err := in.task()
-	if err != nil {
-		return nil, err
-	}
-	return nil, a.act(ctx, &in.Caller, id, task.KindRemoved, in.Tree)
-}
-
-// acted answers a verb.
-type acted struct{ Body actedBody }
-
-type actedBody struct {
-	ID    task.ID    `json:"id"`
-	State task.State `json:"state" doc:"the one that the call brought about"`
-}
-
-func (a *API) cancelTask(ctx context.Context, in *struct {
-	TaskPath
-	Caller
-	TreeIn
-}) (*acted, error) {
-	id, err := in.task()
-	if err != nil {
-		return nil, err
-	}
-	if err := a.act(ctx, &in.Caller, id, task.KindCancelled, in.Tree); err != nil {
-		return nil, err
-	}
-	return &acted{actedBody{id, task.Cancelled}}, nil
-}
-
-// verb registers POST /v1/tasks/{id}/NAME.
-func (a *API) verb(name, summary string, kind task.Kind, state task.State) {
-	operation(a, huma.Operation{
-		OperationID: name + "-task", Method: http.MethodPost, Path: "/v1/tasks/{id}/" + name,
-		Tags: []string{"Tasks"}, Summary: summary,
-	}, func(ctx context.Context, in *struct {
-		TaskPath
-		Caller
-	}) (*acted, error) {
-		id, err := in.task()
-		if err != nil {
-			return nil, err
-		}
-		if err := a.act(ctx, &in.Caller, id, kind, false); err != nil {
-			return nil, err
-		}
-		return &acted{actedBody{id, state}}, nil
-	})
-}
-
-// BulkIn is the body of the calls that act on many tasks. It is exported as TaskItem is.
-type BulkIn struct {
-	Filter *bulkFilter `json:"filter" nullable:"false"`
-	DryRun bool        `json:"dry_run,omitempty" doc:"only count"`
-	Cursor *string     `json:"cursor,omitempty" doc:"act on one page of the tasks and answer where to go on: an empty text for the first page, then next. Left out, the call goes through all pages, which takes as long as it takes"`
-}
-
-type bulkFilter struct {
-	Queue  string            `json:"queue,omitempty"`
-	State  string            `json:"state,omitempty" enum:"blocked,waiting,ready,running,done,dead,cancelled,expired"`
-	Stage  string            `json:"stage,omitempty"`
-	Worker string            `json:"worker,omitempty"`
-	Key    string            `json:"key,omitempty"`
-	Meta   map[string]string `json:"meta,omitempty" doc:"strings that a task carries, all of them"`
-	Since  instant           `json:"since,omitzero" doc:"created at or after"`
-	Until  instant           `json:"until,omitzero" doc:"created before"`
-	Error  string            `json:"error,omitempty" maxLength:"256" doc:"a regular expression (RE2) that the task's error matches somewhere"`
-	All    bool              `json:"all,omitempty" doc:"lets an otherwise empty filter select all tasks there are"`
-}
-
-// bulkOut answers them.
-type bulkOut struct {
-	Matched int64  `json:"matched"`
-	Changed int64  `json:"changed" doc:"0 in a dry run"`
-	Next    string `json:"next,omitempty" doc:"of a call with a cursor: where to go on; left out at the end. Only so much is searched at once, so a page may match nothing while next is there"`
-}
-
-// rows is the store's form of the filter.
-func (f *bulkFilter) rows() (store.Filter, error) {
-	if f == nil {
-		return store.Filter{}, wrong("body.filter", "is missing")
-	}
-	if f.State != "" && !task.State(f.State).Valid() {
-		return store.Filter{}, wrong("body.filter.state", "must be one of %v", task.States)
-	}
-	if len(f.Meta) == 0 {
-		f.Meta = nil
-	}
-	if reflect.ValueOf(*f).IsZero() {
-		return store.Filter{},
-			wrong("body.filter", `selects everything; if that is meant, add "all": true`)
-	}
-	meta, err := parseMeta("body.filter.meta", f.Meta)
-	if err != nil {
-		return store.Filter{}, err
-	}
-	matching, err := parseError("body.filter.error", f.Error)
-	return store.Filter{
-		Queue: f.Queue, State: task.State(f.State), Stage: f.Stage, Worker: f.Worker, Key: f.Key,
-		Meta: meta, Since: f.Since.micros(), Until: f.Until.micros(), Error: matching,
-	}, err
-}
-
-// maxExpression is the longest regular expression in bytes.
-const maxExpression = 256
-
-// parseError reads the regular expression that errors are to match; "" is none.
-func parseError(location, text string) (*regexp.Regexp, error) {
-	if text == "" {
-		return nil, nil
-	}
-	if len(text) > maxExpression {
-		return nil, wrong(location, "must be at most %d bytes", maxExpression)
-	}
-	e, err := regexp.Compile(text)
-	if err != nil {
-		return nil, wrong(location, "must be a regular expression (RE2): %v", err)
-	}
-	return e, nil
-}
-
-func (a *API) bulkCancel(w *answer, r *http.Request) error {
-	var in BulkIn
-	if err := a.strict(w, r, &in); err != nil {
-		return unknownFilter(err)
-	}
-	return a.bulk(w, r, store.Action{Kind: task.KindCancelled}, &in)
-}
-
-// bulk does what an action says to all tasks that a body's filter selects.
-func (a *API) bulk(w *answer, r *http.Request, what store.Action, in *BulkIn) error {
-	what.By = w.who.Name
-	return a.bulkBy(w, r, in, func(
-		ctx context.Context, f store.Filter, after task.ID,
-	) (store.ActedAll, error) {
-		return a.conf.Engine.ActAll(ctx, what, f, after, in.DryRun)
-	})
-}
-
-// pageAct does something to one page of the tasks that a filter selects.
-type pageAct func(ctx context.Context, f store.Filter, after task.ID) (store.ActedAll, error)
-
-// bulkBy does something to all tasks that a body's filter selects.
-func (a *API) bulkBy(w *answer, r *http.Request, in *BulkIn, do pageAct) error {
-	f, err := in.Filter.rows()
-	if err != nil {
-		return err
-	}
-	if err := w.who.mayQueue(f.Queue); err != nil { // without one it is about all
-		return err
-	}
-	w.dry(in.DryRun)
-	out, err := a.actAll(r.Context(), do, f, in)
-	if err != nil && !in.DryRun {
-		return a.partly(r, err)
-	}
-	if err != nil {
-		return err
-	}
-	w.note("matched", out.Matched)
-	w.note("changed", out.Changed)
-	a.writeValue(w, http.StatusOK, out)
-	return nil
-}
-
-// unknownFilter makes an unknown member of the filter what an unknown parameter of a list is:
-// understood, and refused.
-func unknownFilter(err error) error {
-	var fault *wire.Error
-	if !errors.As(err, &fault) || len(fault.Fields) != 1 {
-		return err
-	}
-	name, inside := strings.CutPrefix(fault.Fields[0].Location, "body.filter.")
-	if !inside {
-		return err
-	}
-	for f := range reflect.TypeFor[bulkFilter]().Fields() {
-		if known, _, _ := strings.Cut(f.Tag.Get("json"), ","); known == name {
-			return err
-		}
-	}
-	fault.Value = true
-	return err
-}
-
-// actAll acts on one page of the tasks that a filter selects, or, when the caller does not page, on
-// all.
-func (a *API) actAll(
-	ctx context.Context, do pageAct, f store.Filter, in *BulkIn,
-) (out bulkOut, err error) {
-	var after task.ID
-	if in.Cursor != nil {
-		if after, err = parseTaskCursor(*in.Cursor); err != nil {
-			return out, wrong("body.cursor", "is not a cursor of this call")
-		}
-	}
-	for {
-		acted, err := do(ctx, f, after)
-		if err != nil {
-			return out, err
-		}
-		out.Matched += acted.Matched
-		out.Changed += acted.Changed
-		after = acted.Next
-		switch {
-		case after == (task.ID{}):
-			return out, nil
-		case in.Cursor != nil:
-			out.Next = cursor(taskShelf, after.String())
-			return out, nil
-		}
-	}
-}
-
-// strict reads the body of a call that is not hot.
-func (a *API) strict(w *answer, r *http.Request, v any) error {
-	if _, err := knownQuery(r); err != nil {
-		return err
-	}
-	body, err := a.body(w, r, a.conf.MaxBodies/4)
-	if err != nil {
-		return err
-	}
-	if err := wire.Strict(body, v); err != nil {
-		return err
-	}
-	if n, has := v.(bearer); has {
-		n.canonical()
-	}
-	return nil
-}
-
-// glance reads a task without its context, result and steps, which may be large.
-func (a *API) glance(ctx context.Context, id task.ID) (task.View, error) {
-	above := task.ID{Batch: id.Batch, N: id.N + 1}
-	if above.N < 0 { // there is no greater number in the batch
-		above = task.ID{Batch: id.Batch + 1}
-	}
-	page, _, err := a.conf.Engine.Tasks(ctx, store.Filter{}, above, 1)
-	if err != nil {
-		return task.View{}, err
-	}
-	if len(page) == 0 || page[0].ID != id {
-		return task.View{}, missing(store.ErrNotFound, id)
-	}
-	return page[0], nil
 }

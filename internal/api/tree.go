@@ -2,9 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rotahq/rota/task"
 )
@@ -27,32 +24,21 @@ type treeIn struct {
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"at most so many tasks"`
 }
 
-func (a *API) registerTree() {
-	operation(a, huma.Operation{
-		OperationID: "show-tree", Method: http.MethodGet, Path: "/v1/tasks/{id}/tree",
-		Tags:    []string{"Tasks"},
-		Summary: "Show a task and what hangs below it: its children and theirs",
-		Description: "Those of its present run, without contexts, results and steps: first all children, then all of theirs. " +
-			"Where limit leaves some out, the task below which they are missing says how many. Those of queues outside of the token's scope are left out, too.",
-	}, a.tree)
-}
-
-func (a *API) tree(ctx context.Context, in *treeIn) (*struct{ Body TreeItem }, error) {
+func (c *childCalls) tree(ctx context.Context, in *treeIn) (*struct{ Body TreeItem }, error) {
 	id, err := in.task()
 	if err != nil {
 		return nil, err
 	}
-	if !a.loads.await(ctx, 1, 0, patience) {
+	if !c.door.loads.await(ctx, 1, 0, patience) {
 		return nil, busy("too many tasks are being read")
 	}
-	t, err := a.conf.Engine.Tree(ctx, id, in.Limit)
-	a.loads.give(1)
+	t, err := c.parents.Tree(ctx, id, in.Limit)
+	c.door.loads.give(1)
 	if err != nil {
 		return nil, missing(err, id)
 	}
-	if long := errorsIn(&t); long > smallAnswer &&
-		!a.keep(ctx, &in.w.call, long, a.large.limit/4, patience) {
-		return nil, busy("too many large answers are under way")
+	if err := c.door.room(ctx, &in.w.call, errorsIn(&t)); err != nil {
+		return nil, err
 	}
 	return &struct{ Body TreeItem }{treeOf(&t, in.who.scope)}, nil
 }

@@ -111,6 +111,7 @@ type shelf byte
 const (
 	taskShelf   shelf = 't' // an id
 	lineShelf   shelf = 'l' // a position in a log
+	stepShelf   shelf = 'x' // a step
 	queueShelf  shelf = 'q' // a name
 	workerShelf shelf = 'w' // a name
 	eventShelf  shelf = 'e' // a seq

@@ -18,8 +18,11 @@ var rightNames = []struct {
 	{toOperate, "operate"}, {toDestroy, "destroy"},
 }
 
-func (a *API) registerAccess() {
-	operation(a, huma.Operation{
+// accessCalls are the calls that tell callers who they are.
+type accessCalls struct{ door *API }
+
+func (c *accessCalls) register() {
+	operation(c.door, huma.Operation{
 		OperationID: "get-access", Method: http.MethodGet, Path: "/v1/access",
 		Tags:    []string{"Node"},
 		Summary: "Read who this token is, and what it may do",

@@ -19,7 +19,10 @@ type workerItem struct {
 	State    task.WorkerState  `json:"state" enum:"active,draining,silent,left" doc:"silent: not heard of for longer than the limit; left: it said that it leaves"`
 	Active   bool              `json:"active" doc:"it has not left, and was heard of within the silence limit"`
 	Draining bool              `json:"draining" doc:"takes nothing new"`
+	Shed     float64           `json:"shed,omitempty" doc:"units of its capacity that are to be free until it is undrained"`
+	DrainBy  *instant          `json:"drain_by,omitempty" doc:"when what is left to give up is taken from it"`
 	Capacity float64           `json:"capacity" doc:"units of load it may carry; a task costs 1"`
+	Used     float64           `json:"used" doc:"units that its jobs and the tasks in its hands take"`
 	Load     task.Load         `json:"load" doc:"of its machine, as shares of the maximum"`
 	Labels   map[string]string `json:"labels"`
 	Zone     string            `json:"zone"`
@@ -27,6 +30,7 @@ type workerItem struct {
 	Free     int               `json:"free" doc:"how many more tasks it may be given"`
 	Queues   []string          `json:"queues" nullable:"false" doc:"that it takes tasks from, by name"`
 	Jobs     int               `json:"jobs" doc:"replicas of jobs that it runs"`
+	Version  string            `json:"version,omitempty" doc:"of its program, as it says"`
 	Seen     instant           `json:"seen" nullable:"true"`
 }
 
@@ -35,10 +39,16 @@ func workerOf(w *task.Worker) workerItem {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	return workerItem{
-		w.Name, w.Node, w.State, w.Active, w.Draining, w.Capacity, w.Load, labels, w.Zone,
-		w.Running, w.Free, append([]string{}, w.Queues...), w.Jobs, instant(w.Seen),
+	item := workerItem{
+		Name: w.Name, Node: w.Node, State: w.State, Active: w.Active, Draining: w.Draining,
+		Shed: w.Shed, Capacity: w.Capacity, Used: w.Used, Load: w.Load, Labels: labels,
+		Zone: w.Zone, Running: w.Running, Free: w.Free, Queues: append([]string{}, w.Queues...),
+		Jobs: w.Jobs, Version: w.Version, Seen: instant(w.Seen),
 	}
+	if !w.DrainBy.IsZero() {
+		item.DrainBy = new(instant(w.DrainBy))
+	}
+	return item
 }
 
 // WorkerPath names a worker.
@@ -70,30 +80,43 @@ type workersOut struct {
 	}
 }
 
-func (a *API) registerWorkers() {
+// workerCalls are the calls about the workers of all nodes.
+type workerCalls struct {
+	door    *API
+	workers Workers
+	drains  Drains
+}
+
+func (c *workerCalls) register() {
 	tags := []string{"Workers"}
-	operation(a, huma.Operation{
+	operation(c.door, huma.Operation{
 		OperationID: "list-workers", Method: http.MethodGet, Path: "/v1/workers", Tags: tags,
 		Summary:     "List workers by name",
 		Description: "Those of all nodes; a node that did not answer is missing.",
-	}, a.workers)
-	operation(a, huma.Operation{
+	}, c.list)
+	operation(c.door, huma.Operation{
 		OperationID: "get-worker", Method: http.MethodGet, Path: "/v1/workers/{worker}", Tags: tags,
 		Summary: "Read a worker",
-	}, a.worker)
-	operation(a, huma.Operation{
+	}, c.get)
+	operation(c.door, huma.Operation{
 		OperationID: "delete-worker", Method: http.MethodDelete, Path: "/v1/workers/{worker}",
 		Tags:    tags,
 		Summary: "Give a worker's tasks back at once and forget it",
 	}, func(ctx context.Context, in *workerIn) (*struct{}, error) {
-		return nil, a.conf.Cluster.DeleteWorker(ctx, in.Worker, in.Here)
+		return nil, c.workers.DeleteWorker(ctx, in.Worker, in.Here)
 	})
-	a.draining("drain", "Let a worker finish what it has and take nothing new", true)
-	a.draining("undrain", "Let a worker take tasks again", false)
+	c.door.described(drainWorkerDoc, c.drain)
+	operation(c.door, huma.Operation{
+		OperationID: "undrain-worker", Method: http.MethodPost,
+		Path: "/v1/workers/{worker}/undrain", Tags: tags, Summary: "Let a worker take work again",
+	}, func(ctx context.Context, in *workerIn) (*struct{ Body workerUndrained }, error) {
+		return &struct{ Body workerUndrained }{workerUndrained{in.Worker, false}},
+			c.workers.UndrainWorker(ctx, in.Worker, in.Here)
+	})
 }
 
-func (a *API) workers(ctx context.Context, in *workersIn) (*workersOut, error) {
-	all, missing, err := a.conf.Cluster.Workers(ctx, in.Here)
+func (c *workerCalls) list(ctx context.Context, in *workersIn) (*workersOut, error) {
+	all, missing, err := c.workers.Workers(ctx, in.Here)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +135,8 @@ func (a *API) workers(ctx context.Context, in *workersIn) (*workersOut, error) {
 	return out, nil
 }
 
-func (a *API) worker(ctx context.Context, in *workerIn) (*struct{ Body workerItem }, error) {
-	all, missing, err := a.conf.Cluster.Workers(ctx, in.Here)
+func (c *workerCalls) get(ctx context.Context, in *workerIn) (*struct{ Body workerItem }, error) {
+	all, missing, err := c.workers.Workers(ctx, in.Here)
 	if err != nil {
 		return nil, err
 	}
@@ -128,35 +151,4 @@ func (a *API) worker(ctx context.Context, in *workerIn) (*struct{ Body workerIte
 			strings.Join(missing, ", "))
 	}
 	return nil, fmt.Errorf("worker %.140q: %w", in.Worker, store.ErrNotFound)
-}
-
-// drainedOut answers drain and undrain.
-type drainedOut struct {
-	Body struct {
-		Name     string `json:"name"`
-		Draining bool   `json:"draining"`
-		Effect   string `json:"effect,omitempty" doc:"what that does to the groups that the worker serves: a sentence"`
-	}
-}
-
-// draining registers POST /v1/workers/{worker}/NAME.
-func (a *API) draining(name, summary string, drain bool) {
-	operation(a, huma.Operation{
-		OperationID: name + "-worker", Method: http.MethodPost,
-		Path: "/v1/workers/{worker}/" + name, Tags: []string{"Workers"}, Summary: summary,
-	}, func(ctx context.Context, in *workerIn) (*drainedOut, error) {
-		out := &drainedOut{}
-		out.Body.Name, out.Body.Draining = in.Worker, drain
-		if drain && !in.Here {
-			effect, err := a.conf.Placements.DrainEffect(ctx, in.Worker) // told before it is one
-			if err != nil {
-				return nil, err
-			}
-			out.Body.Effect = effect
-		}
-		if err := a.conf.Cluster.DrainWorker(ctx, in.Worker, drain, in.Here); err != nil {
-			return nil, err
-		}
-		return out, nil
-	})
 }
