@@ -1,27 +1,31 @@
 // Acting on all tasks that a filter selects: counted first, then page by page, with progress and a way to stop.
 import { useRef, useState } from "preact/hooks";
-import { may, send } from "./api";
+import { call, may } from "./api";
+import { EditForm, nothing } from "./edit";
 import { number, t } from "./i18n";
+import { T } from "./text";
 import { Dialog, Fault } from "./ui";
 
 export type BulkFilter = Record<string, string | boolean | Record<string, string>>;
 type Answer = { matched: number; changed: number; next?: string };
 
-export function Bulk({ verb, filter, words, done }: { verb: "retry" | "cancel"; filter: BulkFilter; words: string; done: () => void }) {
+export function Bulk({ verb, filter, words, done }: { verb: "retry" | "cancel" | "patch"; filter: BulkFilter; words: string; done: () => void }) {
   const [open, setOpen] = useState(false);
   const [matched, setMatched] = useState(0);
   const [changed, setChanged] = useState(0);
   const [phase, setPhase] = useState<"counting" | "ask" | "acting" | "end">("counting");
   const [error, setError] = useState<unknown>(null);
-  const stop = useRef(false);
+  const [asks, setAsks] = useState(false);
+  const stop = useRef(false), set = useRef("");
   if (!may("operate")) return null;
-  const label = verb === "retry" ? t("retryAll") : t("cancelAll");
+  const label = t(({ retry: "retryAll", cancel: "cancelAll", patch: "editAll" } as const)[verb]);
   const body = Object.keys(filter).length ? filter : { all: true };
 
   // walk goes over all pages; each says how many it selected.
   const walk = async (dry: boolean, each: (a: Answer) => void) => {
     for (let cursor = ""; !stop.current;) {
-      const a = await send<Answer>("POST", "v1/tasks/" + verb, { filter: body, dry_run: dry, cursor });
+      const raw = JSON.stringify({ filter: body, dry_run: dry, cursor }).slice(0, -1) + (set.current && ',"set":' + set.current) + "}";
+      const a = JSON.parse(await call("POST", "v1/tasks/" + verb, { raw, need: "operate" })) as Answer;
       each(a);
       if (!a.next) return;
       cursor = a.next;
@@ -42,9 +46,11 @@ export function Bulk({ verb, filter, words, done }: { verb: "retry" | "cancel"; 
   const close = () => { stop.current = true; setOpen(false); };
   return (
     <>
-      <button type="button" class={verb === "cancel" ? "bad" : ""} onClick={count}>{label}</button>
+      <button type="button" class={verb === "cancel" ? "bad" : ""} onClick={() => (verb === "patch" ? setAsks(true) : void count())}>{label}</button>
+      {asks && <EditForm begin={nothing} title={label} go={t("countFirst")} close={() => setAsks(false)} does={async (what) => { set.current = what; setAsks(false); void count(); }} />}
       {open && <Dialog title={label} close={phase === "acting" ? undefined : close}>
         <p><bdi class="u">{words || t("allTasks")}</bdi></p>
+        {verb === "patch" && <p><T s={set.current} /></p>}
         <p class="big" role="status">{phase === "counting" ? t("counting", { n: number(matched) }) : phase === "ask" ? t("willChange", { n: number(matched) }) : t("changedSoFar", { n: number(changed), m: number(matched) })}</p>
         <progress max={Math.max(1, matched)} value={phase === "counting" ? undefined : phase === "ask" ? 0 : phase === "end" && !error ? Math.max(1, matched) : changed} aria-label={label} />
         <Fault error={error} />

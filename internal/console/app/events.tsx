@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { Alarms } from "./alarms";
 import { base, events as stream, get, query, tokens } from "./api";
 import { number, t } from "./i18n";
 import type { Page } from "./load";
@@ -15,7 +16,7 @@ const spans: Record<string, number> = { "1h": 36e5, "24h": 864e5, "7d": 6048e5, 
 const most = 5000;
 
 // subjectPlace is the screen of what an event is about, as far as its kind says.
-function subjectPlace(e: EventItem): string | undefined {
+export function subjectPlace(e: EventItem): string | undefined {
   const kind = e.kind.replace(/^audit\./, "").split(".")[0];
   if (kind === "task" && /^[0-9a-z]{15}$/.test(e.subject)) return to(["tasks", e.subject]);
   if (kind === "queue") return to(["queues", e.subject]);
@@ -78,6 +79,7 @@ export function EventsScreen() {
   return (
     <>
       <Title sub={state === "live" ? t("shownNewest", { n: number(rows.length) }) : t("reading")}>{t("events")}</Title>
+      <Alarms />
       <Filter label={t("filterEvents")} />
       <div class="row wrap">
         <form onSubmit={(e) => { e.preventDefault(); setQuery({ kind: typed.trim() }); }} class="row"><input aria-label={t("kind")} placeholder="node.*,group.short" value={typed} onInput={(e) => setTyped(e.currentTarget.value)} onBlur={() => setQuery({ kind: typed.trim() })} /></form>

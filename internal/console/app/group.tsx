@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { call, part, query, send, may } from "./api";
+import { GroupForecast } from "./forecast";
 import { number, t } from "./i18n";
 import { readAll, useLoad, usePages, type Page } from "./load";
 import type { Budget, Group } from "./groups";
@@ -48,6 +49,7 @@ export function GroupScreen({ name }: { name: string }) {
           {placed.data && workers.data && <Picture placed={placed.data.items} more={placed.data.more} workers={here} loads={loads} open={(job) => setQuery({ explain: job })} />}
         </Panel>
         <Replicas path={path} />
+        <GroupForecast name={name} />
         <div class="two">
           <Panel title={t("settings")}><Facts of={[
             [t("owner"), g.owner && <T s={g.owner} />], [t("replicas"), <N n={g.replicas} />], [t("spread"), t(g.spread === "zone" ? "spreadZone" : "spreadWorker")],

@@ -51,6 +51,19 @@ export function rawField(text: string, name: string): string | undefined {
   return undefined;
 }
 
+// rawItems are the texts of the items of the array that the text is.
+export function rawItems(text: string): string[] {
+  const items: string[] = [];
+  let at = space(text, space(text, 0) + 1);
+  while (at < text.length && text[at] !== "]") {
+    const end = valueEnd(text, at);
+    items.push(text.slice(at, end));
+    at = space(text, end);
+    if (text[at] === ",") at = space(text, at + 1);
+  }
+  return items;
+}
+
 // indented lays a JSON text out in lines; scalars stay as they are, byte for byte.
 export function indented(text: string): string {
   const out: string[] = [];
@@ -92,6 +105,20 @@ export function differences(a: string, b: string): DiffLine[] {
   const out: DiffLine[] = x.slice(0, head).map((text) => ({ kind: " ", text }));
   out.push(...(p.length * q.length <= 1_000_000 ? common(p, q) : replaced(p, q)));
   out.push(...x.slice(x.length - tail).map((text) => ({ kind: " ", text }) as DiffLine));
+  return out;
+}
+
+// folded keeps what differs and three lines around it; in place of the others stands how many they are.
+export function folded(lines: DiffLine[]): (DiffLine | { kind: "…"; text: string; n: number })[] {
+  const near = new Uint8Array(lines.length);
+  lines.forEach((l, i) => { if (l.kind !== " ") near.fill(1, Math.max(0, i - 3), i + 4); });
+  const out: ReturnType<typeof folded> = [];
+  for (let i = 0; i < lines.length;) {
+    let end = i;
+    while (end < lines.length && !near[end]) end++;
+    if (end - i > 1) { out.push({ kind: "…", text: "", n: end - i }); i = end; }
+    else out.push(lines[i++]);
+  }
   return out;
 }
 

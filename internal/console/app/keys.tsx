@@ -16,8 +16,8 @@ const most = 50;
 export function Keys({ path, fair }: { path: string; fair: boolean }) {
   const list = useLoad<{ items: QueueKey[]; cut: boolean }>(path + "/keys?limit=" + most, 10_000);
   const rows = list.data?.items ?? [];
-  const at = (k: QueueKey) => path + "/keys/" + part(k.key);
-  const dots = (k: QueueKey) => k.key === "." || k.key === ".."; // a browser takes them for steps up in the path
+  // A browser takes "." and ".." in a path for steps up in it, however they are written: the key stands in the query.
+  const at = (k: QueueKey, verb = "") => path + "/keys/-" + verb + "?key=" + part(k.key);
   return (
     <Panel title={t("groupKeys")} side={<span class="quiet">{rows.length >= most && t("keysMost", { n: most })} {list.data?.cut && t("keysCut")}</span>}>
       <Fault error={list.error} again={list.again} />
@@ -27,16 +27,16 @@ export function Keys({ path, fair }: { path: string; fair: boolean }) {
         { key: "running", head: t("running"), num: true, by: (k) => k.running, cell: (k) => number(k.running) },
         { key: "weight", head: t("weight"), num: true, by: (k) => k.weight, cell: (k) => number(k.weight) },
         { key: "paused", head: t("pausedUntil"), cell: (k) => k.paused && (k.paused_until ? <When at={k.paused_until} /> : <Mark state="paused" />) },
-        { key: "act", head: t("actions"), cell: (k) => <div class="row">{k.paused ? <Act label={t("resume")} kind="main" off={dots(k)} does={() => send("POST", at(k) + "/resume")} after={list.again} />
-          : <Act label={t("pause")} off={dots(k)} does={() => send("POST", at(k) + "/pause", {})} after={list.again} ask={t("pauseKey")} />}
-          {fair && <Weigh of={k} path={at(k)} off={dots(k)} after={list.again} />}</div> },
+        { key: "act", head: t("actions"), cell: (k) => <div class="row">{k.paused ? <Act label={t("resume")} kind="main" does={() => send("POST", at(k, "/resume"))} after={list.again} />
+          : <Act label={t("pause")} does={() => send("POST", at(k, "/pause"), {})} after={list.again} ask={t("pauseKey")} />}
+          {fair && <Weigh of={k} path={at(k)} after={list.again} />}</div> },
       ]} />)}
     </Panel>
   );
 }
 
 // Weigh says how many tasks a turn of a key has.
-function Weigh({ of: k, path, off, after }: { of: QueueKey; path: string; off: boolean; after: () => void }) {
+function Weigh({ of: k, path, after }: { of: QueueKey; path: string; after: () => void }) {
   const [weight, setWeight] = useState<string | null>(null);
   const [error, setError] = useState<unknown>(null);
   if (!may("operate")) return null;
@@ -46,7 +46,7 @@ function Weigh({ of: k, path, off, after }: { of: QueueKey; path: string; off: b
   };
   return (
     <>
-      <button type="button" disabled={off} onClick={() => setWeight(String(k.weight))}>{t("weigh")}</button>
+      <button type="button" onClick={() => setWeight(String(k.weight))}>{t("weigh")}</button>
       {weight !== null && <Dialog title={t("weigh")} close={close}>
         <form onSubmit={(e) => { e.preventDefault(); void save(); }}>
           <strong><T s={k.key} /></strong>

@@ -5,6 +5,7 @@ import { route } from "./route";
 import { Shell } from "./shell";
 import { AboutScreen } from "./about";
 import { EventsScreen } from "./events";
+import { ForecastScreen } from "./forecast";
 import { GroupScreen } from "./group";
 import { GroupsScreen } from "./groups";
 import { HooksScreen } from "./hooks";
@@ -33,6 +34,7 @@ function Screen() {
     case "queues": return one ? <QueueScreen key={id} name={id} /> : <QueuesScreen />;
     case "workers": return <WorkersScreen />;
     case "jobs": return one ? <GroupScreen key={id} name={id} /> : <GroupsScreen />;
+    case "forecast": return <ForecastScreen />;
     case "nodes": return <NodesScreen />;
     case "schedules": return one ? <ScheduleScreen key={id} name={id} /> : <SchedulesScreen />;
     case "events": return <EventsScreen />;

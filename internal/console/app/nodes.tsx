@@ -1,10 +1,11 @@
-import { part, send } from "./api";
+import { useState } from "preact/hooks";
+import { may, part, send } from "./api";
 import { number, t } from "./i18n";
 import { useLoad, usePages, type Page } from "./load";
 import { Filter, Table, matches } from "./table";
 import { T } from "./text";
 import { When } from "./time";
-import { Act, Bar, Empty, Fault, Facts, Mark, N, Panel, Title } from "./ui";
+import { Act, Bar, Dialog, Empty, Fault, Facts, Field, Mark, N, Panel, Title, say } from "./ui";
 import { Explain } from "./task";
 import { route, setQuery, to } from "./route";
 
@@ -49,7 +50,7 @@ export function NodesScreen() {
             [t("chores"), c.chores.map((x) => <div key={x.name}>{x.name}: {x.node ? <T s={x.node} /> : t("noneNow")}</div>)],
           ]} />
         </Panel>}
-      <Claims />
+      <Claims nodes={all.filter((n) => n.state === "working").map((n) => n.name)} />
     </>
   );
 }
@@ -63,12 +64,14 @@ function NodeActs({ n, others, again }: { n: NodeItem; others: number; again: ()
   </>} />;
 }
 
-function Claims() {
+function Claims({ nodes }: { nodes: string[] }) {
+  const [given, setGiven] = useState<Claim | null>(null);
   const owner = route.value.query.get("owner") ?? "", explain = route.value.query.get("claim");
   const list = usePages<Claim>("v1/claims?limit=100" + (owner ? "&owner=" + part(owner) : ""), 5000);
   return (
     <Panel title={<>{t("claims")}{owner && <> · <T s={owner} /> <a href="#/nodes">{t("all")}</a></>}</>} side={<Act label={t("rescan")} does={() => send("POST", "v1/claims/rescan")} after={list.again} />}>
       <Fault error={list.error} />
+      {given && <Give claim={given} nodes={nodes} close={() => setGiven(null)} after={list.again} />}
       {explain && <Explain path={"v1/claims/" + part(explain) + "/explain"} />}
       {list.data && (list.data.length === 0 ? <p class="pad quiet">{t("noClaims")}</p> : <Table caption={t("claims")} rows={list.data} id={(c) => c.key} more={list.more} busy={list.reading} columns={[
         { key: "key", head: t("key"), grow: true, cell: (c) => <button type="button" class="link mono" onClick={() => setQuery({ claim: c.key })}><T s={c.key} /></button> },
@@ -76,8 +79,29 @@ function Claims() {
         { key: "since", head: t("since"), cell: (c) => <When at={c.since} /> },
         { key: "until", head: t("until"), cell: (c) => <When at={c.until} /> },
         { key: "assigned", head: t("assigned"), cell: (c) => (c.assigned ? <><T s={c.assigned.node} /> <span class="quiet">{t("until")} <When at={c.assigned.until} /></span></> : "") },
-        { key: "act", head: t("actions"), cell: (c) => c.owner && <Act label={t("giveBack")} does={() => send("POST", "v1/claims/release", { key: c.key })} after={list.again} ask={t("giveBackAsk")} /> },
+        { key: "act", head: t("actions"), cell: (c) => <span class="row">{may("operate") && <button type="button" onClick={() => setGiven(c)}>{t("giveTo")}</button>}{c.owner && <Act label={t("giveBack")} does={() => send("POST", "v1/claims/release", { key: c.key })} after={list.again} ask={t("giveBackAsk")} />}</span> },
       ]} />)}
     </Panel>
+  );
+}
+
+// Give gives a key to a node for a while.
+function Give({ claim, nodes, close, after }: { claim: Claim; nodes: string[]; close: () => void; after: () => void }) {
+  const [node, setNode] = useState(claim.assigned?.node ?? nodes.find((n) => n !== claim.owner) ?? nodes[0] ?? "");
+  const [time, setTime] = useState("1h");
+  const [error, setError] = useState<unknown>(null);
+  const give = async () => {
+    try { await send("POST", "v1/claims/assign", { key: claim.key, node, for: time }); say(t("doneThat", { what: t("giveTo") })); close(); after(); } catch (err) { setError(err); }
+  };
+  return (
+    <Dialog title={t("giveTo")} close={close}>
+      <p><T s={claim.key} /></p><p class="quiet">{t("giveToAsk")}</p>
+      <form class="grid" onSubmit={(e) => { e.preventDefault(); void give(); }}>
+        <Field label={t("node")}><select value={node} onChange={(e) => setNode(e.currentTarget.value)}>{nodes.map((n) => <option key={n}>{n}</option>)}</select></Field>
+        <Field label={t("forTime")}><input required value={time} onInput={(e) => setTime(e.currentTarget.value)} /></Field>
+        <div class="full"><Fault error={error} /></div>
+        <div class="row end full"><button type="button" onClick={close}>{t("cancelThis")}</button><button type="submit" class="main">{t("giveTo")}</button></div>
+      </form>
+    </Dialog>
   );
 }

@@ -1,9 +1,11 @@
 // Overview first: what waits for longest, what runs, what died, and whether the machine park holds.
 import { useMemo, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
+import { shortages, useForecast } from "./forecast";
+import { AlarmLine } from "./alarms";
 import { number, t } from "./i18n";
 import { link, overview, rate, rates, trouble, type Overview } from "./live";
-import { readAll, useLoad } from "./load";
+import { readAll, useShared } from "./load";
 import { perSecond } from "./plot";
 import { to } from "./route";
 import { Band, SpanChoice, Throughput, spans, span, useStats } from "./stats";
@@ -28,6 +30,7 @@ function Tiles({ o }: { o: Overview }) {
   const started = rate((s) => s.totals.started), done = rate((s) => s.totals.done);
   return (
     <>{stale > 0 && <p class="warn-text" role="status">{t("stale", { d: duration(stale) })}</p>}
+    <AlarmLine />
     <div class="tiles">
       <Tile twice label={t("oldestWaiting")} href={old ? to(["queues", old.queue]) : "#/queues"} tone={age > 600_000 ? "bad" : age > 60_000 ? "warn" : undefined}
         sub={old ? <T s={old.queue} /> : t("nothingWaits")}>{old ? duration(Math.floor(age / 1000) * 1000) : "–"}</Tile>
@@ -35,12 +38,21 @@ function Tiles({ o }: { o: Overview }) {
       <Tile label={t("running")} href="#/tasks?state=running" sub={<>{t("ofCapacity", { n: number(o.capacity) })} · {number(workers)} {t("workersWord")}</>}>{number(o.running)}</Tile>
       <Tile label={t("throughputNow")} href="#/tasks?state=done" sub={started === null ? "" : perSecond(started) + "/s " + t("startedWord")}>{done === null ? "–" : perSecond(done) + "/s"}</Tile>
       <Tile label={t("deadHour")} href="#/tasks?state=dead" tone={o.dead_hour > 0 ? "bad" : undefined} sub={t("ofTasks")}>{number(o.dead_hour)}</Tile>
+      <Wanted />
       <Tile label={t("nodes")} href="#/nodes" tone={broken ? "bad" : undefined} sub={broken ? t("nDown", { n: broken }) : t("allWork")}>{number(up)}</Tile>
       <Tile label={t("schedulesLate")} href="#/schedules" tone={o.schedules.late ? "bad" : undefined} sub={t("ofN", { n: number(o.schedules.total) })}>{number(o.schedules.late)}</Tile>
       <Tile label={t("jobsPending")} href="#/jobs" tone={o.jobs.pending ? "warn" : undefined} sub={t("runOf", { n: number(o.jobs.running), m: number(o.jobs.wanted) })}>{number(o.jobs.pending)}</Tile>
       <Tile label={t("budget")} href="#/nodes" tone={o.budget === 0 && o.nodes.length > 1 ? "warn" : undefined} sub={t("budgetSub")}>{o.budget === null || o.budget === undefined ? "–" : number(o.budget)}</Tile>
     </div></>
   );
+}
+
+// Wanted says who needs more workers, those that need the most first.
+function Wanted() {
+  const forecast = useForecast("").data;
+  const short = forecast && shortages(forecast);
+  return <Tile twice label={t("workersShort")} href="#/forecast" tone={short?.length ? "warn" : undefined}
+    sub={short && (short.length === 0 ? t("allHaveEnough") : short.slice(0, 3).map((n, i) => <>{i > 0 && " · "}<T s={n.name} /> {n.words}</>))}>{short ? number(short.length) : "–"}</Tile>;
 }
 
 function Fleet({ o }: { o: Overview }) {
@@ -69,10 +81,10 @@ function Fleet({ o }: { o: Overview }) {
 
 // A cell's side grows with the root of its capacity, so that its area stands for it.
 function Cell({ w }: { w: Overview["fleet"][number] }) {
-  const share = w.capacity > 0 ? w.running / w.capacity : 0;
-  const level = w.state !== "active" ? "off" : "l" + Math.min(4, w.running === 0 ? 0 : 1 + Math.floor(share * 3.99 * 0.99));
+  const carries = w.running + w.jobs, share = w.capacity > 0 ? carries / w.capacity : 0;
+  const level = w.state !== "active" ? "off" : "l" + Math.min(4, carries === 0 ? 0 : 1 + Math.floor(share * 3.99 * 0.99));
   const side = Math.round(Math.min(34, Math.max(10, 7 + 3 * Math.sqrt(w.capacity))));
-  const text = plain(w.worker) + ": " + number(w.running) + " / " + number(w.capacity) + (w.state === "active" ? "" : " " + w.state);
+  const text = plain(w.worker) + ": " + number(w.running) + " " + t("tasks") + (w.jobs ? ", " + number(w.jobs) + " " + t("replicas") : "") + " / " + number(w.capacity) + (w.state === "active" ? "" : " " + w.state);
   return <a href={to(["workers"], { q: w.worker })} class={"cell " + level} title={text} aria-label={text} style={{ width: side + "px", height: side + "px" }} />;
 }
 
@@ -82,6 +94,7 @@ function FleetTable({ o }: { o: Overview }) {
     { key: "node", head: t("node"), cell: (w) => <T s={w.node} />, by: (w) => w.node },
     { key: "state", head: t("state"), cell: (w) => <Mark state={w.state} />, by: (w) => w.state },
     { key: "running", head: t("running"), num: true, cell: (w) => <N n={w.running} to={to(["tasks"], { state: "running", worker: w.worker })} />, by: (w) => w.running },
+    { key: "jobs", head: t("jobs"), num: true, cell: (w) => <N n={w.jobs} to="#/jobs" />, by: (w) => w.jobs },
     { key: "capacity", head: t("capacity"), num: true, cell: (w) => <N n={w.capacity} />, by: (w) => w.capacity },
   ]} />;
 }
@@ -114,12 +127,12 @@ export function OverviewScreen() {
   const o = overview.value;
   const stats = useStats({});
   const [length] = spans[span()];
-  const marks = useLoad("v1/events?limit=1000&kind=" + encodeURIComponent(markKinds) + "#" + span(), 30_000,
+  const marks = useShared("v1/events?limit=1000&kind=" + encodeURIComponent(markKinds) + "#" + span(), 30_000,
     (p, signal) => readAll<EventItem>(p.split("#")[0] + "&since=" + encodeURIComponent(new Date(now.peek() - length).toISOString()), signal));
   const list = useMemo(() => (marks.data?.items ?? []).slice(-markLimit).map((e) => ({ at: Date.parse(e.time) / 1000, text: e.kind + " " + e.subject + ": " + e.text })), [marks.data]);
   if (!o) {
     return <><Title>{t("overview")}</Title>{link.value === "missing" ? <Fault error={new Problem(403, trouble.value || t("noOverview"))} />
-      : link.value === "broken" ? <Fault error={new Problem(0, "")} /> : <div class="tiles still" aria-busy="true">{Array.from({ length: 9 }, (_, i) => <div class={i ? "tile" : "tile twice"} key={i} />)}</div>}</>;
+      : link.value === "broken" ? <Fault error={new Problem(0, "")} /> : <div class="tiles still" aria-busy="true">{Array.from({ length: 10 }, (_, i) => <div class={i % 5 ? "tile" : "tile twice"} key={i} />)}</div>}</>;
   }
   return (
     <>

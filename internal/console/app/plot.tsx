@@ -4,8 +4,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { number, t } from "./i18n";
 import { clock } from "./time";
 
-// Curve is a line, with what is below it filled, or a band down to the curve at the index band, or bars.
-export type Curve = { label: string; values: (number | null)[]; colour: 1 | 2 | 3 | 4; fill?: boolean; bars?: boolean; band?: number; dash?: boolean };
+// Curve is a line, with what is below it filled, or a band down to the curve at the index band, or bars. One that is told
+// is not drawn: its numbers stand in the legend and in the table.
+export type Curve = { label: string; values: (number | null)[]; colour: 1 | 2 | 3 | 4; fill?: boolean; bars?: boolean; band?: number; dash?: boolean; told?: boolean };
 export type Mark = { at: number; text: string };
 
 // Props: at are the times in seconds, ascending; say writes a value; top rounds the upper end of the scale.
@@ -73,7 +74,8 @@ function Drawing(p: Props & { width: number; twin: ComponentChildren }) {
   const bars = p.curves.some((c) => c.bars);
   const from = p.at[0], to = Math.max(p.at[n - 1] + (bars ? p.step : 0), from + 1);
   const w = p.width - left - right, h = height - above - below;
-  const ticks = (p.ticks ?? even)(Math.max(0, ...p.curves.flatMap((c) => c.values.map((v) => v ?? 0))));
+  const drawn = p.curves.filter((c) => !c.told);
+  const ticks = (p.ticks ?? even)(Math.max(0, ...drawn.flatMap((c) => c.values.map((v) => v ?? 0))));
   const top = ticks[ticks.length - 1];
   const x = (s: number) => left + ((s - from) / (to - from)) * w;
   const y = (v: number) => above + h - (v / top) * h;
@@ -102,11 +104,11 @@ function Drawing(p: Props & { width: number; twin: ComponentChildren }) {
         {ticks.map((v) => <g key={v}><line class="grid-line" x1={left} x2={left + w} y1={y(v)} y2={y(v)} /><text class="tick-y" x={left - 7} y={y(v) + 4}>{p.say(v)}</text></g>)}
         {timeTicks(from, to, w).map((m) => <text class="tick-x" key={m.at} x={Math.min(x(m.at), p.width - 18)} y={height - 6}>{m.text}</text>)}
         {p.marks?.filter((m) => m.at >= from && m.at <= to).map((m) => <g class="event-mark" key={m.at + m.text}><line x1={x(m.at)} x2={x(m.at)} y1={above} y2={above + h} /><path d={`M${x(m.at) - 4} ${above - 8}h8l-4 7z`} /><title>{clock(m.at * 1000) + " " + m.text}</title></g>)}
-        {p.curves.map((c) => <CurveOf key={c.label} c={c} all={p.curves} at={p.at} x={x} y={y} wide={(w / (to - from)) * p.step} />)}
-        {at !== null && at < n && <g class="cursor"><line x1={x(p.at[at])} x2={x(p.at[at])} y1={above} y2={above + h} />{p.curves.map((c) => c.values[at] != null && !c.bars && <circle key={c.label} class={"c" + c.colour} cx={x(p.at[at])} cy={y(c.values[at]!)} r="3" />)}</g>}
+        {drawn.map((c) => <CurveOf key={c.label} c={c} all={p.curves} at={p.at} x={x} y={y} wide={(w / (to - from)) * p.step} />)}
+        {at !== null && at < n && <g class="cursor"><line x1={x(p.at[at])} x2={x(p.at[at])} y1={above} y2={above + h} />{drawn.map((c) => c.values[at] != null && !c.bars && <circle key={c.label} class={"c" + c.colour} cx={x(p.at[at])} cy={y(c.values[at]!)} r="3" />)}</g>}
         {drag && <rect class="brush" x={Math.min(...drag)} width={Math.abs(drag[1] - drag[0])} y={above} height={h} />}
       </svg>
-      <div class="plot-legend"><span class="quiet at">{clock(p.at[shown] * 1000)}</span>{p.curves.map((c) => <span key={c.label}><svg width="12" height="8" aria-hidden="true"><path class={"curve c" + c.colour + (c.dash ? " dash" : "") + (c.bars ? " wide" : "")} d="M0 4h12" /></svg>{c.label} <b>{c.values[shown] == null ? "–" : p.say(c.values[shown]!)}</b></span>)}{p.twin}</div>
+      <div class="plot-legend"><span class="quiet at">{clock(p.at[shown] * 1000)}</span>{p.curves.map((c) => <span key={c.label}>{!c.told && <svg width="12" height="8" aria-hidden="true"><path class={"curve c" + c.colour + (c.dash ? " dash" : "") + (c.bars ? " wide" : "")} d="M0 4h12" /></svg>}{c.label} <b>{c.values[shown] == null ? "–" : p.say(c.values[shown]!)}</b></span>)}{p.twin}</div>
     </>
   );
 }

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { may, part, send, call } from "./api";
+import { QueueForecast } from "./forecast";
 import { number, t, type Key } from "./i18n";
 import { Keys } from "./keys";
 import { useLoad } from "./load";
@@ -43,7 +44,7 @@ export function QueueScreen({ name }: { name: string }) {
           <Panel title={t("waitTime")}><Band stats={stats} step={stats.step} of="wait" /></Panel>
         </div>
         <div class="two">
-          <Explain path={path + "/explain"} />
+          <div class="stack"><Explain path={path + "/explain"} /><QueueForecast name={name} /></div>
           <Panel title={t("runTime")}><Band stats={stats} step={stats.step} of="run" /></Panel>
         </div>
         {(q.fair || q.limits) && <Keys path={path} fair={q.fair} />}

@@ -35,7 +35,7 @@ export function ScheduleScreen({ name }: { name: string }) {
       <Fault error={schedule.error} again={schedule.again} />
       {filling && <Backfill path={path} close={() => { setFilling(false); schedule.again(); }} />}
       {s && <>
-        <Strip path={path} />
+        <Strip path={path} zone={s.zone} />
         {audited && <Audit path={path} />}
         <div class="two">
           <Panel title={t("whenDue")}>
@@ -56,20 +56,20 @@ export function ScheduleScreen({ name }: { name: string }) {
           </Panel> : null}
         </div>
         {s.cron && preview.data && preview.data.times.length > 1 && <Density times={preview.data.times} zone={s.zone} />}
-        <Fires path={path} />
+        <Fires path={path} zone={s.zone} />
       </>}
     </>
   );
 }
 
 // Strip is the last 30 due times, oldest first, each by what became of it.
-function Strip({ path }: { path: string }) {
+function Strip({ path, zone }: { path: string; zone: string }) {
   const fires = useLoad<{ items: Fire[] }>(path + "/fires?limit=30", 4000);
   if (!fires.data || fires.data.items.length === 0) return null;
   return (
     <div class="strip" role="list" aria-label={t("last30")}>{[...fires.data.items].reverse().map((f) => {
       const state = f.ended && f.ended !== "fired" ? f.ended : f.outcome;
-      const text = (f.at ?? "") + " " + known("state", state) + (f.reason ? ": " + f.reason : "");
+      const text = (f.at ? clock(Date.parse(f.at), zone) : "") + " " + known("state", state) + (f.reason ? ": " + f.reason : "");
       return <span role="listitem" key={(f.at ?? "") + f.origin + f.fired} title={text}>{f.task ? <a href={to(["tasks", f.task])} aria-label={text} class={"tick s-" + state}><Mark state={state} bare /></a> : <span class={"tick s-" + state}><Mark state={state} bare /></span>}</span>;
     })}</div>
   );
@@ -100,14 +100,14 @@ function Density({ times, zone }: { times: string[]; zone: string }) {
   );
 }
 
-function Fires({ path }: { path: string }) {
+function Fires({ path, zone }: { path: string; zone: string }) {
   const outcome = route.value.query.get("outcome") ?? "";
   const list = usePages<Fire>(path + "/fires" + query({ outcome, limit: 50 }), 4000);
   return (
-    <Panel title={t("fires")} side={<nav class="tabs" aria-label={t("outcome")}>{["", "fired", "skipped", "missed", "queued"].map((o) => <button type="button" class="tab" key={o} aria-pressed={o === outcome} onClick={() => setQuery({ outcome: o })}>{o ? <Mark state={o} /> : t("all")}</button>)}</nav>}>
+    <Panel title={t("fires")} side={<><span class="quiet"><T s={zone} /></span><nav class="tabs" aria-label={t("outcome")}>{["", "fired", "skipped", "missed", "queued"].map((o) => <button type="button" class="tab" key={o} aria-pressed={o === outcome} onClick={() => setQuery({ outcome: o })}>{o ? <Mark state={o} /> : t("all")}</button>)}</nav></>}>
       <Fault error={list.error} />
       {list.data && (list.data.length === 0 && !list.more ? <p class="pad quiet">{t("noFires")}</p> : <Table caption={t("fires")} rows={list.data} id={(f) => (f.at ?? "") + f.origin + f.fired} more={list.more} busy={list.reading} columns={[
-        { key: "at", head: t("due"), cell: (f) => <><When at={f.at} />{f.count > 1 && <span class="quiet"> ×{number(f.count)}</span>}</> },
+        { key: "at", head: t("due"), cell: (f) => <><When at={f.at} zone={zone} />{f.count > 1 && <span class="quiet"> ×{number(f.count)}</span>}</> },
         { key: "outcome", head: t("outcome"), cell: (f) => <Mark state={f.outcome} /> },
         { key: "origin", head: t("origin"), cell: (f) => known("origin", f.origin) },
         { key: "fired", head: t("fired"), cell: (f) => <When at={f.fired} /> },

@@ -18,6 +18,7 @@ export const entries: Entry[] = [
   { path: "queues", key: "queues", letter: "q", icon: "M1.5 2h9v2.2h-9zM1.5 5h9v2.2h-9zM1.5 8h9v2.2h-9z" },
   { path: "workers", key: "workers", letter: "w", icon: "M2 10.5V7h8v3.5zM6 1.5a2 2 0 1 1 0 4a2 2 0 1 1 0-4z" },
   { path: "jobs", key: "jobs", letter: "j", icon: "M1.5 10.5V5h2.5v5.5zM5 10.5V1.5h2.5v9zM8.5 10.5V7h2v3.5z" },
+  { path: "forecast", key: "forecast", letter: "f", icon: "M1.5 9.5 4.5 6l2 2 4-5.5M8 2.5h2.5V5" },
   { path: "nodes", key: "nodes", letter: "n", icon: "M1.5 1.5h9v3.5h-9zM1.5 7h9v3.5h-9zM3.5 3.2h.1M3.5 8.8h.1" },
   { path: "schedules", key: "schedules", letter: "s", icon: "M6 1.5a4.5 4.5 0 1 1 0 9a4.5 4.5 0 1 1 0-9zM6 3.5V6l2 1.3" },
   { path: "events", key: "events", letter: "e", icon: "M2 1.5v9M2 3h3M2 6h7M2 9h5" },

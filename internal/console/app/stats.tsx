@@ -1,16 +1,17 @@
 // History: what the node kept by the minute and the hour.
 import { useMemo } from "preact/hooks";
 import { get, Problem, query } from "./api";
-import { t } from "./i18n";
-import { useLoad, type Loaded } from "./load";
+import { t, type Key } from "./i18n";
+import { useShared, type Loaded } from "./load";
 import { Plot, evenTimes, perSecond, type Curve, type Mark } from "./plot";
 import { route, setQuery } from "./route";
 import { duration, millis, now } from "./time";
-import { Fault } from "./ui";
+import { Fault, Panel } from "./ui";
 
 type Percentiles = { p50: string | null; p95: string | null; p99: string | null } | null;
 export type Bucket = {
   at: string; submitted: number; started: number; done: number; retried: number; dead: number; cancelled: number; expired: number; lost: number;
+  passed: number; snoozed: number; timed_out: number; released: number; woken: number;
   ready: number; running: number; wait?: Percentiles; run?: Percentiles;
 };
 export type Stats = { items: Bucket[]; missing?: boolean };
@@ -30,7 +31,7 @@ export function SpanChoice() {
 export function useStats(of: { queue?: string; stage?: string; worker?: string }, chosen: Span = span()): Loaded<Stats> & { step: number } {
   const [length, step] = spans[chosen];
   const path = "v1/stats" + query({ ...of, step: step + "s" });
-  const loaded = useLoad<Stats>(path + "#" + chosen, Math.max(5_000, step * 100), async (p, signal) => {
+  const loaded = useShared<Stats>(path + "#" + chosen, Math.max(5_000, step * 100), async (p, signal) => {
     const end = now.peek(), from = Math.floor((end - length) / (step * 1000)) * step * 1000;
     try {
       return await get<Stats>(p.split("#")[0] + "&from=" + encodeURIComponent(new Date(from).toISOString()), { signal });
@@ -49,7 +50,14 @@ function Shell({ stats, children }: { stats: Loaded<Stats>; children: () => prea
   return <>{children()}</>;
 }
 
-export function Throughput({ stats, step, marks }: { stats: Loaded<Stats>; step: number; marks?: Mark[] }) {
+// What is shown where there is some of it; drawn where it has a colour.
+const rare: ["lost" | "expired" | "cancelled" | "timed_out" | "passed" | "snoozed" | "released" | "woken", Key, (3 | 4)?][] = [
+  ["lost", "lostWord", 3], ["expired", "expired", 4], ["cancelled", "cancelledWord"], ["timed_out", "timedOutWord"], ["passed", "passedWord"], ["snoozed", "snoozedWord"],
+  ["released", "releasedWord"], ["woken", "wokenWord"],
+];
+
+// Throughput is what came and went; of a worker what it began, as nothing is submitted to it.
+export function Throughput({ stats, step, marks, worker }: { stats: Loaded<Stats>; step: number; marks?: Mark[]; worker?: boolean }) {
   const items = stats.data?.items ?? [];
   const at = useMemo(() => items.map((b) => Date.parse(b.at) / 1000), [stats.data]);
   const curves = useMemo<Curve[]>(() => {
@@ -57,11 +65,12 @@ export function Throughput({ stats, step, marks }: { stats: Loaded<Stats>; step:
     const lasts = (b: Bucket) => Math.min(step, Math.max(step / 10, (now.peek() - Date.parse(b.at)) / 1000));
     const of = (f: (b: Bucket) => number) => items.map((b) => f(b) / lasts(b));
     return [
-      { label: t("submitted"), values: of((b) => b.submitted), colour: 2, dash: true },
+      worker ? { label: t("startedWord"), values: of((b) => b.started), colour: 2, dash: true } : { label: t("submitted"), values: of((b) => b.submitted), colour: 2, dash: true },
       { label: t("done"), values: of((b) => b.done), colour: 1, fill: true },
       { label: t("retried"), values: of((b) => b.retried), colour: 3 },
       { label: t("deadWord"), values: of((b) => b.dead), colour: 4 },
-      ...(items.some((b) => b.expired) ? [{ label: t("expired"), values: of((b) => b.expired), colour: 4, dash: true } as Curve] : []),
+      ...(worker ? [] : [{ label: t("startedWord"), values: of((b) => b.started), colour: 2, told: true } as Curve]),
+      ...rare.filter(([key]) => items.some((b) => b[key])).map(([key, label, colour]): Curve => ({ label: t(label), values: of((b) => b[key]), colour: colour ?? 2, dash: true, told: !colour })),
     ];
   }, [stats.data]);
   return <Shell stats={stats}>{() => <Plot label={t("throughput")} at={at} step={step} curves={curves} say={(n) => perSecond(n) + "/s"} marks={marks} />}</Shell>;
@@ -79,6 +88,20 @@ export function Band({ stats, step, of }: { stats: Loaded<Stats>; step: number; 
     ];
   }, [stats.data]);
   return <Shell stats={stats}>{() => <Plot label={of === "wait" ? t("waitTime") : t("runTime")} at={at} step={step} curves={curves} ticks={evenTimes} say={duration} />}</Shell>;
+}
+
+// WorkerHistory is what a worker did, and how long its tasks waited for it and ran.
+export function WorkerHistory({ name }: { name: string }) {
+  const stats = useStats({ worker: name });
+  return (
+    <>
+      <Panel title={t("throughput")} side={<SpanChoice />}><Throughput stats={stats} step={stats.step} worker /></Panel>
+      <div class="two">
+        <Panel title={t("waitTime")}><Band stats={stats} step={stats.step} of="wait" /></Panel>
+        <Panel title={t("runTime")}><Band stats={stats} step={stats.step} of="run" /></Panel>
+      </div>
+    </>
+  );
 }
 
 // Arrivals are bars of what was submitted, over which a span can be chosen with the mouse.

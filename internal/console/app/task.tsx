@@ -1,8 +1,10 @@
 // One task: where it stands and why, what became of each hand-out, what it carries, what its worker wrote.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { call, may, part, send, events } from "./api";
+import { Carried } from "./carried";
+import { EditForm, nothing } from "./edit";
 import { known, number, t } from "./i18n";
-import { differences, indented, rawField } from "./json";
+import { rawField } from "./json";
 import { useLoad } from "./load";
 import { go, to } from "./route";
 import { SignalForm, awaited, type Awaited as Wanted, type Awaits } from "./signal";
@@ -12,7 +14,7 @@ import { Carries, type TaskItem } from "./tasks";
 import { Tree } from "./tree";
 import { T } from "./text";
 import { Age, Dur, When, clock, duration, now } from "./time";
-import { Act, Bar, Copy, Fault, Facts, Mark, N, Panel, Title } from "./ui";
+import { Act, Bar, Copy, Fault, Facts, Mark, N, Panel, Title, say } from "./ui";
 
 export type Step = { seq: number; outcome: string; stage: string; worker: string; started: string | null; finished: string | null; error: string; changed?: string[] };
 type Children = { total: number; done: number; dead: number; cancelled: number; expired: number };
@@ -32,6 +34,7 @@ export function TaskScreen({ id }: { id: string }) {
   const task = useLoad<Whole>("v1/tasks/" + part(id), every, readTask);
   const x = task.data;
   const [again, setAgain] = useState(false);
+  const [editing, setEditing] = useState(false);
   const [wanted, setWanted] = useState<Wanted | null>(null);
   // What is over seldom changes, and a large context is not read every moment.
   const large = x !== null && x.contextText.length + x.resultText.length > 200_000;
@@ -40,10 +43,12 @@ export function TaskScreen({ id }: { id: string }) {
   if (!x) return <><Title crumbs={crumbs}>{t("task")} <span class="mono"><T s={id} /></span></Title><Fault error={task.error} again={task.again} /></>;
   return (
     <>
-      <Title crumbs={crumbs} side={<Actions x={x} after={task.again} another={() => setAgain(true)} signal={setWanted} />}>
+      <Title crumbs={crumbs} side={<Actions x={x} after={task.again} another={() => setAgain(true)} edit={() => setEditing(true)} signal={setWanted} />}>
         <span class="mono"><T s={x.id} /></span> <Mark state={x.state} />
       </Title>
       {again && <Submit.Form close={() => setAgain(false)} begin={{ queue: x.queue, stage: firstStage(x), context: x.contextText === "null" ? "" : x.contextText, priority: x.priority, group_key: x.group_key, meta: x.meta }} />}
+      {editing && <EditForm title={t("editTask")} go={t("save")} close={() => setEditing(false)} begin={{ ...nothing, priority: x.priority, group_key: x.group_key, meta: x.meta ? JSON.stringify(x.meta) : "", context: x.contextText }}
+        does={async (raw) => { await call("PATCH", "v1/tasks/" + part(id), { raw, need: "operate" }); setEditing(false); task.again(); say(t("saved")); }} />}
       {wanted && <SignalForm of={wanted} close={() => setWanted(null)} after={task.again} />}
       <Fault error={task.error} />
       <div class="two">
@@ -70,7 +75,7 @@ export function TaskScreen({ id }: { id: string }) {
       </div>
       {x.children && <Tree id={x.id} over={final(x.state) && x.children.total === x.children.done + x.children.dead + x.children.cancelled + x.children.expired} />}
       <Timeline x={x} />
-      <Carried x={x} />
+      <Carried key={x.id} x={x} />
       <Log path={"v1/tasks/" + part(id) + "/logs"} />
     </>
   );
@@ -78,15 +83,18 @@ export function TaskScreen({ id }: { id: string }) {
 
 const firstStage = (x: Whole) => x.steps.find((s) => s.started)?.stage ?? x.stage;
 
-function Actions({ x, after, another, signal }: { x: Whole; after: () => void; another: () => void; signal: (w: Wanted) => void }) {
+function Actions({ x, after, another, edit, signal }: { x: Whole; after: () => void; another: () => void; edit: () => void; signal: (w: Wanted) => void }) {
   const path = "v1/tasks/" + part(x.id);
   const wanted = awaited(x);
   return (
     <>
       {wanted && <button type="button" class="main" onClick={() => signal(wanted)}>{t("sendSignal")}</button>}
       {x.state === "waiting" && <Act label={t("runNow")} does={() => send("POST", path + "/run")} after={after} />}
+      {may("operate") && !final(x.state) && x.state !== "running" && <button type="button" onClick={edit}>{t("edit")}</button>}
+      {final(x.state) && x.state !== "done" && x.steps.some((s) => s.started && s.stage !== x.stage) && <Act label={t("retryWhole")} does={() => send("POST", path + "/retry", { whole: true })} after={after} ask={t("retryWholeAsk")} />}
       {final(x.state) && <Act label={t("retry")} does={() => send("POST", path + "/retry")} after={after} ask={x.state === "done" ? t("retryDone") : undefined} />}
       {!final(x.state) && <Act label={t("cancel")} kind="bad" need="submit" does={() => send("POST", path + "/cancel")} after={after} ask={x.state === "running" ? t("cancelRunning") : t("cancelTask")} />}
+      {!final(x.state) && x.children && <Act label={t("cancelTree")} kind="bad" need="submit" does={() => send("POST", path + "/cancel?tree=true")} after={after} ask={t("cancelTreeAsk")} />}
       {may("submit") && <button type="button" onClick={another}>{t("another")}</button>}
       {x.state !== "running" && <Act label={t("remove")} kind="bad" does={() => send("DELETE", path)} after={() => go(["tasks"], { queue: x.queue })} ask={t("removeTask")} />}
     </>
@@ -178,42 +186,6 @@ function Timeline({ x }: { x: Whole }) {
       </>}
     </Panel>
   );
-}
-
-export function Json({ text }: { text: string }) {
-  const pretty = useMemo(() => indented(text), [text]);
-  const cut = pretty.length > 200_000;
-  return <pre class="json" tabIndex={0}><T s={cut ? pretty.slice(0, 200_000) : pretty} lines />{cut && "\n… " + t("cutAt", { n: number(text.length) })}</pre>;
-}
-
-// Carried shows the contexts that were seen, one for each stage that this screen saw, and the result. The node keeps
-// the present context only: what came before is known from when the screen was open.
-function Carried({ x }: { x: Whole }) {
-  const seen = useRef<{ stage: string; text: string }[]>([]);
-  if (seen.current.at(-1)?.text !== x.contextText || seen.current.at(-1)?.stage !== x.stage) seen.current = [...seen.current, { stage: x.stage, text: x.contextText }].slice(-20);
-  const choices: { key: string; name: string; text: string }[] = seen.current.map((s, i) => ({ key: "c" + i, name: t("context") + (s.stage ? " · " + s.stage : ""), text: s.text }));
-  if (x.resultText !== "null") choices.push({ key: "r", name: t("result"), text: x.resultText });
-  const [open, setOpen] = useState("");
-  const [against, setAgainst] = useState("");
-  const shown = choices.find((c) => c.key === open) ?? choices.at(-1)!;
-  const other = choices.find((c) => c.key === against && c !== shown);
-  return (
-    <Panel title={t("carried")} side={<>
-      <div class="choice" role="group" aria-label={t("carried")}>{choices.map((c) => <button type="button" key={c.key} aria-pressed={c === shown} onClick={() => setOpen(c.key)}><T s={c.name} /></button>)}</div>
-      {choices.length > 1 && <select aria-label={t("compareWith")} value={other ? against : ""} onChange={(e) => setAgainst(e.currentTarget.value)}>
-        <option value="">{t("compareWith")}</option>{choices.filter((c) => c !== shown).map((c) => <option key={c.key} value={c.key}>{c.name}</option>)}
-      </select>}
-      <Copy text={shown.text} />
-    </>}>
-      {other ? <Difference a={other.text} b={shown.text} /> : shown.text === "null" ? <p class="pad quiet">{t("noContext")}</p> : <Json text={shown.text} />}
-    </Panel>
-  );
-}
-
-function Difference({ a, b }: { a: string; b: string }) {
-  const lines = useMemo(() => differences(indented(a), indented(b)), [a, b]);
-  const words: Record<string, string> = { "-": t("taken"), "+": t("added") };
-  return <pre class="json diff" tabIndex={0}>{lines.map((l, i) => <span key={i} class={l.kind === "+" ? "plus" : l.kind === "-" ? "minus" : ""}>{l.kind !== " " && <span class="sr">{words[l.kind]}</span>}{l.kind} <T s={l.text} />{"\n"}</span>)}</pre>;
 }
 
 type Line = { time: string | null; stream: string; text: string };

@@ -121,7 +121,7 @@ export function TasksScreen() {
     <>
       <Title side={<>
         {!stuck && ["dead", "cancelled", "done", "expired"].includes(of.state ?? "") && <Bulk verb="retry" filter={acts} words={words} done={list.again} />}
-        {!stuck && !["dead", "cancelled", "done", "expired"].includes(of.state) && live && live.ready + live.blocked + live.waiting + live.running > 0 && <Bulk verb="cancel" filter={acts} words={words} done={list.again} />}
+        {!stuck && !["dead", "cancelled", "done", "expired"].includes(of.state) && live && live.ready + live.blocked + live.waiting + live.running > 0 && <><Bulk verb="patch" filter={acts} words={words} done={list.again} /><Bulk verb="cancel" filter={acts} words={words} done={list.again} /></>}
         <Submit.Button open={() => setAdding(true)} />
       </>}>{t("tasks")}</Title>
       {adding && <Submit.Form close={() => setAdding(false)} begin={{ queue: of.queue }} />}

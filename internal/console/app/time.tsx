@@ -45,16 +45,21 @@ export function duration(ms: number): string {
 
 // rough is how long ago or how far ahead, in one unit: it changes seldom.
 export function rough(ms: number): string {
+  const text = about(ms);
+  return Math.abs(ms) < 500 ? t("now") : ms >= 0 ? t("ago", { d: text }) : t("in", { d: text });
+}
+
+// about is a length of time in one unit.
+export function about(ms: number): string {
   const s = Math.round(Math.abs(ms) / 1000), w = words[lang.value];
   const n = s < 90 ? [s, w.s] : s < 5400 ? [Math.round(s / 60), w.m] : s < 129600 ? [Math.round(s / 3600), w.h] : [Math.round(s / 86400), w.d];
-  const text = n.join(" ");
-  return s === 0 ? t("now") : ms >= 0 ? t("ago", { d: text }) : t("in", { d: text });
+  return n.join(" ");
 }
 
 export function clock(ms: number, zone?: string): string {
   const at = new Date(ms), today = new Date(now.peek());
   const near = Math.abs(ms - now.peek()) < 20 * 36e5 && at.toDateString() === today.toDateString() && !zone;
-  const o: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone: zone };
+  const o: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone: zone || undefined };
   if (!near) Object.assign(o, { year: "numeric", month: "2-digit", day: "2-digit" });
   try { return new Intl.DateTimeFormat("sv-SE", o).format(at); } catch { return at.toISOString(); }
 }

@@ -4,7 +4,9 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import { dirname } from "node:path";
 import { parseArgs } from "node:util";
-import { access, actions, eventually, shared } from "./actions.mjs";
+import { access, actions, eventually, shared, together } from "./actions.mjs";
+import { edits } from "./edits.mjs";
+import { crowded, workers } from "./workers.mjs";
 import { faulty, go, launch, open, overflowing, settled } from "./browser.mjs";
 import { flow, million, ten } from "./fill.mjs";
 import { free, hostile } from "./hostile.mjs";
@@ -65,7 +67,7 @@ async function empty(browser) {
     await check("0 tasks: empty screens say what to do next, and that works", async () => {
       const page = await open(browser, node);
       const commands = new Set();
-      for (const place of ["/", "/tasks", "/queues", "/workers", "/jobs", "/schedules", "/notifiers"]) {
+      for (const place of ["/", "/tasks", "/queues", "/workers", "/jobs", "/forecast", "/schedules", "/notifiers"]) {
         await go(page, place);
         await eventually(place + " has a command", async () => (await page.locator(".command code").first().innerText()).startsWith("rota "));
         commands.add(await page.locator(".command code").first().innerText());
@@ -106,11 +108,13 @@ async function some(browser) {
       return faults;
     });
     const page = await open(browser, node);
-    for (const [name, f] of Object.entries(actions)) {
+    for (const [name, f] of Object.entries({ ...actions, ...workers, ...edits })) {
       await check("action: " + name, async () => { page.faults.length = 0; await f(page, node); return page.faults; });
     }
     await page.context().close();
+    await check("1,200 queues: the forecast shows those that need the most, and says what it leaves out", () => crowded(browser));
     await check("three tabs have one stream", () => shared(browser, node));
+    await check("five tabs read what one does", () => together(browser, node));
     await check("behind a prefix", () => prefixed(browser, node));
     await check("a cut stream is begun anew", () => cut(browser, node));
   } finally { await node.stop(); }

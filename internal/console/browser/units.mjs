@@ -9,7 +9,7 @@ async function load(name) {
   return import("data:text/javascript;base64," + Buffer.from(out).toString("base64"));
 }
 
-const { rawField, indented, differences } = await load("json.ts");
+const { rawField, rawItems, indented, differences, folded } = await load("json.ts");
 const { merged } = await load("merge.ts");
 const { alike, pattern } = await load("likeness.ts");
 
@@ -40,6 +40,18 @@ export const units = {
       assert.deepEqual(JSON.parse(indented(text)), v);
     }
     assert.equal(indented('{"a":1e400,"b":[],"a":{}}'), '{\n  "a": 1e400,\n  "b": [],\n  "a": {}\n}');
+  },
+  "items of a list are cut out of an answer byte for byte"() {
+    for (const raw of [[], ["1e400"], ['{ "a" :[1,"]"]}', '"],["', "[ [ ] ]", "null"]]) {
+      assert.deepEqual(rawItems(`[ ${raw.join(" , ")} ]`), raw);
+    }
+  },
+  "what is folded of a difference is only what is the same, far from what differs"() {
+    const lines = (text) => [...text].map((kind, i) => ({ kind, text: String(i) }));
+    const told = (text) => folded(lines(text)).map((l) => (l.kind === "…" ? "(" + l.n + ")" : l.kind)).join("");
+    for (const [text, want] of [["", ""], ["  ", "(2)"], [" ", " "], ["     +     ", "(2)   +   (2)"], ["    -    ", "    -    "], ["+        -", "+   (2)   -"], ["+++", "+++"]]) {
+      assert.equal(told(text), want, text);
+    }
   },
   "a difference leads from one text to the other"() {
     const r = random(2);
