@@ -24,7 +24,7 @@ func canned(b *testing.B, body []byte) *Client {
 		w.Write(body)
 	}))
 	b.Cleanup(s.Close)
-	c, err := New(Config{Servers: []string{s.URL}})
+	c, err := New(Config{Servers: []string{s.URL}, HTTPOnly: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -32,6 +32,8 @@ type request struct {
 	signed       http.Header   // more headers, of a call that another program might make
 	wait         time.Duration // what the server may wait before it answers
 	safe         bool          // may be made twice
+	// a server that can't answer now is not waited for, and others are asked at once
+	anywhere bool
 }
 
 // hot is a call that a stream may carry.
@@ -76,9 +78,15 @@ func (c *Client) do(ctx context.Context, r request) (answer, error) {
 				attempt--
 				continue
 			}
-		} else if attempt > 1 && errors.Is(err, ErrUnavailable) {
-			// it stays in trouble, as when it is cut off from its store
-			c.servers.turn(server)
+		} else if errors.Is(err, ErrUnavailable) {
+			if r.anywhere && refused.Status != http.StatusTooManyRequests {
+				if a, ok := c.tryOthers(ctx, server, r); ok {
+					return a, nil
+				}
+			}
+			if attempt > 1 { // it stays in trouble, as when it is cut off from its store
+				c.servers.turn(server)
+			}
 		}
 		if !repeatable(r, err) {
 			return answer{}, final(r, err)
@@ -92,6 +100,28 @@ func (c *Client) do(ctx context.Context, r request) (answer, error) {
 			return answer{}, final(r, err)
 		}
 	}
+}
+
+// How many servers are asked besides the one in use before a call is made again, and how long each
+// may take, besides what it may wait: one of them may be a process that is stopped.
+const (
+	maxOthers   = 8
+	otherWithin = time.Second
+)
+
+// tryOthers makes a call at other servers than the one that can't answer it now, one after the
+// other. Which server is in use it leaves as it is. The one that was of help last comes first.
+func (c *Client) tryOthers(ctx context.Context, but string, r request) (a answer, ok bool) {
+	for _, server := range c.servers.others(but, maxOthers) {
+		within, cancel := context.WithTimeout(ctx, r.wait+otherWithin)
+		a, err := c.try(within, server, r)
+		cancel()
+		if err == nil {
+			c.servers.helped(server)
+			return a, true
+		}
+	}
+	return answer{}, false
 }
 
 // repeatable tells whether a failed try may be followed by another.

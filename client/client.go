@@ -31,11 +31,11 @@ type Config struct {
 	Timeout   time.Duration // of one try, on top of what the call itself waits for; default 30s
 	// submissions in flight at a time; what comes meanwhile is gathered; default 1
 	Flights int
-	// Stream lets submissions, and the calls of workers, go over one WebSocket to the server, once
-	// it stands and as long as the server takes it. On trial: a worker whose server was killed and
-	// started again was seen to take nothing for a minute. Default: each call goes over HTTP
-	Stream bool
-	Log    *slog.Logger // told once when a server takes no stream; default slog.Default()
+	// HTTPOnly makes each call over HTTP. Default: submissions, and the calls of workers, go over
+	// one WebSocket to the server, which is opened beside the first of them, once it stands and as
+	// long as the server takes it; what a call does is the same
+	HTTPOnly bool
+	Log      *slog.Logger // told once when a server takes no stream; default slog.Default()
 
 	Attempts int // tries of one call, the first included; 1 = never repeat; default 5
 	// of all calls, how many may be repeats once RetryFloor is used up; 0 to 1, default 0.1

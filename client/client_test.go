@@ -38,7 +38,7 @@ func fakeServer(t *testing.T, f http.HandlerFunc) (url string, calls *atomic.Int
 // newClient makes a client whose pauses are short, and that makes each call over HTTP.
 func newClient(t *testing.T, c Config) *Client {
 	t.Helper()
-	c.Fixed = true
+	c.Fixed, c.HTTPOnly = true, true
 	if c.Backoff == (task.Backoff{}) {
 		c.Backoff = task.Backoff{Initial: time.Millisecond, Max: time.Millisecond, Factor: 1}
 	}

@@ -117,6 +117,29 @@ func ExampleClient_Workers() {
 	// true
 }
 
+func ExampleClient_DrainWorkerWith() {
+	c, shut := open()
+	defer shut()
+	ctx := context.Background()
+	// a worker that lives
+	_, err := c.Beat(ctx, task.Beat{Worker: "w1", Incarnation: "1", Capacity: 4})
+	must(err)
+
+	// what would it cost to have three of its units free, and how is it then?
+	price, err := c.DrainWorkerWith(ctx, "w1", client.WorkerDrain{Shed: 3, DryRun: true})
+	must(err)
+	fmt.Println(price.Moves, price.Tasks, price.Minutes, price.Breaks)
+	_, err = c.DrainWorkerWith(ctx, "w1", client.WorkerDrain{Shed: 3, Within: 10 * time.Minute})
+	must(err)
+	w, err := c.Worker(ctx, "w1")
+	must(err)
+	fmt.Println(w.State, w.Shed, "of", w.Capacity)
+	must(c.UndrainWorker(ctx, "w1"))
+	// Output:
+	// 0 0 0 []
+	// active 3 of 4
+}
+
 func ExampleClient_FollowEvents() {
 	c, shut := open()
 	defer shut()

@@ -84,8 +84,8 @@ func (c *Client) submit(
 const clockSlack = 2 * time.Second
 
 // Hold waits up to r.Wait for the first task, then answers with what is there; no tasks is no
-// error. Deadlines are given by the server's clock; when ours differs by more than two seconds,
-// they are moved to ours.
+// error. Deadlines and ready times are given by the server's clock; when ours differs by more
+// than two seconds, they are moved to ours.
 func (c *Client) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
 	a, err := c.do(ctx, request{
 		method: http.MethodPost, path: "/v1/tasks/hold", wait: r.Wait, safe: true, hot: &hot{
@@ -105,8 +105,10 @@ func (c *Client) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer,
 	}
 	if ahead := time.Since(held.Now); !held.Now.IsZero() && ahead.Abs() > clockSlack {
 		for i := range held.Tasks {
-			if d := &held.Tasks[i].Deadline; !d.IsZero() {
-				*d = d.Add(ahead)
+			for _, at := range []*time.Time{&held.Tasks[i].Deadline, &held.Tasks[i].Ready} {
+				if !at.IsZero() {
+					*at = at.Add(ahead)
+				}
 			}
 		}
 	}
@@ -291,7 +293,8 @@ func (c *Client) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error)
 	}
 	a, err := c.do(ctx, request{
 		method: http.MethodPost, path: workerPath(b.Worker) + "/beat", query: query,
-		wait: b.Wait, safe: true, hot: &hot{
+		// while the store is away only who holds the worker's tasks can answer
+		wait: b.Wait, safe: true, anywhere: true, hot: &hot{
 			kind: frame.Beat,
 			frame: func(to []byte, _ int) ([]byte, []wire.Cut) {
 				return frame.AppendBeat(to, b), nil

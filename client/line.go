@@ -31,11 +31,16 @@ type line struct {
 	group sync.WaitGroup
 	quit  chan struct{} // closed when it has ended
 
-	mu    sync.Mutex
-	calls map[uint32]*waiting
-	last  uint32 // id
-	used  time.Time
-	err   error // why it ended; nil = it has not
+	mu      sync.Mutex
+	calls   map[uint32]*waiting
+	leaving int    // calls that were given up, of which the server is still to be told
+	last    uint32 // id
+	used    time.Time
+	// doubted is when a call's time was over in which nothing at all was heard; zero = there was
+	// none, or something was heard since. Until then calls go over HTTP: the connection may be
+	// dead, and a new one not.
+	doubted time.Time
+	err     error // why it ended; nil = it has not
 }
 
 // waiting is a call that waits for its answer.
@@ -67,6 +72,10 @@ func (l *line) call(ctx context.Context, kind frame.Kind, body stream.Body) (ans
 		return answer{}, &cutError{context.Cause(ctx)}
 	}
 	w := &waiting{came: make(chan struct{}, 1)}
+	began := time.Now()
+	if l.inDoubt() {
+		return answer{}, errNoLine
+	}
 	id, under := l.begin(w, frame.MaxCalls-1) // one is left for a ping
 	if under == 0 {
 		return answer{}, errNoLine
@@ -89,24 +98,50 @@ func (l *line) call(ctx context.Context, kind frame.Kind, body stream.Body) (ans
 		return w.answer()
 	case <-ctx.Done():
 	}
-	if l.forget(id) && (kind == frame.Hold || kind == frame.Beat) {
-		l.leave(id)
-	}
+	l.giveUp(id, kind, began, ctx.Err() == context.DeadlineExceeded)
 	return answer{}, context.Cause(ctx)
+}
+
+// giveUp gives a call up for which nobody waits any more; late: its time was over. A server takes
+// only so many calls at a time, and one that was given up counts until the server was told.
+func (l *line) giveUp(id uint32, kind frame.Kind, began time.Time, late bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls[id] == nil { // the answer has come
+		return
+	}
+	delete(l.calls, id)
+	if late && l.doubted.IsZero() && !l.conn.Heard().After(began) {
+		l.doubted = time.Now()
+	}
+	if l.err == nil && (kind == frame.Hold || kind == frame.Beat) {
+		l.leaving++
+		l.group.Go(func() { l.leave(id) })
+	}
+}
+
+// inDoubt tells whether the line may be dead.
+func (l *line) inDoubt() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.doubted.IsZero() && l.conn.Heard().After(l.doubted) {
+		l.doubted = time.Time{}
+	}
+	return !l.doubted.IsZero()
 }
 
 // begin gives a call an id, and says how many are under way with it; 0 = it has no room.
 func (l *line) begin(w *waiting, most int) (id uint32, under int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil || len(l.calls) >= most {
+	if l.err != nil || len(l.calls)+l.leaving >= most {
 		return 0, 0
 	}
 	for l.last++; l.calls[l.last] != nil; l.last++ {
 	}
 	l.calls[l.last] = w
 	l.used = time.Now()
-	return l.last, len(l.calls)
+	return l.last, len(l.calls) + l.leaving
 }
 
 // forget lets an answer go; false says that it has come.
@@ -130,7 +165,10 @@ func (l *line) send(
 
 // leave tells the server that nobody waits for an answer. It is no call's time that this takes.
 func (l *line) leave(id uint32) {
-	l.group.Go(func() { _, _ = l.conn.Send(context.Background(), id, frame.Leave, stream.None) })
+	_, _ = l.conn.Send(context.Background(), id, frame.Leave, stream.None) // else the line ends
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leaving--
 }
 
 // answer is what came.
@@ -209,11 +247,15 @@ func (l *line) piece(h frame.Header) error {
 func (l *line) fail(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
-		return
+	l.failLocked(why)
+}
+
+// failLocked is fail with the lock held.
+func (l *line) failLocked(why error) {
+	if l.err == nil {
+		l.err = why
+		close(l.quit)
 	}
-	l.err = why
-	close(l.quit)
 }
 
 // watch asks for signs of life, closes a line that nobody uses, and ends one that failed.
@@ -233,10 +275,16 @@ func (l *line) watch() {
 	why := l.err
 	l.mu.Unlock()
 	l.over(why)
+	l.failCalls(why)
 	if why == errUnused {
 		l.conn.Close(websocket.StatusNormalClosure, "")
 	}
 	l.conn.Cut()
+}
+
+// failCalls ends the calls that wait for their answers, before the connection is closed: that may
+// take some seconds.
+func (l *line) failCalls(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, w := range l.calls {
@@ -248,24 +296,31 @@ func (l *line) watch() {
 
 // look looks at the line; asked is since when a sign is waited for.
 func (l *line) look(now, asked time.Time) time.Time {
-	l.mu.Lock()
-	under, used := len(l.calls), l.used
-	l.mu.Unlock()
+	under, doubted := l.endUnused(now), l.inDoubt()
 	quiet := now.Sub(l.conn.Heard())
 	switch {
 	case l.conn.Stuck(now, time.Hour, lineWrite) != nil:
 		l.fail(errSilent)
-	case under == 0 && now.Sub(used) > lineIdle:
-		l.fail(errUnused)
-	case quiet < lineQuiet:
+	case quiet < lineQuiet && !doubted:
 		return time.Time{}
-	case asked.IsZero() && under > 0:
+	case asked.IsZero() && (under > 0 || doubted):
 		l.group.Go(l.ping)
 		return now
 	case !asked.IsZero() && now.Sub(asked) > lineSign:
 		l.fail(errSilent)
 	}
 	return asked
+}
+
+// endUnused ends a line that nobody uses. It says how many calls are under way: none begins beside
+// the decision.
+func (l *line) endUnused(now time.Time) (under int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if under = len(l.calls); under == 0 && l.leaving == 0 && now.Sub(l.used) > lineIdle {
+		l.failLocked(errUnused)
+	}
+	return under
 }
 
 // ping asks for a sign; whatever is read is one.

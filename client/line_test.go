@@ -126,7 +126,7 @@ var anID = task.ID{Batch: 1 << 40, N: 3}
 // streaming makes a client that keeps a stream, whose pauses are short.
 func streaming(t *testing.T, c Config) *Client {
 	t.Helper()
-	c.Fixed, c.Stream = true, true
+	c.Fixed = true
 	c.Backoff = task.Backoff{Initial: time.Millisecond, Max: time.Millisecond, Factor: 1}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -450,7 +450,7 @@ func bubble(t *testing.T, f *framed, test func(*testing.T, *Client)) {
 		}
 		c, err := New(Config{
 			Servers: []string{"http://s"}, Fixed: true, HTTP: &http.Client{Transport: transport},
-			Log: slog.New(slog.DiscardHandler), Attempts: 1, Stream: true,
+			Log: slog.New(slog.DiscardHandler), Attempts: 1,
 		})
 		if err != nil {
 			t.Fatal(err)

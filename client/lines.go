@@ -49,7 +49,7 @@ type lineTo struct {
 
 func (s *lines) init(c *Client) {
 	s.client, s.stop = c, func() {}
-	if c.config.Stream {
+	if !c.config.HTTPOnly {
 		s.ctx, s.stop = context.WithCancel(context.Background())
 		s.by, s.toldOf = map[string]*lineTo{}, map[string]bool{}
 	}

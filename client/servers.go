@@ -28,6 +28,8 @@ type servers struct {
 
 	// under way that may be made again elsewhere; none are noted while there is one server only
 	calls map[*call]struct{}
+
+	helper string // that answered last what the one in use could not; "" = none did
 }
 
 // call is one try of a call.
@@ -68,6 +70,26 @@ func (s *servers) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.list)
+}
+
+// others are at most so many servers but one, the last helper first, then those behind the one in
+// use.
+func (s *servers) others(but string, most int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.Concat(s.list[s.at:], s.list[:s.at])
+	if i := slices.Index(list, s.helper); i > 0 {
+		list = slices.Insert(slices.Delete(list, i, i+1), 0, s.helper)
+	}
+	list = slices.DeleteFunc(list, func(server string) bool { return server == but })
+	return list[:min(len(list), most)]
+}
+
+// helped remembers who answered what the server in use could not.
+func (s *servers) helped(server string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.helper = server
 }
 
 // turn goes on to the server behind one that was of no use, unless another call has done so. What

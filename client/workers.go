@@ -12,6 +12,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 func workerPath(name string) string { return "/v1/workers/" + url.PathEscape(name) }
@@ -51,18 +52,59 @@ func (c *Client) Worker(ctx context.Context, name string) (task.Worker, error) {
 	return w, nil
 }
 
+// WorkerDrain is what a worker is to give up. The zero value is all it has, for as long as that
+// takes.
+type WorkerDrain struct {
+	// Shed is how many units of its capacity are to be free; 0 = all: it takes nothing new.
+	Shed float64
+	// Within is by when: what is left then is taken from it, and begins elsewhere. 0 = it may take
+	// as long as it takes. By is the same as a time; not both.
+	Within time.Duration
+	By     time.Time
+	Force  bool // even where replicas of jobs have no other place: they stay
+	DryRun bool // only say what it costs
+}
+
 // DrainWorker lets a worker finish what it has and take nothing new. effect says in a sentence what
-// that does to the groups of jobs that it serves; "" = it serves none.
+// that does to the groups of jobs that it serves; "" = it serves none. It is refused (ErrConflict)
+// where replicas have no other place: DrainWorkerWith can force it.
 func (c *Client) DrainWorker(ctx context.Context, name string) (effect string, err error) {
-	var v struct {
-		Effect string `json:"effect"`
+	v, err := c.DrainWorkerWith(ctx, name, WorkerDrain{})
+	return v.Effect, err
+}
+
+// DrainWorkerWith lets a worker give up its work, all of it or a part, and says what that costs.
+// Without Force it is refused (ErrConflict) where replicas of jobs have no other place, with what
+// would have to be added.
+func (c *Client) DrainWorkerWith(
+	ctx context.Context, name string, what WorkerDrain,
+) (view.WorkerDrained, error) {
+	in := struct {
+		Shed     float64 `json:"shed,omitempty"`
+		Deadline string  `json:"deadline,omitempty"`
+		DryRun   bool    `json:"dry_run,omitempty"`
+		Force    bool    `json:"force,omitempty"`
+	}{Shed: what.Shed, DryRun: what.DryRun, Force: what.Force}
+	switch {
+	case !what.By.IsZero():
+		in.Deadline = what.By.UTC().Format(time.RFC3339Nano)
+	case what.Within != 0:
+		in.Deadline = what.Within.String()
 	}
-	if err := c.send(
-		ctx, request{method: http.MethodPost, path: workerPath(name) + "/drain", safe: true}, &v,
-	); err != nil {
-		return "", fmt.Errorf("drain worker %q: %w", name, err)
+	var v view.WorkerDrained
+	body, err := json.Marshal(in)
+	if what == (WorkerDrain{}) { // nodes of before know no body
+		body = nil
 	}
-	return v.Effect, nil
+	if err == nil {
+		err = c.send(ctx, request{
+			method: http.MethodPost, path: workerPath(name) + "/drain", body: body, safe: true,
+		}, &v)
+	}
+	if err != nil {
+		return view.WorkerDrained{}, fmt.Errorf("drain worker %q: %w", name, err)
+	}
+	return v, nil
 }
 
 // UndrainWorker undoes DrainWorker.

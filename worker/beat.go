@@ -158,7 +158,8 @@ func (w *Worker) beat(ctx context.Context, how ask, stop time.Time) (task.BeatAn
 func (w *Worker) say(giveUp context.CancelCauseFunc) ([]*hand, task.Beat) {
 	b := task.Beat{
 		Worker: w.config.Name, Incarnation: w.incarnation, Capacity: float64(w.config.Capacity),
-		Labels: w.config.Labels, Zone: w.config.Zone, Queues: w.queues,
+		Labels: w.config.Labels, Zone: w.config.Zone, Build: w.config.Version,
+		Queues: w.queues,
 	}
 	if w.config.Load != nil {
 		b.Load = w.config.Load()

@@ -18,6 +18,8 @@ type childTask struct {
 	Token   string `json:"token"`
 	// null when there is none; the same JSON value, perhaps without its spaces
 	Context json.RawMessage `json:"context"`
+	// as ROTA_META has it; left out where there is none
+	Meta map[string]string `json:"meta,omitempty"`
 	// as ROTA_AFTER_FILE has it; left out where the task has not waited for others
 	After json.RawMessage `json:"after,omitempty"`
 }
@@ -28,8 +30,9 @@ type childTask struct {
 //
 //	{"task": "…", "queue": "…", "stage": "…", "attempt": 1, "token": "…", "context": {…}}
 //
-// with "after": […] where the task has waited for others, as the file that ROTA_AFTER_FILE names,
-// and the result decides as the output file of a Command does:
+// with "meta": {…} where the task carries some, and with "after": […] where it has waited for
+// others, as the file that ROTA_AFTER_FILE names, and the result decides as the output file of a
+// Command does:
 //
 //	{"result": {"outcome": "next", "stage": "verify", "context": {…}, "result": …, "delay": "10s"}}
 //
@@ -41,7 +44,8 @@ type childTask struct {
 func Children(p *pool.Pool[*pool.Child]) Handler {
 	return func(ctx context.Context, t task.Handout) task.Outcome {
 		said, err := pool.Ask[json.RawMessage](ctx, p, 1,
-			childTask{t.ID.String(), t.Queue, t.Stage, t.Attempt, t.Token, t.Context, waited(&t)})
+			childTask{t.ID.String(), t.Queue, t.Stage, t.Attempt, t.Token, t.Context, t.Meta,
+				waited(&t)})
 		if err != nil {
 			return task.Retry(err)
 		}

@@ -61,13 +61,17 @@ func TestAChildsResultDecides(t *testing.T) {
 
 func TestAChildIsToldWhatATaskIs(t *testing.T) {
 	ask := children(t, `echo "{\"result\": {\"result\": $line}}"`)
-	h := task.Handout{ID: task.ID{Batch: 1, N: 2}, Queue: "q", Stage: "s", Attempt: 3, Token: "t"}
+	h := task.Handout{
+		ID: task.ID{Batch: 1, N: 2}, Queue: "q", Stage: "s", Attempt: 3, Token: "t",
+		Meta: map[string]string{"a": "b"},
+	}
 	for context, want := range map[string]string{`{"a":[1,"b"]}`: `{"a":[1,"b"]}`, "": "null"} {
 		if h.Context = nil; context != "" {
 			h.Context = json.RawMessage(context)
 		}
 		want := `{"task":"` + h.ID.String() +
-			`","queue":"q","stage":"s","attempt":3,"token":"t","context":` + want + `}`
+			`","queue":"q","stage":"s","attempt":3,"token":"t","context":` + want +
+			`,"meta":{"a":"b"}}`
 		if o := ask(t.Context(), h); string(o.Result) != want {
 			t.Errorf("it was told %s, not %s", o.Result, want)
 		}

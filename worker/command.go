@@ -12,10 +12,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/tracecontext"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -36,7 +38,8 @@ const hurry = 2 * time.Second
 type CommandConfig struct {
 	Argv []string // the command and its arguments; no shell in between
 	Dir  string   // working directory; default the worker's own
-	// NAME=VALUE, besides the ROTA_ variables of the task or job; nil = the worker's own
+	// NAME=VALUE, besides the ROTA_ variables of the task or job; nil = the worker's own, without
+	// TRACEPARENT and TRACESTATE
 	Env []string
 	// between SIGTERM and SIGKILL; default 10s; at most 2s after ErrCutOff and ErrSuperseded
 	Grace time.Duration
@@ -72,7 +75,9 @@ func (c CommandConfig) validate() error {
 // The task's context is its standard input (null when there is none). ROTA_TASK, ROTA_QUEUE,
 // ROTA_STAGE, ROTA_ATTEMPT, ROTA_META, a JSON object of the strings that the task carries, and
 // ROTA_TOKEN, the token of the hand-out, tell the rest; an access
-// token of that name in Env is not passed on. Exit code 0 is done, 65 fails for good, 75 and all
+// token of that name in Env is not passed on. TRACEPARENT and TRACESTATE are the traceparent and
+// tracestate of the task's meta, where they are well formed; where they are not, those in which the
+// worker was started are not passed on. Exit code 0 is done, 65 fails for good, 75 and all
 // others ask for a retry. What it writes to the file that ROTA_OUTPUT names decides over the exit
 // code:
 //
@@ -141,13 +146,13 @@ func (c CommandConfig) attempt(ctx context.Context, t task.Handout, input []byte
 	if err != nil {
 		return task.Retry(fmt.Errorf("write what others left: %w", err))
 	}
-	exit, failure := c.run(ctx, dir, input, "ROTA_TASK="+t.ID.String(), "ROTA_QUEUE="+t.Queue,
-		"ROTA_STAGE="+t.Stage,
+	exit, failure := c.run(ctx, dir, input, append(traceOf(&t),
+		"ROTA_TASK="+t.ID.String(), "ROTA_QUEUE="+t.Queue, "ROTA_STAGE="+t.Stage,
 		"ROTA_ATTEMPT="+strconv.Itoa(t.Attempt), "ROTA_META="+metaOf(t.Meta),
 		"ROTA_SIGNAL="+signal, "ROTA_SIGNAL_FILE="+signalFile,
-		"ROTA_PARENT="+parentOf(&t), "ROTA_CHILDREN="+childrenOf(&t), "ROTA_WORKER="+workerOf(ctx),
+		"ROTA_PARENT="+parentOf(&t), "ROTA_CHILDREN="+childrenOf(&t), "ROTA_WORKER="+NameOf(ctx),
 		"ROTA_AFTER="+after, "ROTA_AFTER_FILE="+afterFile,
-		"ROTA_TOKEN="+t.Token, "ROTA_OUTPUT="+output)
+		"ROTA_TOKEN="+t.Token, "ROTA_OUTPUT="+output)...)
 	var said task.Outcome
 	switch {
 	case exit == nil: // it never ran
@@ -175,12 +180,15 @@ func metaOf(list map[string]string) string {
 	return string(text)
 }
 
-// workerOf is the name of the worker that a handler's context belongs to; "" = it belongs to none.
-func workerOf(ctx context.Context) string {
-	if h, ok := ctx.Value(workKey{}).(*hand); ok {
-		return h.worker.config.Name
+// traceOf are the variables that tell a command which trace its task belongs to; none = no trace
+// that is well formed.
+func traceOf(t *task.Handout) (env []string) {
+	parent, state := tracecontext.Of(t.Meta)
+	if parent != "" {
+		env = append(env, tracecontext.ParentVariable+"="+parent)
+		env = append(env, tracecontext.StateVariable+"="+state)
 	}
-	return ""
+	return env
 }
 
 // parentOf is the id of the task whose child a task is; "" = it is nobody's.
@@ -273,12 +281,16 @@ func (c CommandConfig) run(
 	return cmd.ProcessState, why
 }
 
-// environment is what the command's variables begin with; later ones win.
+// environment is what the command's variables begin with; later ones win. The trace in which the
+// worker itself was started is not that of what it runs.
 func (c CommandConfig) environment() []string {
-	if c.Env == nil {
-		return os.Environ()
+	if c.Env != nil {
+		return slices.Clone(c.Env)
 	}
-	return slices.Clone(c.Env)
+	return slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return name == tracecontext.ParentVariable || name == tracecontext.StateVariable
+	})
 }
 
 // wait runs cmd to its end and reads its output. The error is nil once it ran, whatever it said.

@@ -142,6 +142,33 @@ func TestCommandIsToldItsTask(t *testing.T) {
 	}
 }
 
+// The trace of a task is in its command's environment, and no other is: not the one in which the
+// worker was started, and not what is no trace.
+func TestCommandIsToldTheTraceOfItsTask(t *testing.T) {
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	t.Setenv("TRACEPARENT", "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-01")
+	t.Setenv("TRACESTATE", "another=s")
+	for _, c := range []struct {
+		meta map[string]string
+		want string
+	}{
+		{nil, "no no"},
+		{map[string]string{"traceparent": parent}, parent + " "},
+		{map[string]string{"traceparent": parent, "tracestate": "a=b"}, parent + " a=b"},
+		{map[string]string{"traceparent": parent, "tracestate": "`ls`"}, parent + " "},
+		{map[string]string{"traceparent": strings.ToUpper(parent)}, "no no"},
+		{map[string]string{"traceparent": "ff" + parent[2:]}, "no no"},
+		{map[string]string{"traceparent": parent + parent}, "no no"},
+		{map[string]string{"tracestate": "a=b"}, "no no"},
+	} {
+		o, log := shell(t, t.Context(), `echo "${TRACEPARENT-no} ${TRACESTATE-no}"`,
+			task.Handout{Meta: c.meta}, CommandConfig{})
+		if got := strings.Join(log, "|"); got != "stdout: "+c.want || o.Kind != task.KindDone {
+			t.Errorf("%v: %q, %v", c.meta, got, o.Kind)
+		}
+	}
+}
+
 func TestCommandIsToldWhatItsStageHasWaitedFor(t *testing.T) {
 	at := time.Date(2026, 11, 26, 18, 0, 0, 0, time.UTC)
 	large := json.RawMessage(`"` + strings.Repeat("x", 20_000) + `"`)

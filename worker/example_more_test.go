@@ -36,6 +36,30 @@ func ExampleWorker_HandleStage() {
 	// 1
 }
 
+// What stands around each handler is told when the outcome is stored.
+func ExampleReported() {
+	queue, ctx := newShelf(task.Handout{})
+	w, err := worker.New(worker.Config{Queue: queue, Name: "mailer-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	w.Handle("mail", func(context.Context, task.Handout) task.Outcome { return task.Finish("sent") })
+	w.Use(func(next worker.Handler) worker.Handler {
+		return func(ctx context.Context, t task.Handout) task.Outcome {
+			worker.Reported(ctx, func(o task.Outcome, a task.Answer) {
+				fmt.Println(o.Kind, "by", worker.NameOf(ctx), "is", a.Status)
+			})
+			return next(ctx, t)
+		}
+	})
+	fmt.Println(w.Run(ctx))
+	// Output:
+	// reported: done "sent"
+	// done by mailer-1 is recorded
+	// <nil>
+}
+
 // The handler's row and its outcome commit together, on PostgreSQL.
 func ExampleFinishTx() {
 	type order struct{ Number int }

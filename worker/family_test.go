@@ -71,7 +71,7 @@ func TestAHandlerAddsChildrenInItsTasksName(t *testing.T) {
 		if err != nil || len(got) != 2 {
 			t.Errorf("%v, %v", got, err)
 		}
-		head := fmt.Sprint(workerOf(ctx), " ", h.ID, " ", h.Token, " ")
+		head := fmt.Sprint(NameOf(ctx), " ", h.ID, " ", h.Token, " ")
 		if want := []string{head + "a", head + "b"}; !slices.Equal(q.added, want) {
 			t.Errorf("%q, want %q", q.added, want)
 		}

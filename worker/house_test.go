@@ -15,7 +15,7 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
@@ -28,7 +28,7 @@ var secret = seal.Secret{Key: [32]byte{47, 11}}
 // that really run them.
 type house struct {
 	t     *testing.T
-	store *storetest.Model
+	store *model.Model
 	tasks *dispatch.Dispatcher
 	stop  context.CancelFunc
 	loops sync.WaitGroup
@@ -46,7 +46,7 @@ func inHouse(t *testing.T, jobs, moves int, story func(h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := &house{
-			t: t, store: storetest.NewModel(time.Now), live: map[string][]string{},
+			t: t, store: model.New(time.Now), live: map[string][]string{},
 			twins: 1 + min(moves, 1),
 		}
 		h.open(jobs, moves)

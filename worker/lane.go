@@ -28,11 +28,12 @@ type hand struct {
 	// Guarded by Worker.mu.
 	index    int // where it stands in Worker.held
 	arrived  time.Time
-	cancel   context.CancelCauseFunc // of the handler's context, once it was looked at
-	over     bool                    // the handler has returned
-	expired  bool                    // its time was over, and the server is to settle it
-	stopped  error                   // why it was told to stop, the first reason
-	outcome  task.Outcome            // when the handler has returned
+	cancel   context.CancelCauseFunc         // of the handler's context, once it was looked at
+	over     bool                            // the handler has returned
+	expired  bool                            // its time was over, and the server is to settle it
+	stopped  error                           // why it was told to stop, the first reason
+	outcome  task.Outcome                    // when the handler has returned
+	reported func(task.Outcome, task.Answer) // told when the report is answered; see Reported
 	progress float64
 	note     string
 }
@@ -119,7 +120,7 @@ func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
 	o = sound(o)
 	h.log.close()
 	if o.Kind == task.KindRetry && cause == ErrDeadline {
-		w.expire(h)
+		w.expire(h, o)
 		return
 	}
 
@@ -133,12 +134,14 @@ func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
 // server settles that attempt, as a timeout: a report of the handler's failure would come first or
 // too late, as chance has it, and be recorded as a retry or not at all. Beats name the hand-out
 // until then.
-func (w *Worker) expire(h *hand) {
+func (w *Worker) expire(h *hand, o task.Outcome) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.finished++
-	h.expired = true
+	h.expired, h.outcome = true, o
+	waits := waiting(nil, h, task.Answer{})
 	w.freed()
+	w.mu.Unlock()
+	tellReported(waits)
 }
 
 // end gives an outcome to the reports. Worker.mu is held.

@@ -124,6 +124,11 @@ func (w *Worker) fly(ctx context.Context, hands []*hand, reports []task.Report) 
 // settle lets go of what was answered. An outcome that the server finds invalid is reported once
 // more, as a failure.
 func (w *Worker) settle(hands []*hand, answers []task.Answer) {
+	tellReported(w.letGo(hands, answers))
+}
+
+// letGo is settle without telling anybody; it answers who waits to be told.
+func (w *Worker) letGo(hands []*hand, answers []task.Answer) (waits []listener) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, h := range hands {
@@ -147,9 +152,11 @@ func (w *Worker) settle(hands []*hand, answers []task.Answer) {
 				answers[i].Detail)
 		}
 		w.drop(h)
+		waits = waiting(waits, h, answers[i])
 	}
 	hint(w.settled)
 	hint(w.room)
+	return waits
 }
 
 // drop forgets a hand-out. Worker.mu is held.

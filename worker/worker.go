@@ -49,7 +49,9 @@ type Config struct {
 	Ahead  int
 	Labels map[string]string // shown, and used to place jobs
 	Zone   string            // where it stands, as replicas are spread over zones
-	Load   func() task.Load  // of the machine, asked for at each beat; default: none is told
+	// Version is that of the program, for people; nodes of before this field refuse it. Default ""
+	Version string
+	Load    func() task.Load // of the machine, asked for at each beat; default: none is told
 	// Schema is that of the store's tables on PostgreSQL, in which FinishTx records outcomes;
 	// default "rota".
 	Schema string
@@ -344,6 +346,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	err := w.flush(speak)
 	endSpeech()
 	loops.Wait()
+	w.tellRest()
 	switch {
 	case denied(refused):
 		return fmt.Errorf("run worker %q: %w", w.config.Name, refused)
