@@ -108,7 +108,7 @@ func (w *world) audit(c conditions) *verdict {
 	if len(v.Wrong) > 0 {
 		w.t.Errorf("what is wrong:\n%s", strings.Join(v.Told, "\n"))
 	}
-	if v.Acknowledged == 0 || v.Accepted == 0 || v.Dead == 0 {
+	if v.Acknowledged == 0 || v.Accepted == 0 || v.Dead == 0 || v.Full == 0 {
 		w.t.Error("nothing was tested")
 	}
 	return v
@@ -183,8 +183,10 @@ var leftovers = map[string]string{
 }
 
 // facts are all tasks with their steps, those that stand in the rows of packs among them. The mark
-// is the group key, too, because a large context stands elsewhere.
-const facts = `SELECT t.batch, t.n, t.group_key, s.seq, s.token, s.kind, s.base, coalesce(s.error, '')
+// is the idempotency key, too, or the group key of a task that has none, because a large context
+// stands elsewhere.
+const facts = `SELECT t.batch, t.n, coalesce(t.key, t.group_key), s.seq, s.token, s.kind, s.base,
+  coalesce(s.error, ''), coalesce(s.finished, 0)
   FROM rota.tasks t LEFT JOIN rota.outcome s USING (batch, n)`
 
 // copyFacts writes the facts into a ledger, and counts the tasks.
@@ -201,7 +203,7 @@ func (w *world) copyFacts(ctx context.Context, conn *pgx.Conn) (sum task.Counts,
 		var seq, kind, base *int32
 		var fence *int64
 		if err := rows.Scan(
-			&l.ID.Batch, &l.ID.N, &l.Mark, &seq, &fence, &kind, &base, &l.Text,
+			&l.ID.Batch, &l.ID.N, &l.Mark, &seq, &fence, &kind, &base, &l.Text, &l.At,
 		); err != nil {
 			return sum, err
 		}

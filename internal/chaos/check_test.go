@@ -61,6 +61,8 @@ type verdict struct {
 	Lost         int // hand-outs whose worker fell silent, or that never arrived
 	// hand-outs that were old enough when a node died, and those of them that were accepted
 	Old, Kept int
+	// hand-outs of queues with limits, and those with which a key was full
+	Limited, Full int
 
 	Wrong map[rule]int
 	Told  []string // the first few things that are wrong, in words
@@ -82,7 +84,8 @@ func (v *verdict) String() string {
 		v.Tasks, v.Acknowledged, v.Unasked, v.Dead)
 	fmt.Fprintf(&b, "%d hand-outs begun, %d reports accepted (%d once more), %d hand-outs lost; ",
 		v.Begun, v.Accepted, v.Repeated, v.Lost)
-	fmt.Fprintf(&b, "of %d old ones whose node may have died %d were accepted", v.Old, v.Kept)
+	fmt.Fprintf(&b, "of %d old ones whose node may have died %d were accepted; ", v.Old, v.Kept)
+	fmt.Fprintf(&b, "of %d with limits %d filled their key", v.Limited, v.Full)
 	for _, r := range slices.Sorted(maps.Keys(v.Wrong)) {
 		fmt.Fprintf(&b, "\nWRONG, %d times: %s", v.Wrong[r], r)
 	}
@@ -90,7 +93,7 @@ func (v *verdict) String() string {
 }
 
 // check compares all ledgers of a folder, one part of the tasks after the other. Every rule is
-// about one task.
+// about one task, but for those of limits, which are about all tasks of a queue.
 func check(folder string, c conditions) (*verdict, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.jsonl"))
 	if err != nil {
@@ -127,11 +130,15 @@ func check(folder string, c conditions) (*verdict, error) {
 		for _, mark := range slices.Sorted(maps.Keys(stories)) {
 			stories[mark].judge(v, mark, deaths, c)
 		}
+		judgeLimits(v, stories)
 	}
 	return v, nil
 }
 
 func partOf(mark string) uint32 {
+	if queue, _, ok := rivalry(mark); ok {
+		mark = queue
+	}
 	h := fnv.New32a()
 	h.Write([]byte(mark))
 	return h.Sum32()

@@ -36,6 +36,10 @@
 // its own in which the ledgers lie. It looks at one part of the tasks at a time, so its memory is
 // bounded however long the run.
 //
+// Two queues have limits, of a queue and of its keys and of keys in order, and few keys, so that
+// what waits is mostly held back by them: never do more run than may, and tasks of a key in order
+// go one after another, whoever dies or is cut off meanwhile.
+//
 // # Schedules
 //
 // Three nodes fire some dozens of schedules while two of the nodes at a time are killed, stopped or

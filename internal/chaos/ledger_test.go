@@ -32,7 +32,7 @@ const (
 type line struct {
 	Deed deed
 	Mark string  `json:",omitempty"`
-	At   int64   // when, in microseconds since 1970
+	At   int64   // when, in microseconds since 1970; of stepped: when it was over, for the store
 	Who  string  `json:",omitempty"` // submitter, worker or node
 	ID   task.ID `json:",omitzero"`  // but of asked
 

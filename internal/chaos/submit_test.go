@@ -75,6 +75,9 @@ func (s *submitter) draw() (tasks []task.Submission, lines []line) {
 		case 9:
 			o.Pad = strings.Repeat("x", 5000) // a blob
 		}
+		if keyed && t.Queue == queueShort {
+			s.pick(&t, &o)
+		}
 		if keyed {
 			t.Key = o.Mark
 		}
@@ -90,6 +93,20 @@ func (s *submitter) draw() (tasks []task.Submission, lines []line) {
 		})
 	}
 	return tasks, lines
+}
+
+// pick puts a task that has an idempotency key into a queue with limits, sometimes.
+func (s *submitter) pick(t *task.Submission, o *order) {
+	switch s.luck.IntN(4) {
+	case 0:
+		t.Queue, o.Work = queueKeyed, steady
+	case 1:
+		t.Queue = queueOrdered
+	default:
+		return
+	}
+	t.GroupKey = fmt.Sprint("c", s.luck.IntN(2))
+	o.Mark = rival(o.Mark, t.Queue, t.GroupKey)
 }
 
 // once submits until the outcome is known. Without keys it stays unknown when it is: the tasks may

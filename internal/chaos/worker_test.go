@@ -32,6 +32,7 @@ type work string
 
 const (
 	quick   work = "quick"  // at once, or nearly so
+	steady  work = "steady" // for 100 to 500 ms
 	lengthy work = "long"   // 2 to 5 seconds
 	stages  work = "stages" // three of them
 	flaky   work = "flaky"  // two failures before
@@ -39,7 +40,8 @@ const (
 	fails   work = "fails"  // for good
 )
 
-// Workers of the library take from the first two queues, commands from the third.
+// Workers of the library take from the first two queues and from those with limits, commands from
+// the third.
 const (
 	queueShort   = "short"
 	queueLong    = "long"
@@ -63,7 +65,10 @@ func takeUp(b *book, who string, id task.ID, token string, context []byte) (h ha
 	}
 	luck := id.Seed(parsed.Seq)
 	h.seq, h.lasts = parsed.Seq, time.Duration(luck%50)*time.Millisecond
-	if h.Work == lengthy {
+	switch h.Work {
+	case steady:
+		h.lasts = time.Duration(100+luck%400) * time.Millisecond
+	case lengthy:
 		h.lasts = 2*time.Second + time.Duration(luck%3000)*time.Millisecond
 	}
 	return h, b.write(line{
@@ -108,6 +113,8 @@ func beWorker() error {
 	}
 	lib.Handle(queueShort, w.handle)
 	lib.Handle(queueLong, w.handle)
+	lib.Handle(queueKeyed, w.handle)
+	lib.Handle(queueOrdered, w.handle)
 	return lib.Run(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -67,7 +68,7 @@ type node struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := newNodes(t)
-	w.configure(queueShort, queueLong, queueCommand)
+	w.configure(queueShort, queueLong, queueKeyed, queueOrdered, queueCommand)
 	for i := range libraries + commands {
 		w.workers = append(w.workers, w.newWorker(w.folder, w.binary, i))
 	}
@@ -231,17 +232,25 @@ func (w *world) newWorker(folder, binary string, i int) *daemon {
 		append(args, "--", self)...)
 }
 
-// configure makes the queues: silent workers are found soon, and nothing dies of its many attempts.
+// configure makes the queues: silent workers are found soon, nothing dies of its many attempts, and
+// some have limits.
 func (w *world) configure(queues ...string) {
 	w.t.Helper()
 	quiet, attempts := silence, limits.MaxAttempts
 	pause, longest := 100*time.Millisecond, time.Second
 	for _, q := range queues {
-		_, err := w.client.PutQueue(w.t.Context(), q, client.QueueChange{
+		change := client.QueueChange{
 			Silence: &quiet, MaxAttempts: &attempts, Retry: &client.RetryChange{
 				Initial: &pause, Max: &longest,
 			},
-		})
+		}
+		if l, ok := limitsOf[q]; ok {
+			change.PerKey = &client.KeyLimitsChange{MaxRunning: &l.key}
+			if l.queue < math.MaxInt {
+				change.MaxRunning = &l.queue
+			}
+		}
+		_, err := w.client.PutQueue(w.t.Context(), q, change)
 		if err != nil {
 			w.t.Fatal(err)
 		}

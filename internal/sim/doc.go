@@ -5,7 +5,7 @@
 // # How a run goes
 //
 //	submitters   meddler    workers                 nodes                    store
-//	(person)     (person)   (hand: worker.Worker)   (node: scheduler,        (storetest.Model,
+//	(person)     (person)   (hand: worker.Worker)   (node: scheduler,        (model.Model,
 //	    |            |          |                    dispatch.Dispatcher)     perhaps a planted bug)
 //	    +------------+----------+--------------------------+----------------------+
 //	                                      bus

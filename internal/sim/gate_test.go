@@ -74,6 +74,21 @@ func (d *storeDoor) Gates(
 	return got.now, got.gates, err
 }
 
+func (d *storeDoor) Contexts(
+	ctx context.Context, q store.ContextsQuery,
+) (page []task.StageContext, next int32, err error) {
+	type answer struct {
+		page []task.StageContext
+		next int32
+	}
+	got, err := ask(ctx, d, fmt.Sprintf("contexts of %v from %d", q.ID, q.From), false, nil,
+		func(ctx context.Context) (a answer, err error) {
+			a.page, a.next, err = d.Store.Contexts(ctx, q)
+			return a, err
+		}, func(a answer) string { return fmt.Sprint(len(a.page), a.next) })
+	return got.page, got.next, err
+}
+
 func (d *storeDoor) KeyGates(
 	ctx context.Context, queue string, keys []string,
 ) (now int64, gates []store.KeyGate, err error) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -18,7 +18,7 @@ import (
 // lock.
 type ledger struct {
 	world *world
-	facts *storetest.Model // read directly: what is on the disk
+	facts *model.Model // read directly: what is on the disk
 	ctx   context.Context
 
 	wishes map[string]*wish      // by name
@@ -77,7 +77,7 @@ type tale struct {
 	after  []behind // what it waits for, or has waited for
 }
 
-func newLedger(w *world, facts *storetest.Model) *ledger {
+func newLedger(w *world, facts *model.Model) *ledger {
 	return &ledger{
 		owners: map[string]task.ID{}, paused: map[string]int64{},
 		world: w, facts: facts, ctx: context.Background(), wishes: map[string]*wish{},

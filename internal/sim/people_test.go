@@ -195,12 +195,35 @@ func (s *person) disturb(times int) {
 				})
 			continue
 		}
-		s.forAWhile("drain worker "+worker, "a worker was drained",
-			func(ctx context.Context, n *peer, yes bool) error {
-				return n.DrainWorker(ctx, worker, yes)
-			})
+		verb, seen := "drain worker ", "a worker was drained"
+		if what := s.world.gives(worker); !what.Whole() {
+			verb, seen = partly+"worker ", "a worker gave up a part of its capacity"
+		}
+		s.forAWhile(verb+worker, seen, func(ctx context.Context, n *peer, yes bool) error {
+			if !yes {
+				return n.UndrainWorker(ctx, worker)
+			}
+			return n.DrainWorker(ctx, worker, s.world.gives(worker))
+		})
 	}
 	s.undoAgain()
+}
+
+// partly begins the verb of what leaves its subject a part: it gets less, and not nothing.
+const partly = "shed a part of "
+
+// gives is what a worker is to give up when it is drained: each second one all it has, the others
+// one lane, each second of those within two seconds. It has a luck of its own.
+func (w *world) gives(worker string) (what store.Drain) {
+	luck := w.luckOf("drain " + worker)
+	if luck.IntN(2) == 0 {
+		return what
+	}
+	what.Shed = task.Unit
+	if luck.IntN(2) == 0 {
+		what.By = w.storeNow() + (2 * time.Second).Microseconds()
+	}
+	return what
 }
 
 // forAWhile lets a node do something, and undoes it after a while, through any node. What it is
@@ -215,7 +238,9 @@ func (s *person) forAWhile(
 			text: fmt.Sprint(verb, " ", yes), patience: 5 * time.Second, came: func(nothing) {
 				if yes {
 					s.world.sometimes(seen)
-					l.drained[about] = time.Now()
+					if !strings.HasPrefix(verb, partly) {
+						l.drained[about] = time.Now()
+					}
 				}
 			},
 		}, func(ctx context.Context, n *peer) (nothing, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/rotahq/rota/internal/findings"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -31,7 +31,7 @@ type bug struct {
 
 // planted is the model with one of its verbs replaced by a wrong one. The bus calls one at a time.
 type planted struct {
-	*storetest.Model
+	*model.Model
 	world  *world
 	submit func(context.Context, store.Submission) (store.Submitted, error)
 	take   func(context.Context, store.TakeRequest) (store.Taken, error)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/task"
 )
 
@@ -21,7 +21,7 @@ const storePatience = 3 * time.Second
 // storeDoor is the store as one process of a node sees it: over the bus, with faults in twos. What
 // only people read goes straight.
 type storeDoor struct {
-	storetest.Store
+	contract.Store
 	world *world
 	from  *process
 }

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/seal"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
 
 	"github.com/rotahq/rota/task"
 )
@@ -43,9 +44,9 @@ type world struct {
 	seed  uint64
 	mode  mode
 	bus   *bus
-	facts *storetest.Model
-	seen  storetest.Store // what the nodes see of the facts
-	shift time.Duration   // of the store's clock against everybody's own
+	facts *model.Model
+	seen  contract.Store // what the nodes see of the facts
+	shift time.Duration  // of the store's clock against everybody's own
 	// by how much the store's clock has jumped, all jumps together
 	jumped time.Duration
 	hints  bool // the store tells nodes what others did
@@ -101,7 +102,7 @@ func newWorld(m mode, seed uint64, b bug, keep bool) *world {
 		trace: &trace{began: time.Now(), sum: fnv.New64a(), keep: keep},
 	}
 	w.claims.owners = map[string]*owner{}
-	w.facts = storetest.NewModel(func() time.Time { return time.Now().Add(w.shift) })
+	w.facts = model.New(func() time.Time { return time.Now().Add(w.shift) })
 	w.seen = w.facts
 	if b.store != nil {
 		w.seen = plant(w, b)
