@@ -52,6 +52,10 @@ func toldServer(t *testing.T) (address string) {
 		if err != nil {
 			t.Error(err)
 		}
+		if r.URL.Path == "/v1/stats" { // of an hour that differs with each run
+			io.WriteString(w, `{"items":[]}`)
+			return
+		}
 		asked := question(r.Method+" "+r.URL.RequestURI(), string(body))
 		answer, ok := stories[asked]
 		if !ok {

@@ -38,9 +38,9 @@ var (
 const killQueue = "kill"
 
 // The server dies and comes back while submitters and workers go on; now and then it only stops for
-// longer than its own lease; and a worker process dies with tasks in its hands. Whatever was
-// acknowledged, and so stands in the ledgers, must stand in the store in the end, once, and nothing
-// else.
+// longer than its own lease; and a worker process dies with tasks in its hands. One of two workers
+// and some submitters are on streams, the others call over HTTP. Whatever was acknowledged, and so
+// stands in the ledgers, must stand in the store in the end, once, and nothing else.
 func TestKilledServerLosesNothingAndAcceptsNothingTwice(t *testing.T) {
 	rounds, seed := *killRounds, *killSeed
 	if rounds == 0 && testing.Short() {
@@ -190,7 +190,9 @@ type victim struct {
 	member []string // flags that make it one of several; nil = it is alone, on a file
 	log    *os.File
 	tail   int // how much of the log a test that fails shows
-	cmd    *exec.Cmd
+	// how many clients were connected: every second one makes each call over HTTP
+	clients int
+	cmd     *exec.Cmd
 }
 
 func newVictim(t *testing.T) *victim {
@@ -317,8 +319,10 @@ func (s *victim) end() {
 
 func (s *victim) connect() *client.Client {
 	s.t.Helper()
+	s.clients++
 	c, err := client.New(client.Config{
 		Servers: []string{s.url}, Timeout: 10 * time.Second, RetryFloor: 1000,
+		HTTPOnly: s.clients%2 == 0,
 	})
 	if err != nil {
 		s.t.Fatal(err)

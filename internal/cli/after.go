@@ -13,6 +13,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/tracecontext"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -43,6 +44,7 @@ func (a taskCommands) submitTasks(
 		if tasks[i].Queue == "" {
 			tasks[i].Queue = s.Queue
 		}
+		tasks[i].Meta = tracecontext.With(tasks[i].Meta, a.env)
 	}
 	got, err := c.Submit(ctx, tasks...)
 	if err != nil {

@@ -25,8 +25,8 @@ Every submitted task must be counted done in the end, else the command fails. Th
 figures of a shared machine vary by a factor of two from minute to minute.
 
 With --store the nodes work on a PostgreSQL database, in a schema that is made for each run
-and dropped after it: http, library, lone, stages, stages-library, and latency between two
-nodes.`,
+and dropped after it: http, library, lone, console, stages, stages-library, and latency
+between two nodes.`,
 		Example: `  rota bench
   rota bench --store postgres://postgres@127.0.0.1/postgres --only http,latency
   rota bench --only http,latency --seconds 30s -o json`,
@@ -47,7 +47,7 @@ nodes.`,
 	s.IntVar(&conf.Schedules, "schedules", 10_000,
 		"schedules of the benchmark schedules; it starts a node with ten times as many")
 	s.BoolVar(&conf.Stream, "stream", false,
-		"make calls on one WebSocket to the server, not over HTTP")
+		"make calls on one WebSocket to the server, as Go clients do by themselves, not over HTTP")
 	cmd.AddCommand(a.benchWorker())
 	return cmd
 }
@@ -59,7 +59,7 @@ func (a toolCommands) benchWorker() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "worker", Short: "The worker process of the benchmarks", Hidden: true, Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if conf.Client, err = a.connect(client.Config{Stream: stream}); err != nil {
+			if conf.Client, err = a.connect(client.Config{HTTPOnly: !stream}); err != nil {
 				return err
 			}
 			defer conf.Client.Close()

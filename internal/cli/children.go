@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/tracecontext"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -110,7 +112,8 @@ func (a taskCommands) taskSpawn() *cobra.Command {
 		Long: `Add children to a task while it runs: for a command that rota worker runs for that task, and
 that goes on. TASKS is a JSON list as the API takes it, - for stdin, or @file; the ids are
 printed in its order. All of them are submitted or none. They are told whose children they are,
-and a stage of the task may wait for them. The meta of the task they have, too. "orphan": true
+and a stage of the task may wait for them. The meta of the task they have, too, and the trace that
+TRACEPARENT and TRACESTATE name. "orphan": true
 lets one stay when the task dies; "key" submits it once, however often the task is tried.
 
 Children that are to come with the outcome, and not without it, stand in the file that
@@ -135,12 +138,27 @@ ROTA_OUTPUT names, as "spawn". Of a hand-out that is no longer the worker's no c
 			return usage.Errorf("this is no command that a worker runs for a task: there " +
 				"ROTA_TASK, ROTA_TOKEN and ROTA_WORKER tell of the hand-out")
 		}
+		a.traceChildren(children)
 		receipts, err := c.AddChildren(ctx, worker, id, token, children)
 		if err != nil {
 			return err
 		}
 		return a.showReceipts(receipts)
 	})
+}
+
+// traceChildren lets children belong to the trace that the environment tells of, as a command does
+// that goes on with that of its task by spans of its own.
+func (a taskCommands) traceChildren(children []task.Submission) {
+	text, _ := a.env("ROTA_META")
+	var parents map[string]string
+	json.Unmarshal([]byte(text), &parents) // of another program's variable nothing is known
+	delete(parents, tracecontext.Parent)
+	delete(parents, tracecontext.State)
+	for i := range children { // they have room for it only beside what the task carries
+		s := limits.WithMeta(children[i], parents)
+		children[i].Meta = tracecontext.With(s.Meta, a.env)
+	}
 }
 
 // spawned is a task that was submitted with others, in JSON.

@@ -40,16 +40,16 @@ func complete(cmd *cobra.Command, flag string, words ...string) {
 }
 
 // client speaks to the nodes that --server names. It gives up sooner than a program would: a person
-// is waiting.
+// is waiting; and a few calls are worth no stream.
 func (a *App) client() (*client.Client, error) {
-	return a.connect(client.Config{})
+	return a.connect(client.Config{HTTPOnly: true})
 }
 
 // connect makes a client, with what conf says of streams.
 func (a *App) connect(conf client.Config) (*client.Client, error) {
 	c, err := client.New(client.Config{
 		Servers: a.servers, Fixed: a.fixed, Token: a.token, UserAgent: "rota/" + version(),
-		Attempts: 3, Stream: conf.Stream, Log: conf.Log,
+		Attempts: 3, HTTPOnly: conf.HTTPOnly, Log: conf.Log,
 	})
 	if err != nil {
 		return nil, usage.Errorf("%v", err)

@@ -37,7 +37,11 @@ func TestHistoryIsDrawn(t *testing.T) {
 	for i := range periods {
 		periods[i].At = view.Time{Time: noon.Add(time.Duration(i) * 5 * time.Minute)}
 	}
-	if got, want := historyText("queue mail", periods, 5*time.Minute, noon.Add(98*time.Minute)),
+	draw := func() string {
+		return ansi.Strip(historyText("in queue mail", historyRows(), periods, 5*time.Minute,
+			noon.Add(98*time.Minute)))
+	}
+	if got, want := draw(),
 		"Nothing was done in queue mail from 12:00 to 13:38.\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -45,16 +49,18 @@ func TestHistoryIsDrawn(t *testing.T) {
 	for i := range ready {
 		p := &periods[i+3]
 		p.Submitted, p.Started, p.Done, p.Dead = 1000*int64(i+1), 8, 7, int64(i/2)
+		p.Snoozed = int64(i)
 		p.Ready = &ready[i]
 		p.Wait = &view.Percentiles{P95: view.Duration(1234567 * time.Duration(i+1))}
 	}
-	got := ansi.Strip(historyText("queue mail", periods, 5*time.Minute, noon.Add(98*time.Minute)))
+	got := draw()
 	want := `
                                        in all        most
 submitted     ▃▆█                       6,000       3,000
 started       ███                          24           8
 done          ███                          21           7
 dead            █                           1           1
+snoozed        ▄█                           3           2
 ready         █▁                       last 0       1,500
 wait p95      ▃▆█                  last 3.7ms       3.7ms
 a column is 5m, from 12:00 to 13:38

@@ -15,6 +15,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/tracecontext"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
@@ -65,6 +66,9 @@ that wait for each other are submitted together, by --tasks: a JSON list as the 
 one task for each line, "ref" naming one, "after" those it waits for. QUEUE is that of tasks
 which name none. All of them are submitted or none; the ids are printed in their order.
 
+In a trace, that is with W3C's TRACEPARENT and TRACESTATE in the environment, tasks carry both as
+their meta, so that whoever handles them goes on with the trace; --meta traceparent= leaves it out.
+
 With --wait the command ends when the task does: it tells the id on stderr at once, prints
 the result, and exits 1 when the task died or was cancelled. A server that is away for a
 while is waited for; Ctrl-C ends the waiting, not the task. With --lines and --wait all
@@ -91,6 +95,7 @@ told on stderr.`,
 		); err != nil {
 			return err
 		}
+		s.trace(a.env)
 		if s.tasks != "" {
 			return a.submitTasks(ctx, c, cmd.Flags(), s)
 		}
@@ -195,6 +200,17 @@ func (s *submission) check(isText bool, now time.Time) error {
 		return usage.Errorf("%s", strings.ReplaceAll(err.Error(), "task.", ""))
 	}
 	return nil
+}
+
+// trace lets the task belong to the trace that the environment tells of, unless --meta says
+// otherwise: traceparent=… names another one, traceparent= and an empty --meta none.
+func (s *submission) trace(env func(string) (string, bool)) {
+	switch parent, said := s.Meta[tracecontext.Parent]; {
+	case said && parent == "":
+		delete(s.Meta, tracecontext.Parent)
+	case s.meta.list == nil || len(s.Meta) > 0:
+		s.Meta = tracecontext.With(s.Meta, env)
+	}
 }
 
 func (a taskCommands) submitOne(ctx context.Context, c *client.Client, s submission) error {

@@ -27,6 +27,7 @@ A task that failed for good, or used up its attempts, is dead: a dead letter, ke
 steps and its log until it is replayed or its queue's --retention-dead has passed.`,
 		`  rota task ls --state dead                # the dead letters
   rota task show 1pq3v0m7d2k5g10           # what became of each hand-out
+  rota task contexts 1pq3v0m7d2k5g10       # what each stage was handed
   rota task explain 1pq3v0m7d2k5g10        # why it does not run
   rota task ls --stuck                     # what runs for suspiciously long
   rota task children 1pq3v0m7d2k5g10       # the tasks that it has submitted
@@ -42,6 +43,7 @@ the task hears of it with its next beat, and its late report is refused.`,
 			one: (*client.Client).Cancel, tree: (*client.Client).CancelTree,
 			all: (*client.Client).CancelAll,
 		}),
+		a.taskContexts(),
 		a.taskChildren(),
 		a.taskTree(),
 		a.taskSpawn(),

@@ -97,7 +97,7 @@ func TestTopOpensPausesAndResumesAKey(t *testing.T) {
 	for key, want := range map[string]string{
 		"..": "paused until it is resumed", "gone": "ready 0",
 	} {
-		text, err := s.Open(t.Context(), top.Thing{Screen: top.Keys, ID: key, Queue: "mail"})
+		text, err := s.Open(t.Context(), top.Thing{Screen: top.Keys, ID: key, Queue: "mail"}, 80)
 		words := strings.Join(strings.Fields(ansi.Strip(text)), " ")
 		if err != nil || !strings.Contains(words, want) || !strings.Contains(words, "key "+key) {
 			t.Errorf("key %q: %q, %v", key, words, err)

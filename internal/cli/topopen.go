@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
@@ -18,12 +19,12 @@ import (
 )
 
 // Open is part of top.Source: what the commands show of a thing, and why it does not run.
-func (s *topSource) Open(ctx context.Context, t top.Thing) (string, error) {
+func (s *topSource) Open(ctx context.Context, t top.Thing, width int) (string, error) {
 	// tables in it are as wide as they are: top wraps them
 	a := &App{Output: term.Output{Out: io.Discard, Err: io.Discard, Now: s.Now}}
 	switch t.Screen {
 	case top.Overview, top.Queues:
-		return s.openQueue(ctx, a, t.ID)
+		return s.openQueue(ctx, a, t.ID, width)
 	case top.Tasks:
 		return s.openTask(ctx, a, t.ID)
 	case top.Workers:
@@ -32,7 +33,11 @@ func (s *topSource) Open(ctx context.Context, t top.Thing) (string, error) {
 			return "", err
 		}
 		jobs, err := jobsOf(ctx, s.client, t.ID)
-		return workerCommands{a}.workerText(w, jobs), err
+		if err != nil {
+			return "", err
+		}
+		h, err := s.lastHour(ctx, a, client.StatsQuery{Worker: t.ID}, width)
+		return workerCommands{a}.workerText(w, jobs, &h), err
 	case top.Groups:
 		g, err := s.client.Group(ctx, t.ID)
 		if err != nil {
@@ -56,12 +61,29 @@ func (s *topSource) Open(ctx context.Context, t top.Thing) (string, error) {
 	return s.openEvent(ctx, t.ID)
 }
 
-func (s *topSource) openQueue(ctx context.Context, a *App, name string) (string, error) {
+// lastHour is what was done in the last hour, in columns of which a line so wide has room.
+func (s *topSource) lastHour(
+	ctx context.Context, a *App, of client.StatsQuery, width int,
+) (history, error) {
+	step, err := columnOf(time.Hour, width-historyMargin)
+	if err != nil {
+		return history{}, err
+	}
+	return a.historyOf(ctx, s.client, of, time.Hour, step)
+}
+
+func (s *topSource) openQueue(
+	ctx context.Context, a *App, name string, width int,
+) (string, error) {
 	q, err := s.client.Queue(ctx, name)
 	if err != nil {
 		return "", err
 	}
 	e, err := s.client.ExplainQueue(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	h, err := s.lastHour(ctx, a, client.StatsQuery{Queue: name}, width)
 	if err != nil {
 		return "", err
 	}
@@ -78,7 +100,7 @@ func (s *topSource) openQueue(ctx context.Context, a *App, name string) (string,
 	} {
 		counts.Line(string(c.state), term.Count(c.n))
 	}
-	return a.whyNot(e) + "\n" + counts.String() + "\n" + queueText(q), nil
+	return a.whyNot(e) + "\n" + h.text() + "\n" + counts.String() + "\n" + queueText(q), nil
 }
 
 func (s *topSource) openTask(ctx context.Context, a *App, text string) (string, error) {

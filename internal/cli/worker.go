@@ -49,6 +49,7 @@ For a task it finds
     ROTA_TASK ROTA_QUEUE    what it is about
     ROTA_STAGE ROTA_ATTEMPT the stage, and which attempt at it this is, from 1
     ROTA_META               what the task carries (rota submit --meta), a JSON object
+    TRACEPARENT TRACESTATE  the trace that the task belongs to, when its meta names one
     ROTA_TOKEN              the token of this hand-out, greater for every later one of the
                             task: to fence what the command writes elsewhere
     ROTA_SIGNAL             what the stage has waited for, as JSON: {"name","payload","by","at"}
@@ -113,7 +114,7 @@ worker, not even when that is killed.`,
 				return err
 			}
 			log := a.logger(f.level)
-			c, err := a.connect(client.Config{Stream: f.stream, Log: log})
+			c, err := a.connect(client.Config{HTTPOnly: !f.stream, Log: log})
 			if err != nil {
 				return err
 			}
@@ -138,8 +139,8 @@ worker, not even when that is killed.`,
 	s.DurationVar(&f.grace, "grace", 10*time.Second, "from SIGTERM to SIGKILL")
 	s.DurationVar(&f.stopGrace, "stop-grace", 30*time.Second,
 		"how long tasks' commands may go on after Ctrl-C")
-	s.BoolVar(&f.stream, "stream", false,
-		"make calls on one WebSocket to the server, not over HTTP; on trial")
+	s.BoolVar(&f.stream, "stream", true,
+		"make calls on one WebSocket to the server, where it takes one; --stream=false: over HTTP")
 	s.TextVar(&f.level, "log-level", slog.LevelInfo,
 		"`level` from which on to log: debug, info, warn or error")
 	cmd.AddCommand(a.workerList(), a.workerShow(), a.workerDrain(), a.workerUndrain(),
@@ -192,7 +193,8 @@ func (a workerCommands) runWorker(
 	w, err := worker.New(worker.Config{
 		// no command is so quick that it must wait here to be started
 		Queue: c, Name: f.name, Capacity: f.capacity, Ahead: -1,
-		Labels: labels, Zone: f.zone, Load: machineLoad, Log: log, StopGrace: f.stopGrace,
+		Labels: labels, Zone: f.zone, Version: "rota " + version(), Load: machineLoad, Log: log,
+		StopGrace: f.stopGrace,
 	})
 	how := worker.CommandConfig{Argv: argv, Grace: f.grace, Worker: f.name, Leash: &a.leash}
 	handler := worker.Command

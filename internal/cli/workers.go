@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/limits"
-	"github.com/rotahq/rota/internal/pause"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
@@ -30,6 +30,8 @@ func condition(w task.Worker) string {
 		return term.Yellow("drained")
 	case w.Draining:
 		return term.Yellow("draining")
+	case w.Shed > 0:
+		return term.Yellow(fmt.Sprintf("active, sheds %v", w.Shed))
 	}
 	return term.Green("active")
 }
@@ -67,17 +69,35 @@ func (a workerCommands) workerList() *cobra.Command {
 }
 
 func (a workerCommands) workerShow() *cobra.Command {
-	return a.remote(&cobra.Command{
-		Use:     "show NAME",
-		Short:   "Show one worker and its jobs",
-		Long:    `Show one worker: its state, its load and what it may carry, and the replicas of jobs on it.`,
-		Example: `  rota worker show box-4711`,
-		Args:    takes("NAME"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
+	var last time.Duration
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show one worker, its jobs and what it did lately",
+		Long: `Show one worker: its state, its load and what it may carry, and the replicas of jobs on it;
+and draw what became lately of the tasks that it was given: how many were started and how they
+ended, and how long they had waited and ran. Done are those, too, that it let go on to another
+stage. Minutes are kept for a day, hours for 90 days. Each column is a period; with -o json each
+is there with all its numbers.
+
+Of a worker that nobody knows any more it shows the past, and that it is gone.`,
+		Example: `  rota worker show box-4711
+  rota worker show box-4711 --last 24h
+  rota worker show box-4711 -o json | jq '[.periods[].done] | add'`,
+		Args: takes("NAME"),
+	}
+	lastFlag(cmd, &last)
+	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := checkNames("worker", args...); err != nil {
 			return err
 		}
+		step, err := a.columnOf(last)
+		if err != nil {
+			return err
+		}
 		w, err := c.Worker(ctx, args[0])
+		if errors.Is(err, client.ErrNotFound) {
+			return a.showGone(ctx, c, args[0], last, step, err)
+		}
 		if err != nil {
 			return err
 		}
@@ -85,11 +105,16 @@ func (a workerCommands) workerShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		h, err := a.historyOf(ctx, c, client.StatsQuery{Worker: args[0]}, last, step)
+		if err != nil {
+			return err
+		}
 		doc := struct {
 			workerDoc
 			Assignments []workerJob `json:"assignments"`
-		}{workerDoc{w, term.Stamp(w.Seen)}, jobs}
-		return a.Show(doc, func() string { return a.workerText(w, jobs) })
+			history
+		}{workerDoc{w, term.Stamp(w.Seen)}, jobs, h}
+		return a.Show(doc, func() string { return a.workerText(w, jobs, &h) })
 	})
 }
 
@@ -124,20 +149,34 @@ func jobsOf(ctx context.Context, c *client.Client, worker string) ([]workerJob, 
 	return jobs, nil
 }
 
-func (a workerCommands) workerText(w task.Worker, jobs []workerJob) string {
+// workerText says how a worker stands, what it did lately, and which jobs it has.
+// inUse is how much of a capacity is in use, behind it.
+func inUse(used float64) string {
+	if used == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %v in use", used)
+}
+
+func (a workerCommands) workerText(w task.Worker, jobs []workerJob, h *history) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("worker", term.Bold(w.Name))
 	s.Line("state", condition(w))
 	s.Line("runs",
-		fmt.Sprintf("%s and %s; capacity %v", term.Plural(w.Running, "task"),
-			term.Plural(w.Jobs, "job"), w.Capacity))
+		fmt.Sprintf("%s and %s; capacity %v%s", term.Plural(w.Running, "task"),
+			term.Plural(w.Jobs, "job"), w.Capacity, inUse(w.Used)))
+	if !w.DrainBy.IsZero() {
+		s.Line("drain by", w.DrainBy.Local().Format(time.DateTime))
+	}
 	s.Line("load", fmt.Sprintf("%.0f%% cpu, %.0f%% memory", 100*w.Load.CPU, 100*w.Load.Memory))
 	s.Line("labels", term.Labels(w.Labels))
 	s.Line("zone", term.OneLine(w.Zone))
+	s.Line("version", term.OneLine(w.Version))
 	s.Line("node", w.Node)
 	s.Line("seen", term.Short(w.Seen, a.Now()))
+	text := s.String() + "\n" + h.text()
 	if len(jobs) == 0 {
-		return s.String()
+		return text
 	}
 	t := a.Table("GROUP", "JOB", "#REPLICA", "STATE", "SINCE", "REASON")
 	for _, j := range jobs {
@@ -148,82 +187,14 @@ func (a workerCommands) workerText(w task.Worker, jobs []workerJob) string {
 		t.Add(j.Group, j.Job, fmt.Sprint(j.Replica), term.PaintedJob(j.State), since,
 			term.OneLine(j.Reason))
 	}
-	return s.String() + "\n" + t.String()
-}
-
-func (a workerCommands) workerDrain() *cobra.Command {
-	var wait bool
-	cmd := a.remote(&cobra.Command{
-		Use:   "drain NAME…",
-		Short: "Let workers finish and take nothing new",
-		Long: `Let workers finish the tasks that they run and take nothing new; their jobs move to other
-workers, a few at a time, each running on until its successor does. It says what that does
-to the groups that they serve. rota worker undrain takes it back at any time.
-
-With --wait it waits until nothing is left, and tells what is on stderr; Ctrl-C only ends the
-waiting.`,
-		Example: "  rota worker drain box-4711\n  rota worker drain box-4711 --wait",
-		Args:    takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("worker", args...); err != nil {
-			return err
-		}
-		err := each(args, func(name string) error {
-			effect, err := c.DrainWorker(ctx, name)
-			if effect != "" {
-				fmt.Fprintf(a.Err, "%s: %s\n", name, term.OneLine(effect))
-			}
-			return err
-		})
-		if err != nil || !wait {
-			return err
-		}
-		return each(args, func(name string) error { return a.workerDrained(ctx, c, name) })
-	})
-	cmd.Flags().BoolVar(&wait, "wait", false,
-		"until they run nothing any more; what is left is told on stderr")
-	return cmd
-}
-
-// workerDrained waits until a worker runs nothing, and tells what is left whenever that changes.
-func (a workerCommands) workerDrained(ctx context.Context, c *client.Client, name string) error {
-	said := ""
-	for {
-		w, err := c.Worker(ctx, name)
-		switch {
-		case errors.Is(err, client.ErrNotFound), err == nil && !w.Active:
-			fmt.Fprintf(a.Err, "%s has stopped\n", name)
-			return nil
-		case err != nil:
-			return err
-		}
-		assigned := w.Jobs
-		if w.Running+w.Jobs == 0 { // a job that it was given just before may start yet
-			jobs, err := jobsOf(ctx, c, name)
-			if err != nil {
-				return err
-			}
-			if assigned = len(jobs); assigned == 0 {
-				fmt.Fprintf(a.Err, "%s is drained\n", name)
-				return nil
-			}
-		}
-		if left := term.Plural(assigned, "job") + " and " +
-			term.Plural(w.Running, "task"); left != said {
-			said = left
-			fmt.Fprintf(a.Err, "%s still runs %s\n", name, left)
-		}
-		if err := pause.For(ctx, Poll); err != nil {
-			return err
-		}
-	}
+	return text + "\n" + t.String()
 }
 
 func (a workerCommands) workerUndrain() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:     "undrain NAME…",
 		Short:   "Let workers take work again",
-		Long:    `Let drained workers take tasks and jobs again.`,
+		Long:    `Let drained workers take tasks and jobs again, and those that shed a part of their capacity use all of it.`,
 		Example: "  rota worker undrain box-4711",
 		Args:    takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {

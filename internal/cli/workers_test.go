@@ -17,7 +17,7 @@ import (
 
 // Programs read the same of a worker, whether they ask the API or the command line.
 func TestWorkerInJSONIsTheAPIs(t *testing.T) {
-	const api = `{"name":"w1","node":"n1","state":"draining","active":true,"draining":true,"capacity":4.5,"load":{"cpu":0.5,"memory":0.25},"labels":{"disk":"fast"},` +
+	const api = `{"name":"w1","node":"n1","state":"draining","active":true,"draining":true,"capacity":4.5,"used":1.5,"load":{"cpu":0.5,"memory":0.25},"labels":{"disk":"fast"},` +
 		`"zone":"z","running_tasks":2,"free":2,"queues":["mail"],"jobs":3,"seen":"2026-11-22T14:00:00.120Z"}`
 	var w task.Worker
 	if err := json.Unmarshal([]byte(api), &w); err != nil {
@@ -25,7 +25,7 @@ func TestWorkerInJSONIsTheAPIs(t *testing.T) {
 	}
 	for want, doc := range map[string]any{
 		api: workerDoc{w, term.Stamp(w.Seen)},
-		`{"name":"","node":"","state":"","active":false,"draining":false,"capacity":0,"load":{"cpu":0,"memory":0},"labels":null,"running_tasks":0,"free":0,"queues":null,"jobs":0,"seen":null}`: workerDoc{},
+		`{"name":"","node":"","state":"","active":false,"draining":false,"capacity":0,"used":0,"load":{"cpu":0,"memory":0},"labels":null,"running_tasks":0,"free":0,"queues":null,"jobs":0,"seen":null}`: workerDoc{},
 	} {
 		if got, err := json.Marshal(doc); err != nil || string(got) != want {
 			t.Errorf("%s, %v, want %s", got, err, want)

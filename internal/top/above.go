@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -292,6 +293,49 @@ func (m *Model) overviewRows() []Row {
 		}})
 	}
 	return rows
+}
+
+// Curves of a queue: how wide they are, and what lies between columns.
+const (
+	leastCurve = 6
+	mostCurve  = 30
+	curveGap   = 2
+)
+
+// curved are rows of the overview's list with what came and was done lately behind them, drawn; of
+// what was done alone where there is no room for both, and of nothing where there is none.
+func (m *Model) curved(heads []string, rows []Row, width int) ([]string, []Row) {
+	room := width
+	for _, w := range columns(heads, rows, width) {
+		room -= w + curveGap
+	}
+	both := room >= 2*leastCurve+curveGap
+	if both {
+		room = (room - curveGap) / 2
+	}
+	if room = min(room, mostCurve); room < leastCurve || len(m.past) < 2 {
+		return heads, rows
+	}
+	heads = slices.Clone(heads)
+	if both {
+		heads = append(heads, "IN")
+	}
+	heads = append(heads, "DONE")
+	list := make([]Row, len(rows))
+	for i, r := range rows {
+		cells := slices.Clone(r.Cells)
+		came, done := queueCurves(m.past, r.ID, room)
+		if both {
+			cells = append(cells, curveCell(came, room))
+		}
+		list[i] = Row{r.ID, append(cells, curveCell(done, room))}
+	}
+	return heads, list
+}
+
+// curveCell has the newest value at its right end.
+func curveCell(values []float64, width int) Cell {
+	return Cell{strings.Repeat(" ", max(width-len(values), 0)) + spark(values, width), Picture}
 }
 
 // helpLines say what keys do.

@@ -110,6 +110,9 @@ func (m *Model) table(width, height int) []string {
 	cursor := min(m.places[m.Screen].cursor, len(rows)-1)
 	first := min(max(cursor-seen*2/3, 0), max(len(rows)-seen, 0))
 	part := rows[first:min(first+seen, len(rows))]
+	if m.Screen == Overview {
+		heads, part = m.curved(heads, part, width)
+	}
 	return drawRows(heads, part, width, cursor-first)
 }
 
@@ -173,7 +176,7 @@ func columns(heads []string, rows []Row, width int) []int {
 		widths[i] = lipgloss.Width(strings.TrimPrefix(h, "#"))
 		for _, r := range rows {
 			if i < len(r.Cells) {
-				widths[i] = max(widths[i], lipgloss.Width(term.OneLine(r.Cells[i].Text)))
+				widths[i] = max(widths[i], lipgloss.Width(r.Cells[i].line()))
 			}
 		}
 		total += widths[i]
@@ -219,7 +222,7 @@ func drawn(cells []Cell, heads []string, widths []int, paint func(string, Tone) 
 		if i < len(cells) {
 			cell = cells[i]
 		}
-		text := ansi.Truncate(term.OneLine(cell.Text), widths[i], "…")
+		text := ansi.Truncate(cell.line(), widths[i], "…")
 		pad := strings.Repeat(" ", max(widths[i]-lipgloss.Width(text), 0))
 		if strings.HasPrefix(heads[i], "#") {
 			b.WriteString(pad + paint(text, cell.Tone))
@@ -244,8 +247,18 @@ func painted(s string, t Tone) string {
 		return term.Red(s)
 	case Quiet:
 		return term.Faint(s)
+	case Picture:
+		return term.Green(s)
 	}
 	return s
+}
+
+// line is the cell's text without what could harm the screen.
+func (c *Cell) line() string {
+	if c.Tone == Picture {
+		return c.Text
+	}
+	return term.OneLine(c.Text)
 }
 
 // wrapped is text in lines that fit.

@@ -43,6 +43,7 @@ const (
 	Busy // it goes on, and is worth a look
 	Bad
 	Quiet
+	Picture // the text is one of ours, whose blanks count
 )
 
 // Cell is a word or a text of a list. Its text is from outside: it is made safe when it is drawn.

@@ -81,6 +81,20 @@ func queueRates(from, to sample, seconds float64, queue string) (in, out float64
 	return float64(b[0]-a[0]) / seconds, float64(b[1]-a[1]) / seconds, true
 }
 
+// queueCurves are how many tasks of a queue came in and were done in each second, of the newest
+// samples.
+func queueCurves(past []sample, queue string, most int) (came, done []float64) {
+	past = past[max(len(past)-most-1, 0):]
+	for i := 1; i < len(past); i++ {
+		a, b := past[i-1], past[i]
+		if in, out, known := queueRates(a, b, apart(a, b), queue); known {
+			came = append(came, in)
+			done = append(done, out)
+		}
+	}
+	return came, done
+}
+
 // spark draws the newest values.
 func spark(values []float64, width int) string {
 	return term.Spark(values[max(len(values)-width, 0):])

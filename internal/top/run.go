@@ -26,8 +26,9 @@ type Source interface {
 	Follow(context.Context) iter.Seq2[view.Overview, error]
 	List(context.Context, Query) (List, error)
 	// Open answers with all that is known of a thing, as text: its lines are styled, and hold
-	// nothing that steers a terminal.
-	Open(context.Context, Thing) (string, error)
+	// nothing that steers a terminal. What is drawn is drawn for a width; lines that are longer
+	// are wrapped.
+	Open(ctx context.Context, t Thing, width int) (string, error)
 	// Act does something, and says what follows from it; "" = nothing that is worth a word.
 	Act(context.Context, Action) (note string, err error)
 }
@@ -224,8 +225,12 @@ func (l *loop) do(ctx context.Context, e Effect) (quit bool, err error) {
 		})
 	case e.Open != nil:
 		thing := *e.Open
+		width, _, err := l.size()
+		if err != nil {
+			return false, err
+		}
 		l.beside(func() {
-			text, err := l.Source.Open(ctx, thing)
+			text, err := l.Source.Open(ctx, thing, width)
 			l.tell(ctx, Opened{thing, text, err})
 		})
 	case e.Act != nil:
@@ -238,11 +243,19 @@ func (l *loop) do(ctx context.Context, e Effect) (quit bool, err error) {
 	return false, nil
 }
 
+// size is the terminal's.
+func (l *loop) size() (width, height int, err error) {
+	if width, height, err = term.GetSize(l.Out.Fd()); err != nil {
+		return 0, 0, fmt.Errorf("read the terminal's size: %w", err)
+	}
+	return width, height, nil
+}
+
 // draw writes what changed since it was drawn last.
 func (l *loop) draw() error {
-	width, height, err := term.GetSize(l.Out.Fd())
+	width, height, err := l.size()
 	if err != nil {
-		return fmt.Errorf("read the terminal's size: %w", err)
+		return err
 	}
 	var b strings.Builder
 	b.WriteString(ansi.CursorHomePosition)

@@ -3,6 +3,7 @@ package top
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -41,7 +42,9 @@ func (c *cluster) List(_ context.Context, q Query) (List, error) {
 	return deadTasks().List, nil
 }
 
-func (c *cluster) Open(_ context.Context, t Thing) (string, error) { return "all of " + t.ID, nil }
+func (c *cluster) Open(_ context.Context, t Thing, width int) (string, error) {
+	return fmt.Sprintf("all of %s in %d", t.ID, width), nil
+}
 
 func (c *cluster) Act(_ context.Context, a Action) (string, error) {
 	c.mu.Lock()
@@ -72,7 +75,7 @@ func TestTerminalShowsActsAndIsGivenBack(t *testing.T) {
 	at = p.Await(at, "smtp.example.com")
 	p.Press("\x1b[B")
 	p.Press("\r")
-	at = p.Await(at, "all of 1pq3v0m7d2k5g11")
+	at = p.Await(at, "all of 1pq3v0m7d2k5g11 in 80")
 	p.Press("\x1b") // nothing comes behind it
 	at = p.Await(at, "s state")
 	p.Press("r")

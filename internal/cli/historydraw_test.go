@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/top"
+)
+
+// did is a server that says what worker w1 and queue mail did: each minute as many tasks as its
+// number in the hour says. It notes what it is asked about the past.
+func did(t *testing.T) (a *App, c *client.Client, out *bytes.Buffer, asked *url.Values) {
+	t.Helper()
+	noon := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	asked = new(url.Values)
+	mux := http.NewServeMux()
+	for path, text := range map[string]string{
+		"/v1/workers/w1": `{"name":"w1","active":true,"state":"active","capacity":4}`,
+		"/v1/groups":     `{"items":[{"name":"tails"}],"next":""}`,
+		"/v1/groups/tails/assignments": `{"items":[{"job":"a.log","replica":0,"worker":"w1",` +
+			`"state":"running","since":null}],"next":""}`,
+		"/v1/queues/mail":         `{"name":"mail","counts":{"ready":3}}`,
+		"/v1/queues/mail/explain": `{"reasons":[]}`,
+		"/v1/events": `{"items":[{"seq":1,"time":"2026-11-25T11:20:00Z","kind":"worker.silent","subject":"w2",` +
+			`"text":"worker w2 is silent"},{"seq":2,"time":"2026-11-25T11:30:00Z","kind":"worker.left",` +
+			`"subject":"w2","text":"worker w2 left"},{"seq":3,"time":"2026-11-25T11:40:00Z",` +
+			`"kind":"worker.left","subject":"w3","text":"worker w3 left"}],"next":null}`,
+	} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, text)
+		})
+	}
+	mux.HandleFunc("GET /v1/stats", func(w http.ResponseWriter, r *http.Request) {
+		*asked = r.URL.Query()
+		step, err := time.ParseDuration(asked.Get("step"))
+		from, err2 := time.Parse(time.RFC3339Nano, asked.Get("from"))
+		if err != nil || err2 != nil {
+			http.Error(w, "no", http.StatusBadRequest)
+			return
+		}
+		var items []string
+		for at := from.Truncate(step); at.Before(noon); at = at.Add(step) {
+			if asked.Get("worker") == "w4" {
+				items = append(items, fmt.Sprintf(`{"at":%q}`, at.Format(time.RFC3339)))
+				continue
+			}
+			items = append(items, fmt.Sprintf(`{"at":%q,"started":%d,"done":%d,"wait":{"p95":"3ms"}}`,
+				at.Format(time.RFC3339), at.Minute(), at.Minute()))
+		}
+		io.WriteString(w, `{"items":[`+strings.Join(items, ",")+`]}`)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	c, err := client.New(client.Config{Servers: []string{server.URL}, Fixed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	out = new(bytes.Buffer)
+	a = &App{
+		Output: term.Output{Out: out, Err: io.Discard, Now: func() time.Time { return noon }},
+		env: func(name string) (value string, set bool) {
+			return server.URL, name == "ROTA_SERVER"
+		},
+	}
+	return a, c, out, asked
+}
+
+// A worker's past is drawn as a queue's is, but for what no worker does.
+func TestWorkerShowDrawsWhatTheWorkerDid(t *testing.T) {
+	a, _, out, asked := did(t)
+	cmd := rootOf(a)
+	cmd.SetArgs([]string{"worker", "show", "w1", "--last", "1h"})
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := ansi.Strip(out.String())
+	for _, want := range []string{
+		"worker     w1\n", "\nstarted    ▁▁", "\ndone       ▁▁",
+		"last 3ms",
+		"a column is 2m, from ", "tails  a.log",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "submitted") {
+		t.Errorf("no worker submits:\n%s", got)
+	}
+	for line := range strings.Lines(got) {
+		if n := ansi.StringWidth(strings.TrimRight(line, "\n")); n > 80 {
+			t.Errorf("%d wide: %q", n, line)
+		}
+	}
+	if asked.Get("worker") != "w1" || asked.Get("queue") != "" || asked.Get("step") != "2m0s" {
+		t.Errorf("asked for %v", asked)
+	}
+}
+
+// A worker that is forgotten has a past all the same, and one that never was has none.
+func TestWorkerShowSaysWhatIsKnownOfAWorkerThatIsGone(t *testing.T) {
+	for _, x := range []struct {
+		name  string
+		wants []string
+	}{
+		{"w2", []string{"worker     w2\n", "state      gone: no node knows it any more\n",
+			"ended      30m ago, worker w2 left\n", "last task  between ", "\ndone       ▁▁"}},
+		{"w4", nil},
+	} {
+		a, _, out, _ := did(t)
+		cmd := rootOf(a)
+		cmd.SetArgs([]string{"worker", "show", x.name, "--last", "1h"})
+		err := cmd.ExecuteContext(t.Context())
+		if x.wants == nil {
+			if !errors.Is(err, client.ErrNotFound) {
+				t.Errorf("%s: %v, want not found\n%s", x.name, err, out)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ansi.Strip(out.String())
+		for _, want := range x.wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: it lacks %q:\n%s", x.name, want, got)
+			}
+		}
+	}
+}
+
+func TestWorkerShowInJSONHasThePeriods(t *testing.T) {
+	a, _, out, _ := did(t)
+	cmd := rootOf(a)
+	cmd.SetArgs([]string{"worker", "show", "w1", "-o", "json"})
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Name        string
+		Assignments []struct{ Job string }
+		Step        string
+		Periods     []struct{ Done int64 }
+	}
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	for _, p := range doc.Periods {
+		sum += p.Done
+	}
+	if doc.Name != "w1" || len(doc.Assignments) != 1 || doc.Step != "2m0s" ||
+		len(doc.Periods) != 29 || sum != 2*29*30/2 {
+		t.Errorf("%+v, %d done", doc, sum)
+	}
+}
+
+// The detail of a queue, and of a worker, has the last hour in as many columns as fit.
+func TestTopDrawsTheLastHourOfQueuesAndWorkers(t *testing.T) {
+	a, c, _, asked := did(t)
+	s := &topSource{a, c}
+	for _, thing := range []top.Thing{
+		{Screen: top.Overview, ID: "mail"}, {Screen: top.Queues, ID: "mail"},
+		{Screen: top.Workers, ID: "w1"},
+	} {
+		for width, step := range map[int]string{60: "5m0s", 80: "2m0s", 120: "1m0s"} {
+			text, err := s.Open(t.Context(), thing, width)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = ansi.Strip(text)
+			if !strings.Contains(text, "\ndone  ") || !strings.Contains(text, "a column is ") {
+				t.Errorf("%+v: nothing is drawn:\n%s", thing, text)
+			}
+			if asked.Get("step") != step {
+				t.Errorf("%d columns: a step of %s, want %s", width, asked.Get("step"), step)
+			}
+			for line := range strings.Lines(text) {
+				if n := ansi.StringWidth(strings.TrimRight(line, "\n")); n > width {
+					t.Errorf("%d wide, of %d: %q", n, width, line)
+				}
+			}
+		}
+	}
+}
