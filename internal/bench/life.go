@@ -96,34 +96,49 @@ func (r *rig) limitedLife(
 
 func (r *rig) remoteLife(
 	ctx context.Context, callers int, tasks [][]task.Submission,
-) ([]float64, error) {
+) (values []float64, err error) {
+	l, done, err := r.remote(ctx, callers, tasks)
+	defer done()
+	if err != nil {
+		return nil, err
+	}
+	return l.measure(ctx)
+}
+
+// remote starts a worker, and a server where none runs, for a life; done closes what it submits by.
+func (r *rig) remote(
+	ctx context.Context, callers int, tasks [][]task.Submission,
+) (l *life, done func(), err error) {
+	// one each, so that no submission is gathered with another
+	clients := make([]*client.Client, 0, callers)
+	done = func() {
+		for _, c := range clients {
+			c.Close()
+		}
+	}
 	if r.server == nil {
 		if err := r.serve(ctx); err != nil {
-			return nil, err
+			return nil, done, err
 		}
 	}
 	if err := r.work(ctx, r.url); err != nil {
-		return nil, err
+		return nil, done, err
 	}
-	// one each, so that no submission is gathered with another
-	clients := make([]*client.Client, callers)
-	for i := range clients {
+	for range callers {
 		c, err := r.connect()
 		if err != nil {
-			return nil, err
+			return nil, done, err
 		}
-		defer c.Close()
-		clients[i] = c
+		clients = append(clients, c)
 	}
-	l := life{
+	return &life{
 		rig: r, callers: callers, tasks: tasks, handled: r.handled.Load,
 		counts: func(ctx context.Context) (task.Counts, error) { return r.counts(ctx, clients[0]) },
 		submit: func(ctx context.Context, caller int, tasks []task.Submission) error {
 			_, err := clients[caller].Submit(ctx, tasks...)
 			return err
 		},
-	}
-	return l.measure(ctx)
+	}, done, nil
 }
 
 // lifeInProcess: everything in this process.
@@ -174,7 +189,12 @@ type life struct {
 
 // measure answers tasks done per second and CPU µs per task, over the measured time and with the
 // stream in full flow.
-func (l *life) measure(ctx context.Context) (values []float64, err error) {
+func (l *life) measure(ctx context.Context) ([]float64, error) { return l.during(ctx, l.window) }
+
+// during answers what is measured while the tasks flow, once all of them are done.
+func (l *life) during(
+	ctx context.Context, window func(context.Context) ([]float64, error),
+) (values []float64, err error) {
 	streaming, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var wg sync.WaitGroup
@@ -185,7 +205,7 @@ func (l *life) measure(ctx context.Context) (values []float64, err error) {
 			}
 		})
 	}
-	values, err = l.window(streaming)
+	values, err = window(streaming)
 	stop(errEnough)
 	wg.Wait()
 	if cause := context.Cause(streaming); !errors.Is(cause, errEnough) {

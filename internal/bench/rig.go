@@ -115,7 +115,7 @@ func (r *rig) stop() {
 
 // connect makes a client of its own connections.
 func (r *rig) connect() (*client.Client, error) {
-	return client.New(client.Config{Servers: []string{r.url}, Stream: r.Stream})
+	return client.New(client.Config{Servers: []string{r.url}, HTTPOnly: !r.Stream})
 }
 
 // counts are the queue's counts.

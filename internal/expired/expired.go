@@ -46,7 +46,7 @@ const (
 
 // Config of a watch. All of it is needed.
 type Config struct {
-	// Minutes says what happened in queues by the minute, from one on; see storetest.Views.
+	// Minutes says what happened in queues by the minute, from one on; see contract.Views.
 	Minutes func(ctx context.Context, from, whole int64) ([]history.QueueMinute, error)
 	// Judges tells whether this node looks, of all nodes. Two that look do no harm.
 	Judges func() bool

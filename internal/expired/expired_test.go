@@ -12,7 +12,7 @@ import (
 
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -24,7 +24,7 @@ var (
 // cluster is a store with some nodes that look at it.
 type cluster struct {
 	t     *testing.T
-	store *storetest.Model
+	store *model.Model
 	now   time.Time
 	tasks int64
 	asked int // how often minutes were read
@@ -39,7 +39,7 @@ type written struct {
 
 func newCluster(t *testing.T) *cluster {
 	c := &cluster{t: t, now: noon}
-	c.store = storetest.NewModel(func() time.Time { return c.now })
+	c.store = model.New(func() time.Time { return c.now })
 	return c
 }
 

@@ -213,7 +213,7 @@ func serving(q Queue) (s workers) {
 		case task.WorkerActive:
 			s.active++
 			s.running += w.Running
-			s.places += w.Capacity
+			s.places += max(w.Capacity-w.Shed, 0)
 			s.free += w.Free
 			if w.Free > 0 {
 				s.open++

@@ -24,7 +24,7 @@ func (d *decoder) await() *task.Await {
 // which belongs at the cut.
 func appendSignal(b []byte, cuts []wire.Cut, s *task.Signal, long int) ([]byte, []wire.Cut) {
 	b = appendText(appendText(b, s.Name), s.By)
-	b = appendDeadline(b, s.At)
+	b = appendMomentOrNone(b, s.At)
 	return wire.AppendRaw(appendNumber(b, len(s.Payload)), cuts, s.Payload, long)
 }
 
@@ -32,7 +32,7 @@ func appendSignal(b []byte, cuts []wire.Cut, s *task.Signal, long int) ([]byte, 
 // with a Fault.
 func (d *decoder) signal(t *task.Handout) {
 	s := &task.Signal{Name: d.str("signal.name", ""), By: d.str("signal.by", "")}
-	s.At = d.deadline("signal.at")
+	s.At = d.momentOrNone("signal.at")
 	v := d.raw("signal.payload")
 	if len(v) == 0 {
 		v = nil

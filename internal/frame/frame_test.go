@@ -57,7 +57,8 @@ var someHandouts = Handouts{
 		{ID: task.ID{Batch: 5, N: 1<<30 + 1}, Queue: "scan", Stage: "read", Attempt: 1,
 			Token: token(9, 4), Meta: map[string]string{"customer": "7"}},
 		{ID: task.ID{Batch: 5, N: 1<<30 + 2}, Queue: "scan", Stage: "ship", Attempt: 2,
-			Token: token(9, 5), Deadline: moment, Signal: &task.Signal{
+			Token: token(9, 5), Deadline: moment, Ready: moment.Add(-time.Minute),
+			Signal: &task.Signal{
 				Name: "paid", Payload: json.RawMessage(`{"euro":7}`), By: "ann", At: moment,
 			}},
 		{ID: task.ID{Batch: 5, N: 1<<30 + 3}, Queue: "scan", Stage: "ship", Attempt: 1,

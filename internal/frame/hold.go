@@ -60,6 +60,7 @@ const (
 	outParent
 	outChildren
 	outAfter
+	outReady
 	outAll = 1<<iota - 1
 )
 
@@ -87,7 +88,8 @@ func CutHandouts(b []byte, a Handouts, long int) ([]byte, []wire.Cut) {
 			bit(outContextBy, t.ContextBy != "") | bit(outInScope, t.InScope) |
 			bit(outMeta, len(t.Meta) > 0) | bit(outSignal, t.Signal != nil) |
 			bit(outTimedOut, t.TimedOut) | bit(outParent, t.Parent != task.ID{}) |
-			bit(outChildren, t.Children != nil) | bit(outAfter, len(t.After) > 0)
+			bit(outChildren, t.Children != nil) | bit(outAfter, len(t.After) > 0) |
+			bit(outReady, !t.Ready.Equal(before.Ready))
 		b = binary.AppendUvarint(b, f)
 		if f&outID != 0 {
 			b = appendID(b, t.ID)
@@ -105,7 +107,7 @@ func CutHandouts(b []byte, a Handouts, long int) ([]byte, []wire.Cut) {
 			b = binary.AppendVarint(b, int64(t.Attempt))
 		}
 		if f&outDeadline != 0 {
-			b = appendDeadline(b, t.Deadline)
+			b = appendMomentOrNone(b, t.Deadline)
 		}
 		if f&outContextBy != 0 {
 			b = appendText(b, t.ContextBy)
@@ -123,22 +125,25 @@ func CutHandouts(b []byte, a Handouts, long int) ([]byte, []wire.Cut) {
 		if f&outAfter != 0 {
 			b, cuts = appendPriors(b, cuts, t.After, long)
 		}
+		if f&outReady != 0 {
+			b = appendMomentOrNone(b, t.Ready)
+		}
 		b = appendToken(b, before.Token, t.Token)
 		before = t
 	}
 	return b, cuts
 }
 
-// appendDeadline writes a time; 0 = none.
-func appendDeadline(b []byte, t time.Time) []byte {
+// appendMomentOrNone writes a time; 0 = none.
+func appendMomentOrNone(b []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return binary.AppendVarint(b, 0)
 	}
 	return appendMoment(b, t)
 }
 
-// deadline reads a time; 0 = none.
-func (d *decoder) deadline(field string) (t time.Time) {
+// momentOrNone reads a time; 0 = none.
+func (d *decoder) momentOrNone(field string) (t time.Time) {
 	if ms := d.signed(field); ms != 0 {
 		t = time.UnixMilli(ms).UTC()
 	}
@@ -176,8 +181,8 @@ func ParseHandouts(b []byte) (Handouts, error) {
 
 func (d *decoder) handout(before, t *task.Handout) {
 	f := d.flags(outAll)
-	t.ID, t.Queue, t.Stage, t.Deadline = after(before.ID), before.Queue, before.Stage,
-		before.Deadline
+	t.ID, t.Queue, t.Stage = after(before.ID), before.Queue, before.Stage
+	t.Deadline, t.Ready = before.Deadline, before.Ready
 	if f&outID != 0 {
 		t.ID = d.id("id")
 	}
@@ -200,7 +205,7 @@ func (d *decoder) handout(before, t *task.Handout) {
 		t.Attempt = int(d.signed("attempt"))
 	}
 	if f&outDeadline != 0 {
-		t.Deadline = d.deadline("deadline")
+		t.Deadline = d.momentOrNone("deadline")
 	}
 	if f&outContextBy != 0 {
 		t.ContextBy = d.str("context_by", before.ContextBy)
@@ -221,6 +226,9 @@ func (d *decoder) handout(before, t *task.Handout) {
 	}
 	if f&outAfter != 0 {
 		d.priors(t)
+	}
+	if f&outReady != 0 {
+		t.Ready = d.momentOrNone("ready")
 	}
 	t.Token = d.token(before.Token)
 }

@@ -21,13 +21,17 @@ type Counts struct {
 	Cancelled int64 // tasks that were cancelled
 	Lost      int64 // hand-outs whose worker or node fell silent
 	Expired   int64 // tasks that nobody had begun in time
+	Snoozed   int64 // outcomes that let the same stage be tried again later, uncharged
+	Released  int64 // hand-outs that came back unrun
+	TimedOut  int64 // attempts that passed their limit
+	Woken     int64 // tasks of which what they waited for came, or the time for it was over
 }
 
 // fields are the counts, in the order in which they are written down. A further one goes behind
 // the last.
-func (c *Counts) fields() [10]*int64 {
+func (c *Counts) fields() [14]*int64 {
 	return [...]*int64{&c.Submitted, &c.Entered, &c.Started, &c.Done, &c.Passed, &c.Retried,
-		&c.Dead, &c.Cancelled, &c.Lost, &c.Expired}
+		&c.Dead, &c.Cancelled, &c.Lost, &c.Expired, &c.Snoozed, &c.Released, &c.TimedOut, &c.Woken}
 }
 
 // Add adds other counts.
@@ -120,6 +124,11 @@ func (c *Changes) Cancelled(at int64, queue, stage string) {
 	c.of(at, Series{Queue: queue, Stage: stage}).Cancelled++
 }
 
+// Woken counts a task whose wait was over, in the stage that it goes on in.
+func (c *Changes) Woken(at int64, queue, stage string) {
+	c.of(at, Series{Queue: queue, Stage: stage}).Woken++
+}
+
 // Settled counts the outcome of a hand-out, or that there was none in time. ready is since when the
 // task might run; 0 = not known.
 func (c *Changes) Settled(queue string, ready int64, s *store.Step) {
@@ -144,8 +153,15 @@ func (c *Changes) Settled(queue string, ready int64, s *store.Step) {
 	if s.Started != 0 && s.Kind != task.KindLost && s.Kind != task.KindRelease {
 		r.Run.Add(s.Finished - s.Started)
 	}
-	if s.Kind == task.KindLost {
+	switch s.Kind { // each by itself, whatever follows from it
+	case task.KindLost:
 		r.Lost++
+	case task.KindSnooze:
+		r.Snoozed++
+	case task.KindRelease:
+		r.Released++
+	case task.KindTimeout:
+		r.TimedOut++
 	}
 	switch {
 	case s.Base == store.Final:
@@ -189,7 +205,7 @@ func (r *Record) String() string {
 
 // names are those of the fields, in their order.
 var names = [...]string{"submitted", "entered", "started", "done", "passed", "retried", "dead",
-	"cancelled", "lost", "expired"}
+	"cancelled", "lost", "expired", "snoozed", "released", "timed out", "woken"}
 
 // short is how many durations there are, the median and the longest; "" = none.
 func (h *Histogram) short() string {

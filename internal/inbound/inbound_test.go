@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 )
 
 const secret = "0123456789abcdef"
 
 // counted is a store that counts how often hooks are listed, and may be away.
 type counted struct {
-	*storetest.Model
+	*model.Model
 	lists atomic.Int32
 	away  atomic.Bool
 	slow  atomic.Bool
@@ -38,7 +38,7 @@ func (c *counted) Hooks(ctx context.Context) ([]store.Hook, error) {
 }
 
 func books(n int) (*counted, []*Book) {
-	c := &counted{Model: storetest.NewModel(time.Now)}
+	c := &counted{Model: model.New(time.Now)}
 	list := make([]*Book, n)
 	for i := range list {
 		list[i] = New(c)

@@ -30,9 +30,6 @@ const (
 // Examined is how many rows a page examines, besides the tasks that it lists.
 const Examined = 10_000
 
-// Budget is what a page may cost: no filter that selects everything makes it short.
-func Budget(examined, limit int) int { return examined + (Compare+Look)*(limit+1) }
-
 // Top is where all walks begin.
 var Top = task.ID{Batch: math.MaxInt64, N: math.MaxInt32}
 
@@ -82,11 +79,14 @@ type Reader interface {
 // selects much needs no more, then more each time.
 const most = 1000
 
-// Walk makes a page of at most limit tasks below a place. next is where to go on, zero at the end.
+// Walk makes a page of at most limit tasks below a place, for which it examines so many rows
+// besides those that it lists: a filter that selects everything makes no page short, and a page
+// that may be long searches no further than a short one. next is where to go on, zero at the end.
 func Walk(
-	ctx context.Context, r Reader, from task.ID, limit, budget int,
+	ctx context.Context, r Reader, from task.ID, limit, examined int,
 ) (page []task.View, next task.ID, err error) {
-	at := from
+	const listed = Compare + Look
+	at, budget := from, examined+listed
 	for size := min(limit+1, most); ; size = min(10*size, most) {
 		c, err := r.Candidates(ctx, at, size)
 		if err != nil {
@@ -105,6 +105,7 @@ func Walk(
 			for i := range views {
 				if views[i].ID != (task.ID{}) {
 					page = append(page, views[i])
+					budget += listed
 				}
 			}
 			budget -= n * Look

@@ -122,8 +122,9 @@ func TestPageCostsWhatItMayAndOnePieceMore(t *testing.T) {
 	luck := rand.New(rand.NewPCG(3, 4))
 	for _, odds := range []int{1, 10, 1000, 1 << 30} {
 		s := full(luck, 50_000, odds)
-		follow(t, s, limit, listing.Budget(examined, limit), func([]task.View) {
-			if most := listing.Budget(examined, limit) + piece + limit*listing.Look; s.cost > most {
+		follow(t, s, limit, examined, func(list []task.View) {
+			most := examined + piece + (len(list)+limit+1)*(listing.Compare+listing.Look)
+			if s.cost > most {
 				t.Errorf("one in %d: a page cost %d rows, want at most %d", odds, s.cost, most)
 			}
 			s.cost = 0
@@ -131,11 +132,27 @@ func TestPageCostsWhatItMayAndOnePieceMore(t *testing.T) {
 	}
 }
 
+func TestLongPageSearchesNoFurtherThanAShortOne(t *testing.T) {
+	var cost []int
+	for _, limit := range []int{100, 1000} {
+		s := full(rand.New(rand.NewPCG(11, 12)), 100_000, 1<<30)
+		s.certain = false
+		if list, next, err := listing.Walk(t.Context(), s, listing.Top, limit,
+			listing.Examined); err != nil || len(list) > 0 || next == (task.ID{}) {
+			t.Fatalf("a page of %d has %d tasks and goes on at %v, %v", limit, len(list), next, err)
+		}
+		cost = append(cost, s.cost)
+	}
+	if cost[1] > cost[0]+1000 { // a piece
+		t.Errorf("a page of 1000 that finds nothing cost %d rows, one of 100 %d", cost[1], cost[0])
+	}
+}
+
 func TestPageOfAFilterThatSelectsAllIsFull(t *testing.T) {
 	for _, limit := range []int{1, 100, 1000} {
 		s := full(rand.New(rand.NewPCG(5, 6)), 10_000, 1)
 		list, next, err := listing.Walk(t.Context(), s, listing.Top, limit,
-			listing.Budget(listing.Examined, limit))
+			listing.Examined)
 		if err != nil || len(list) != limit || next != list[limit-1].ID {
 			t.Errorf("a page of %d has %d tasks and goes on at %v, %v", limit, len(list), next, err)
 		}
@@ -146,7 +163,7 @@ func TestLastPageThatIsJustFullIsTheLast(t *testing.T) {
 	s := full(rand.New(rand.NewPCG(7, 8)), 50, 1)
 	n := len(s.ids)
 	_, next, err := listing.Walk(t.Context(), s, listing.Top, n,
-		listing.Budget(listing.Examined, n))
+		listing.Examined)
 	if err != nil || next != (task.ID{}) {
 		t.Errorf("goes on at %v, %v", next, err)
 	}

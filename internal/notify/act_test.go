@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -77,7 +77,7 @@ func runSender(t *testing.T, conf Config) (stop func()) {
 
 func TestAnEventBecomesOneTaskHoweverOftenItIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, book := storetest.NewModel(time.Now), &taskBook{lose: 3}
+		db, book := model.New(time.Now), &taskBook{lose: 3}
 		putActing(t, db, store.Notifier{
 			Name: "修复", Kind: kindSubmit, On: []string{"queue.*"}, Queue: "repairs",
 		})
@@ -116,7 +116,7 @@ func (dying) Advance(context.Context, string, int64, store.Progress) (bool, erro
 
 func TestAProcessThatDiesAfterItSubmittedMakesNoSecondTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, book := storetest.NewModel(time.Now), &taskBook{}
+		db, book := model.New(time.Now), &taskBook{}
 		for _, name := range []string{"a", "b"} {
 			putActing(t, db, store.Notifier{
 				Name: name, Kind: kindSubmit, On: []string{"*"}, Queue: "q",
@@ -139,7 +139,7 @@ func TestAProcessThatDiesAfterItSubmittedMakesNoSecondTask(t *testing.T) {
 
 func TestWhatGoesRoundThroughANotifierIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		n := 0
 		cause := func(kind, subject string) {
 			n++
@@ -181,7 +181,7 @@ func TestWhatGoesRoundThroughANotifierIsBounded(t *testing.T) {
 
 func TestAQueueThatRefusesIsTriedAgainAndTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		putActing(t, db, store.Notifier{
 			Name: "a", Kind: kindSubmit, On: []string{"node.*"}, Queue: "q",
 		})
@@ -236,7 +236,7 @@ func TestActingNotifiersAreChecked(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.n, err, c.wrong)
 		}
 	}
-	s, err := New(Config{Store: storetest.NewModel(time.Now)})
+	s, err := New(Config{Store: model.New(time.Now)})
 	if err != nil {
 		t.Fatal(err)
 	}

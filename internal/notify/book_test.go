@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
@@ -211,7 +211,7 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 }
 
 func TestTestsAreSentAtOnceAndSayWhatIsWrong(t *testing.T) {
-	s, p := storetest.NewModel(time.Now), newPost()
+	s, p := model.New(time.Now), newPost()
 	h, err := New(Config{Store: s})
 	if err != nil {
 		t.Fatal(err)

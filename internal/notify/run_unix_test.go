@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 )
 
 func runner(t *testing.T, within time.Duration) *Sender {
 	t.Helper()
 	s, err := New(Config{
-		Store: storetest.NewModel(time.Now), Commands: true, RunFor: within,
+		Store: model.New(time.Now), Commands: true, RunFor: within,
 	})
 	if err != nil {
 		t.Fatal(err)

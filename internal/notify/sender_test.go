@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 )
 
 // post is where the tests' messages arrive.
@@ -145,7 +145,7 @@ func wantSeqs(t *testing.T, p *post, name string, want ...int64) {
 
 func TestEachNotifierGetsItsEventsOnceAndInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p := storetest.NewModel(time.Now), newPost()
+		s, p := model.New(time.Now), newPost()
 		happen(t, s, "node.online")
 		put(t, s, "all", "*")
 		put(t, s, "nodes", "node.*")
@@ -175,13 +175,13 @@ func TestEachNotifierGetsItsEventsOnceAndInOrder(t *testing.T) {
 }
 
 func TestNotifierThatAnotherServesIsLeftToIt(t *testing.T) {
-	for name, change := range map[string]func(*testing.T, *storetest.Model){
-		"it is gone": func(t *testing.T, s *storetest.Model) {
+	for name, change := range map[string]func(*testing.T, *model.Model){
+		"it is gone": func(t *testing.T, s *model.Model) {
 			if err := s.DeleteNotifier(t.Context(), "x"); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"it has moved": func(t *testing.T, s *storetest.Model) {
+		"it has moved": func(t *testing.T, s *model.Model) {
 			if ok, err := s.Advance(
 				t.Context(), "x", 0, store.Progress{Delivered: 3},
 			); !ok || err != nil {
@@ -191,7 +191,7 @@ func TestNotifierThatAnotherServesIsLeftToIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, p := storetest.NewModel(time.Now), newPost()
+				s, p := model.New(time.Now), newPost()
 				put(t, s, "x", "test")
 				p.slow["x"] = time.Second
 				happen(t, s, "test", "test", "test")
@@ -208,7 +208,7 @@ func TestNotifierThatAnotherServesIsLeftToIt(t *testing.T) {
 
 func TestNewsThatComesDuringATurnIsDeliveredAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p := storetest.NewModel(time.Now), newPost()
+		s, p := model.New(time.Now), newPost()
 		put(t, s, "x", "test")
 		p.slow["x"] = time.Second
 		happen(t, s, "test")
@@ -224,7 +224,7 @@ func TestNewsThatComesDuringATurnIsDeliveredAfterIt(t *testing.T) {
 
 func TestRoundsAtTheSameTimeServeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p := storetest.NewModel(time.Now), newPost()
+		s, p := model.New(time.Now), newPost()
 		put(t, s, "x", "test")
 		p.slow["x"] = time.Second
 		happen(t, s, "test", "test")
@@ -244,7 +244,7 @@ func TestRoundsAtTheSameTimeServeOnce(t *testing.T) {
 
 func TestOneOfManyNodesServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p := storetest.NewModel(time.Now), newPost()
+		s, p := model.New(time.Now), newPost()
 		put(t, s, "x", "test")
 		stops := map[string]func(){}
 		for _, node := range []string{"a", "b", "c"} {
@@ -292,7 +292,7 @@ func TestOneOfManyNodesServes(t *testing.T) {
 
 func TestChangedNotifierIsTriedAtOnceAndADeletedOneNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p := storetest.NewModel(time.Now), newPost()
+		s, p := model.New(time.Now), newPost()
 		put(t, s, "x", "test")
 		p.set("x", errors.New("wrong place"))
 		h, stop := p.start(t, Config{Store: s})
@@ -325,7 +325,7 @@ func TestChangedNotifierIsTriedAtOnceAndADeletedOneNoMore(t *testing.T) {
 
 // counting counts what is asked of a store.
 type counting struct {
-	*storetest.Model
+	*model.Model
 	calls int
 }
 
@@ -347,7 +347,7 @@ func (c *counting) AcquireAll(
 }
 
 func TestIdleRoundsAskTheStoreLittle(t *testing.T) {
-	s := &counting{Model: storetest.NewModel(time.Now)}
+	s := &counting{Model: model.New(time.Now)}
 	for i := range 5 {
 		put(t, s.Model, fmt.Sprint("n", i), "*")
 	}
@@ -378,7 +378,7 @@ func TestIdleRoundsAskTheStoreLittle(t *testing.T) {
 
 // A store whose writes fail in both ways delays and doubles messages, and loses none.
 func TestConfigurationSaysAllThatIsWrong(t *testing.T) {
-	_, err := New(Config{Leases: storetest.NewModel(time.Now), Every: -1, Batch: -1})
+	_, err := New(Config{Leases: model.New(time.Now), Every: -1, Batch: -1})
 	want := "configure notifications: no store\nleases, but no node to hold them\nevery -1ns is below 0\nbatch -1 is below 0"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/store/model"
 )
 
 func TestFailingNotifierBacksOffAndHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p := storetest.NewModel(time.Now), newPost()
+		s, p := model.New(time.Now), newPost()
 		put(t, s, "away", "test")
 		put(t, s, "slow", "test")
 		put(t, s, "well", "test")
@@ -63,7 +64,7 @@ func TestFailingNotifierBacksOffAndHoldsUpNoOther(t *testing.T) {
 
 func TestReceiverThatAsksToWaitIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p := storetest.NewModel(time.Now), newPost()
+		s, p := model.New(time.Now), newPost()
 		put(t, s, "busy", "test")
 		p.set("busy", &refusedError{text: "it answered 429", after: time.Minute})
 		_, stop := p.start(t, Config{Store: s})
@@ -78,7 +79,7 @@ func TestReceiverThatAsksToWaitIsLeftAlone(t *testing.T) {
 
 func TestDeadNotifierIsToldOfOnceAndItsReturnToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p := storetest.NewModel(time.Now), newPost()
+		s, p := model.New(time.Now), newPost()
 		put(t, s, "away", "test")
 		put(t, s, "well", "notifier.*")
 		p.set("away", errors.New("no route"))
@@ -118,7 +119,7 @@ func TestDeadNotifierIsToldOfOnceAndItsReturnToo(t *testing.T) {
 
 // forgetful is a store that keeps no progress any more.
 type forgetful struct {
-	*storetest.Model
+	*model.Model
 	since time.Time
 }
 
@@ -133,7 +134,7 @@ func (f *forgetful) Advance(
 
 func TestDeadNotifierIsToldOfOnceThoughNobodyCanNoteIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p := &forgetful{storetest.NewModel(time.Now), time.Now().Add(time.Minute)}, newPost()
+		s, p := &forgetful{model.New(time.Now), time.Now().Add(time.Minute)}, newPost()
 		put(t, s, "away", "test")
 		p.set("away", errors.New("no route"))
 		_, stop := p.start(t, Config{Store: s})
@@ -149,9 +150,9 @@ func TestDeadNotifierIsToldOfOnceThoughNobodyCanNoteIt(t *testing.T) {
 func TestFailingStoreLosesNoMessage(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
-			s, p := storetest.NewModel(time.Now), newPost()
+			s, p := model.New(time.Now), newPost()
 			put(t, s, "x", "test")
-			faulty := storetest.NewFaulty(s, storetest.Seeded(seed, 2))
+			faulty := fault.New(s, fault.Seeded(seed, 2))
 			for _, node := range []string{"a", "b"} {
 				_, stop := p.start(t, Config{Store: faulty, Leases: faulty, Node: node, Batch: 3})
 				defer stop()
@@ -201,7 +202,7 @@ func TestFailingIsToldOfOnceAfterAnHour(t *testing.T) {
 
 // laggard reads notifiers long before it answers.
 type laggard struct {
-	*storetest.Model
+	*model.Model
 	late func() time.Duration
 }
 
@@ -213,7 +214,7 @@ func (l *laggard) Notifiers(ctx context.Context) ([]store.Notifier, error) {
 
 func TestTurnThatEndsWhileNotifiersAreReadIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p := storetest.NewModel(time.Now), newPost()
+		s, p := model.New(time.Now), newPost()
 		put(t, s, "slow", "test")
 		p.slow["slow"] = 2 * time.Second
 		reads := 0

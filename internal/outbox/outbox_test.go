@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/store/model"
 )
 
 // written are the texts of a store's events.
-func written(t *testing.T, s *storetest.Model) (texts []string) {
+func written(t *testing.T, s *model.Model) (texts []string) {
 	t.Helper()
 	page, err := s.Events(t.Context(), store.EventQuery{Limit: 1000})
 	if err != nil {
@@ -27,7 +28,7 @@ func written(t *testing.T, s *storetest.Model) (texts []string) {
 	return texts
 }
 
-func wantWritten(t *testing.T, s *storetest.Model, want ...string) {
+func wantWritten(t *testing.T, s *model.Model, want ...string) {
 	t.Helper()
 	if got := written(t, s); !slices.Equal(got, want) {
 		t.Errorf("written down:\n%q\nwant\n%q", got, want)
@@ -36,9 +37,9 @@ func wantWritten(t *testing.T, s *storetest.Model, want ...string) {
 
 func TestEventsWaitForAStoreThatFailsAndStandOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := storetest.NewModel(time.Now)
-		faulty := storetest.NewFaulty(s,
-			storetest.Script(storetest.Before, storetest.After, storetest.Before))
+		s := model.New(time.Now)
+		faulty := fault.New(s,
+			fault.Script(fault.Before, fault.After, fault.Before))
 		looks := 0
 		o := New(Config{Node: "n1", Append: faulty.Append, Written: func() { looks++ }})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -86,7 +87,7 @@ func TestWhatWaitsForAStoreThatIsAwayIsBounded(t *testing.T) {
 }
 
 func TestAFullStoreIsToldOfOnceAndItsRoomToo(t *testing.T) {
-	s := storetest.NewModel(time.Now)
+	s := model.New(time.Now)
 	o := New(Config{Node: "n1", Append: s.Append})
 	full := fmt.Errorf("check: %w", store.ErrFull)
 	for _, err := range []error{nil, full, full, errors.New("away"), full, nil, nil, full, nil} {
@@ -103,7 +104,7 @@ func TestAFullStoreIsToldOfOnceAndItsRoomToo(t *testing.T) {
 // A node that is closed writes what waits while its Run may be doing so.
 func TestRoundsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := storetest.NewModel(time.Now)
+		s := model.New(time.Now)
 		o := New(Config{Node: "n1", Append: func(
 			ctx context.Context, list []store.Event,
 		) (int, error) {

@@ -126,7 +126,7 @@ func (p *Peers) Ask(
 		return fmt.Errorf("node %q says no address: %w", n.Name, store.ErrAway)
 	}
 	c, err := client.New(client.Config{
-		Servers: []string{n.Address}, Fixed: true, Attempts: 1, Timeout: Within,
+		Servers: []string{n.Address}, Fixed: true, Attempts: 1, Timeout: Within, HTTPOnly: true,
 		HTTP: &http.Client{Transport: &passing{p, n.Name}, CheckRedirect: p.http.CheckRedirect},
 	})
 	if err != nil {

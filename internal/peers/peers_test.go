@@ -21,14 +21,17 @@ import (
 func TestWorkerThatTwoNodesKnowIsShownOnce(t *testing.T) {
 	early, late := time.UnixMicro(1), time.UnixMicro(2)
 	got := merged([]task.Worker{
-		{Name: "w2", Node: "a", Seen: early, Active: true, Running: 2},
+		{Name: "w2", Node: "a", Seen: early, Active: true, Running: 2, Used: 2},
 		{Name: "w1", Node: "a", Seen: late, Running: 1},
-		{Name: "w2", Node: "b", Seen: late, Running: 3, Draining: true, Capacity: 8},
+		{Name: "w2", Node: "b", Seen: late, Running: 3, Draining: true, Capacity: 8, Used: 3},
 		{Name: "w3", Node: "b"},
 	})
 	want := []task.Worker{
 		{Name: "w1", Node: "a", Seen: late, Running: 1},
-		{Name: "w2", Node: "b", Seen: late, Active: true, Running: 5, Draining: true, Capacity: 8},
+		{
+			Name: "w2", Node: "b", Seen: late, Active: true, Running: 5, Draining: true,
+			Capacity: 8, Used: 5,
+		},
 		{Name: "w3", Node: "b"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

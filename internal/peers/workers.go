@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/store"
@@ -26,7 +27,8 @@ type AllWorkersConfig struct {
 // Own is what this node knows of workers: the dispatcher's.
 type Own interface {
 	Workers(context.Context) ([]task.Worker, error)
-	DrainWorker(ctx context.Context, name string, drain bool) error
+	DrainWorker(ctx context.Context, name string, what store.Drain) error
+	UndrainWorker(ctx context.Context, name string) error
 	DeleteWorker(ctx context.Context, name string) error
 }
 
@@ -87,6 +89,7 @@ func merged(list []task.Worker) []task.Worker {
 	for _, next := range list {
 		if n := len(out); n > 0 && out[n-1].Name == next.Name {
 			out[n-1].Running += next.Running
+			out[n-1].Used += float64(next.Running)
 			out[n-1].Free = max(0, out[n-1].Free-next.Running)
 			out[n-1].Queues = slices.Compact(slices.Sorted(slices.Values(
 				slices.Concat(out[n-1].Queues, next.Queues))))
@@ -99,16 +102,35 @@ func merged(list []task.Worker) []task.Worker {
 	return out
 }
 
-// DrainWorker drains a worker, or undrains it, at every node that knows it.
-func (w *AllWorkers) DrainWorker(ctx context.Context, name string, drain, here bool) error {
-	call := (*client.Client).UndrainWorker
-	if drain { // what it does to groups says the node that was asked
-		call = func(peer *client.Client, ctx context.Context, name string) error {
-			_, err := peer.DrainWorker(ctx, name)
+// DrainWorker lets a worker give up work, at every node that knows it. All of them write the same
+// word, so it does not matter which is the last. What a node of before would write down as a drain
+// of all, for ever, the others are left to read with their next beat.
+func (w *AllWorkers) DrainWorker(
+	ctx context.Context, name string, what store.Drain, here bool,
+) error {
+	own := w.conf.Own.DrainWorker(ctx, name, what)
+	return w.everywhere(ctx, name, here || own == nil && what != store.Drain{}, own,
+		func(peer *client.Client, ctx context.Context, name string) error {
+			// the node that was asked has weighed what it does
+			_, err := peer.DrainWorkerWith(ctx, name, client.WorkerDrain{
+				Shed: what.Shed.Float(), By: timeAt(what.By), Force: true,
+			})
 			return err
-		}
+		})
+}
+
+// timeAt is a time of the store; the zero time of none.
+func timeAt(at int64) time.Time {
+	if at == 0 {
+		return time.Time{}
 	}
-	return w.everywhere(ctx, name, here, w.conf.Own.DrainWorker(ctx, name, drain), call)
+	return time.UnixMicro(at)
+}
+
+// UndrainWorker lets a worker take work again, at every node that knows it.
+func (w *AllWorkers) UndrainWorker(ctx context.Context, name string, here bool) error {
+	return w.everywhere(ctx, name, here, w.conf.Own.UndrainWorker(ctx, name),
+		(*client.Client).UndrainWorker)
 }
 
 // DeleteWorker makes every node that knows a worker give back what it holds and forget it.

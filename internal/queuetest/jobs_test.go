@@ -11,7 +11,7 @@ import (
 	"github.com/rotahq/rota/internal/queuetest"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
@@ -21,7 +21,7 @@ import (
 // reference model.
 type house struct {
 	*dispatch.Dispatcher
-	store *storetest.Model
+	store *model.Model
 	begin func(group string) error // a supervisor for it
 }
 
@@ -54,7 +54,7 @@ func TestDispatcherWithSessionsGivesJobs(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		const beat = 50 * time.Millisecond
 		secret := seal.Secret{Key: [32]byte{47, 11}}
-		db := storetest.NewModel(time.Now)
+		db := model.New(time.Now)
 		lease := must[store.Lease](t)(db.Acquire(ctx, "node/n", "n", time.Hour, nil))
 		holder := store.Holder{Node: "n", Token: lease.Token}
 		cache := supervise.NewClusterCache(db, beat)

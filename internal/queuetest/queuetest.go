@@ -51,6 +51,7 @@ func Run(t *testing.T, open func(*testing.T) House) {
 		{"HoldKeepsItsLimitAndItsQueues", (*suite).holdKeepsLimit},
 		{"HandOutCarriesTheTaskByteForByte", (*suite).byteForByte},
 		{"HandOutCarriesTheMetaOfItsTask", (*suite).metaComes},
+		{"HandOutTellsSinceWhenItsTaskMightRun", (*suite).readySince},
 		{"ReportIsRecordedRepeatedStaleOrUnknown", (*suite).statuses},
 		{"WhatNoTransactionHasCommittedIsTriedAgain", (*suite).uncommitted},
 		{"OneBadReportSpoilsNoOther", (*suite).badReport},
@@ -324,6 +325,26 @@ func (s *suite) metaComes() {
 		}
 		s.want(task.Recorded, h, task.Finish(nil))
 	}
+}
+
+func (s *suite) readySince() {
+	s.alive(worker)
+	const pause = 50 * time.Millisecond
+	const apart = 5 * time.Millisecond // by how much clocks may differ
+	earliest := time.Now()
+	check := func(what string, o task.Outcome) {
+		h := s.hold(worker, 1)[0]
+		if h.Ready.Before(earliest.Add(-apart)) || h.Ready.After(time.Now().Add(apart)) {
+			s.Errorf("%s was ready at %v, want %v at the earliest", what, h.Ready, earliest)
+		}
+		earliest = time.Now().Add(o.Delay)
+		s.want(task.Recorded, h, o)
+	}
+	s.submit("1")
+	check("the first attempt", task.Outcome{Kind: task.KindRetry, Delay: pause})
+	check("the second one", task.Outcome{Kind: task.KindNext, Stage: "b", Delay: pause})
+	check("the second stage", task.Outcome{Kind: task.KindSnooze, Delay: pause})
+	check("after a snooze", task.Outcome{Kind: task.KindDone})
 }
 
 func (s *suite) statuses() {

@@ -14,8 +14,8 @@ const (
 
 var (
 	beatFields = []string{
-		"incarnation", "capacity", "labels", "zone", "load", "groups", "queues", "tasks", "jobs",
-		"leaving",
+		"incarnation", "capacity", "labels", "zone", "version", "load", "groups", "queues", "tasks",
+		"jobs", "leaving",
 	}
 	loadFields = []string{"cpu", "memory"}
 	heldFields = []string{"id", "token", "progress", "note"}
@@ -33,6 +33,7 @@ func AppendBeat(b []byte, x task.Beat) []byte {
 	b = appendFloat(b, x.Capacity)
 	b = appendStringMap(b, `,"labels":`, x.Labels)
 	b = appendText(b, `,"zone":`, x.Zone)
+	b = appendText(b, `,"version":`, x.Build)
 	if x.Load != (task.Load{}) {
 		b = append(b, `,"load":{"cpu":`...)
 		b = appendFloat(b, x.Load.CPU)
@@ -95,6 +96,8 @@ func ParseBeat(b []byte) (task.Beat, error) {
 			x.Labels = d.stringMap(maxLabels, "labels")
 		case "zone":
 			x.Zone = d.str("")
+		case "version":
+			x.Build = d.str("")
 		case "load":
 			x.Load = d.load()
 		case "groups":

@@ -33,6 +33,7 @@ func benchHandouts() task.HoldAnswer {
 			Token: task.Token{Span: 1 << 40, SpanToken: 3, Seq: int32(i),
 				Seal: 1 << 31}.String(),
 			Deadline: time.Date(2026, 11, 21, 13, 40, 1, 234e6, time.UTC),
+			Ready:    time.Date(2026, 11, 21, 13, 30, 1, 234e6, time.UTC),
 		})
 	}
 	return a

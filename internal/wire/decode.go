@@ -26,8 +26,16 @@ type decoder struct {
 	children int // submissions in reports so far
 	waits    int // names of tasks that others wait for so far
 
-	moment     time.Time // the last time read; hand-outs of one moment have one deadline
-	momentText []byte
+	// the last two times read, and which of them was read last: hand-outs of one moment have one
+	// deadline, and those that were submitted together are ready since one moment
+	moments [2]moment
+	latest  int
+}
+
+// moment is a time, and how it was written.
+type moment struct {
+	at   time.Time
+	text []byte
 }
 
 // begin looks at the encoding, all that can be known before reading.

@@ -269,7 +269,7 @@ func FuzzRoundTrip(f *testing.F) {
 
 		answer := task.HoldAnswer{PollInterval: time.Duration(d), Tasks: []task.Handout{
 			{ID: id, Queue: queue, Stage: stage, Context: raw, Attempt: int(n), Token: "t" + key,
-				Deadline: at, Meta: meta},
+				Deadline: at, Ready: at, Meta: meta},
 			{ID: id, Queue: queue, Token: "u", TimedOut: d%2 == 0, Signal: &task.Signal{
 				Name: key, Payload: raw, By: stage, At: at,
 			}, Parent: id, Children: &task.Children{
@@ -335,7 +335,7 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 
 		beat := task.Beat{Incarnation: key, Capacity: float64(d),
-			Labels: map[string]string{readable(queue): stage}, Zone: stage,
+			Labels: map[string]string{readable(queue): stage}, Zone: stage, Build: stage,
 			Load: task.Load{CPU: 0.1, Memory: float64(n)}, Groups: []string{key}, Leaving: d > 0,
 			Tasks: []task.Held{{ID: id, Token: "t", Progress: float64(ms), Note: key}}}
 		run := task.Run{

@@ -15,8 +15,8 @@ var (
 	holdFields    = []string{"worker", "queues", "limit", "wait", "ahead", "incarnation"}
 	answerFields  = []string{"tasks", "poll_interval"}
 	handoutFields = []string{
-		"id", "queue", "stage", "context", "attempt", "token", "deadline", "context_by", "in_scope",
-		"meta", "signal", "children", "timed_out", "parent", "after",
+		"id", "queue", "stage", "context", "attempt", "token", "deadline", "ready", "context_by",
+		"in_scope", "meta", "signal", "children", "timed_out", "parent", "after",
 	}
 )
 
@@ -98,7 +98,8 @@ func AppendHandouts(b []byte, a task.HoldAnswer) []byte {
 // cuts.
 func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 	var cuts []Cut
-	from, to := 0, 0 // where the last deadline stands: hand-outs of one moment have one
+	// where the last deadline and the last ready stand: hand-outs of one moment have one
+	from, to, readyFrom, readyTo := 0, 0, 0, 0
 	b = append(b, `{"tasks":[`...)
 	for i := range a.Tasks {
 		t := &a.Tasks[i]
@@ -129,6 +130,13 @@ func CutHandouts(b []byte, a task.HoldAnswer, long int) ([]byte, []Cut) {
 			from = len(b)
 			b = appendMoment(b, `,"deadline":`, t.Deadline)
 			to = len(b)
+		}
+		if i > 0 && t.Ready == a.Tasks[i-1].Ready {
+			b = append(b, b[readyFrom:readyTo]...)
+		} else {
+			readyFrom = len(b)
+			b = appendMoment(b, `,"ready":`, t.Ready)
+			readyTo = len(b)
 		}
 		if t.Parent != (task.ID{}) {
 			b = append(b, `,"parent":`...)
@@ -198,6 +206,8 @@ func (d *decoder) handout(before *task.Handout) (t task.Handout) {
 			t.Token = d.str("")
 		case "deadline":
 			t.Deadline = d.time()
+		case "ready":
+			t.Ready = d.time()
 		case "context_by":
 			t.ContextBy = d.str(before.ContextBy)
 		case "in_scope":

@@ -11,14 +11,15 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-func TestHandoutsKeepTheirDeadlinesAndContextsHoweverTheyAreWritten(t *testing.T) {
+func TestHandoutsKeepTheirTimesAndContextsHoweverTheyAreWritten(t *testing.T) {
 	first, second := time.Unix(1.8e9, 1e6).UTC(), time.Unix(1.9e9, 0).UTC()
 	answer := task.HoldAnswer{PollInterval: time.Second}
+	ready := []time.Time{first, second, second, {}, first, first, second}
 	for i, deadline := range []time.Time{first, first, second, second, {}, {}, first} {
 		answer.Tasks = append(answer.Tasks, task.Handout{
 			ID: task.ID{Batch: 7 << 10, N: int32(i)}, Queue: "q", Token: "5.1.0.9", Attempt: 1,
-			Deadline: deadline,
-			Context:  json.RawMessage(`"` + strings.Repeat("x", 10*i) + `"`),
+			Deadline: deadline, Ready: ready[i],
+			Context: json.RawMessage(`"` + strings.Repeat("x", 10*i) + `"`),
 		})
 	}
 	whole := AppendHandouts(nil, answer)

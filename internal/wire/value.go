@@ -225,8 +225,11 @@ func (d *decoder) time() time.Time {
 	if d.fault != "" {
 		return time.Time{}
 	}
-	if len(b) > 0 && string(b) == string(d.momentText) {
-		return d.moment
+	for i := range d.moments {
+		if m := &d.moments[i]; len(b) > 0 && string(b) == string(m.text) {
+			d.latest = i
+			return m.at
+		}
 	}
 	t, ok := parseTime(b)
 	if !ok {
@@ -234,7 +237,8 @@ func (d *decoder) time() time.Time {
 	} else if t.Before(limits.MinTime) || !t.Before(limits.MaxTime) {
 		d.failValue(at, "must lie in the years 2000 to 2199")
 	}
-	d.moment, d.momentText = t, b
+	d.latest = 1 - d.latest
+	d.moments[d.latest] = moment{t, b}
 	return t
 }
 

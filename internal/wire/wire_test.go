@@ -534,7 +534,7 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 			`{"incarnation":"i","capacity":8,"tasks":[]}`},
 		{AppendBeat(nil,
 			task.Beat{Incarnation: "i", Capacity: 0.5,
-				Labels: map[string]string{"b": "2", "a": "1"}, Zone: "z",
+				Labels: map[string]string{"b": "2", "a": "1"}, Zone: "z", Build: "2.1",
 				Load: task.Load{CPU: 0.25}, Groups: []string{"g"},
 				Tasks: []task.Held{
 					{ID: id, Token: "t"}, {ID: id, Token: "t", Progress: 0.5, Note: "n"},
@@ -543,7 +543,7 @@ func TestTextsAreThoseOfTheAPI(t *testing.T) {
 					State: task.JobFailed, Error: "no"},
 					{Group: "g", Job: "k", Token: "x", Alive: at}},
 				Leaving: true}),
-			`{"incarnation":"i","capacity":0.5,"labels":{"a":"1","b":"2"},"zone":"z","load":{"cpu":0.25,"memory":0},"groups":["g"],` +
+			`{"incarnation":"i","capacity":0.5,"labels":{"a":"1","b":"2"},"zone":"z","version":"2.1","load":{"cpu":0.25,"memory":0},"groups":["g"],` +
 				`"tasks":[{"id":"1000000000000211","token":"t"},{"id":"1000000000000211","token":"t","progress":0.5,"note":"n"}],` +
 				`"jobs":[{"group":"g","job":"j","replica":1,"token":"1.2","state":"failed","error":"no"},{"group":"g","job":"k","replica":0,"token":"x","alive":"2026-11-21T12:40:01.234Z"}],"leaving":true}`},
 		{AppendBeatAnswer(nil,
