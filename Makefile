@@ -2,7 +2,7 @@
 GO ?= go
 TOOL = $(GO) tool -modfile=tools.mod
 
-.PHONY: check quick format vet lint test race chaos scenarios alerts fuzz bench figures browser screens build
+.PHONY: check quick format vet lint test race chaos scenarios alerts fuzz bench figures browser screens recording build
 
 check: format vet lint test race
 
@@ -19,20 +19,24 @@ vet:
 	$(GO) vet ./...
 	$(GO) vet -tags chaos ./internal/chaos
 	$(GO) vet -tags scenarios ./internal/scenarios
+	cd otel && $(GO) vet ./...
 
 # esbuild, which the bundle of the console is made with, is a tool as staticcheck is: it is built once.
 lint:
 	$(TOOL) staticcheck ./...
+	cd otel && $(GO) tool -modfile=../tools.mod staticcheck ./...
 	ROTA_BUNDLE=must $(GO) test -count 1 -run Bundle ./internal/console
 
 # Each package is tested whole once. Those that know of -short, as they take long or measure memory, are tested as they
 # are, and in short under the race detector; all others under the race detector only. What takes longest comes first,
 # so that no core waits for it in the end. Real databases on a busy machine may take longer than Go's ten minutes.
-LONG = ./internal/store/postgres ./internal/store/sqlite ./internal/sim ./cmd/rota . ./internal/store/storetest
+# The folder otel is a module of its own, which ./... does not reach.
+LONG = ./internal/store/postgres ./internal/store/sqlite ./internal/sim ./cmd/rota . ./internal/store/model ./internal/store/walk
 SHORTENED = $(shell grep -rl --include='*.go' 'testing\.Short()' . | xargs -n 1 dirname | sort -u)
 CHECKED = -vet=off -timeout 25m
 test:
 	ROTA_POSTGRES=must $(GO) test $(CHECKED) $(LONG) $(SHORTENED)
+	cd otel && $(GO) test $(CHECKED) ./...
 
 # The race detector needs a C compiler; the rest of rota does not. SQLite, translated from C, is left as it is: its
 # memory is none that the detector watches, so it would only be five times slower. So is what makes large tables when a
@@ -40,6 +44,7 @@ test:
 UNWATCHED = -gcflags='modernc.org/...=-race=false' -gcflags='github.com/mattn/...=-race=false'
 race:
 	ROTA_POSTGRES=must CGO_ENABLED=1 GORACE=atexit_sleep_ms=20 $(GO) test -race $(UNWATCHED) -short $(CHECKED) $(LONG) ./...
+	cd otel && CGO_ENABLED=1 GORACE=atexit_sleep_ms=20 $(GO) test -race $(UNWATCHED) -short $(CHECKED) ./...
 
 # Real processes and real faults, two at a time, on real PostgreSQL servers; it takes about twelve minutes. A seed that it printed, longer,
 # one test only: make chaos RUN=Pairs SEED=7 FOR=2h
@@ -89,6 +94,10 @@ browser:
 # Pictures of every screen in both themes, docs/screens/*.png; the node works for two minutes first.
 screens:
 	internal/console/browser/run --screens '$(CURDIR)/docs/screens'
+
+# What `rota demo` shows on a terminal, docs/img/demo.svg; on Linux
+recording:
+	$(GO) test -count 1 ./internal/recording -run Demo -update
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o rota ./cmd/rota

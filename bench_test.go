@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -142,6 +143,46 @@ func BenchmarkFinishTx(b *testing.B) {
 			lifeCycle(b, n, &handled, n.tasks.Submit)
 		})
 	}
+}
+
+// BenchmarkBacklogOfKeys works off what waits in a queue of which few tasks of each of 10,000 group
+// keys may run at a time.
+func BenchmarkBacklogOfKeys(b *testing.B) {
+	var handled atomic.Int64
+	n := openBench(b, Config{Capacity: 64}, func(n *Node) {
+		n.Handle("q", func(context.Context, task.Handout) task.Outcome {
+			handled.Add(1)
+			return task.Finish(nil)
+		})
+	})
+	if _, err := n.PutQueue(b.Context(), "q", client.QueueChange{
+		PerKey: &client.KeyLimitsChange{MaxRunning: new(10)},
+	}); err != nil {
+		b.Fatal(err)
+	}
+	if err := n.PauseQueue(b.Context(), "q"); err != nil {
+		b.Fatal(err)
+	}
+	for from := 0; from < b.N; from += 1000 {
+		subs := make([]task.Submission, min(1000, b.N-from))
+		for i := range subs {
+			subs[i] = task.Submission{Queue: "q", GroupKey: fmt.Sprint((from + i) % 10_000)}
+		}
+		if _, err := n.Submit(b.Context(), subs...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	cpu := processTime()
+	b.ResetTimer()
+	if err := n.ResumeQueue(b.Context(), "q"); err != nil {
+		b.Fatal(err)
+	}
+	for handled.Load() < int64(b.N) {
+		time.Sleep(time.Millisecond)
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(processTime()-cpu)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 }
 
 // openBench opens a node, prepares it, and runs it until the benchmark ends.

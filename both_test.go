@@ -83,7 +83,7 @@ func TestAClientHasACallForEachOperationOfTheAPI(t *testing.T) {
 		}
 	}
 	c, err := client.New(client.Config{
-		Servers: []string{"http://anywhere"}, Fixed: true, Attempts: 1, Stream: true,
+		Servers: []string{"http://anywhere"}, Fixed: true, Attempts: 1,
 		HTTP: &http.Client{Transport: inprocess.New(all)}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

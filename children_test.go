@@ -18,7 +18,7 @@ func TestWorkersHaveChildrenByEachDoor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := start(t, Config{Listen: "127.0.0.1:0"})
 			c, err := client.New(client.Config{
-				Servers: []string{"http://" + n.Addr()}, Stream: stream,
+				Servers: []string{"http://" + n.Addr()}, HTTPOnly: !stream,
 				Log: slog.New(slog.DiscardHandler),
 			})
 			if err != nil {

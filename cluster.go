@@ -13,6 +13,7 @@ import (
 
 	"github.com/rotahq/rota/internal/api"
 	"github.com/rotahq/rota/internal/capacity"
+	"github.com/rotahq/rota/internal/drain"
 	"github.com/rotahq/rota/internal/expired"
 	"github.com/rotahq/rota/internal/peers"
 	"github.com/rotahq/rota/internal/scheduler"
@@ -68,6 +69,14 @@ func (n *Node) newForecasts() *capacity.Forecasts {
 func (n *Node) capacity() *capacity.Watch {
 	return capacity.NewWatch(capacity.WatchConfig{
 		Forecasts: n.forecasts, Judges: n.judges(), Tell: n.outbox.Add, Log: n.log,
+	})
+}
+
+// drains weighs drains of workers at this node.
+func (n *Node) drains() *drain.Drains {
+	return drain.New(drain.Config{
+		Leases: n.store, Groups: n.jobs.views, Workers: newCluster(n), Tasks: n.tasks,
+		History: n.store, Holder: fmt.Sprintf("%s@%d", n.conf.Name, n.token),
 	})
 }
 

@@ -93,7 +93,7 @@ func (n *Node) openDoor() error {
 	}
 	n.door = &door{build: n.newAPI, tokens: tokens}
 	n.Client, err = client.New(client.Config{
-		Servers: []string{ownClient}, Fixed: true, Attempts: 1,
+		Servers: []string{ownClient}, Fixed: true, Attempts: 1, HTTPOnly: true,
 		HTTP: &http.Client{Transport: inprocess.New(n.door.through((*api.API).Inside))},
 	})
 	if err != nil || n.listen == nil {
@@ -114,13 +114,14 @@ func (n *Node) newAPI(tokens api.Tokens) (*api.API, error) {
 		Secret:    n.store.Secret(),
 		Cluster:   newCluster(n),
 		Groups:    n.jobs, Jobs: n.jobs, Placements: n.jobs,
+		Drains:    n.drains(),
 		Schedules: n.firer, Fires: n.firer, Almanac: n.firer, Tokens: tokens,
 		AnyHost: n.conf.Insecure, Peer: n.peers.Caller,
 		Node: n.conf.Name, StoreMark: peers.StoreMark(n.store.PeerKey()), Version: n.conf.Version,
 		Ready:      n.ready,
 		StoreClock: n.storeClock, Reach: n.rounds.Reach, Tell: n.outbox.Add, Log: n.log,
 		Retention: n.store.Retention, Logs: n.logs,
-		Collectors: []prometheus.Collector{n.took},
+		Collectors: n.meter.Collectors(),
 	})
 }
 

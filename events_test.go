@@ -18,11 +18,11 @@ import (
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/scheduler"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/storetest"
+	"github.com/rotahq/rota/internal/store/model"
 )
 
 // written are the texts of a store's events.
-func written(t *testing.T, s *storetest.Model) (texts []string) {
+func written(t *testing.T, s *model.Model) (texts []string) {
 	t.Helper()
 	page, err := s.Events(t.Context(), store.EventQuery{Limit: 1000})
 	if err != nil {
@@ -34,7 +34,7 @@ func written(t *testing.T, s *storetest.Model) (texts []string) {
 	return texts
 }
 
-func wantWritten(t *testing.T, s *storetest.Model, want ...string) {
+func wantWritten(t *testing.T, s *model.Model, want ...string) {
 	t.Helper()
 	if got := written(t, s); !slices.Equal(got, want) {
 		t.Errorf("written down:\n%q\nwant\n%q", got, want)
@@ -42,7 +42,7 @@ func wantWritten(t *testing.T, s *storetest.Model, want ...string) {
 }
 
 func TestWhatTheSchedulerTellsIsWrittenDown(t *testing.T) {
-	s := storetest.NewModel(time.Now)
+	s := model.New(time.Now)
 	events := schedulerEvents{outbox.New(outbox.Config{Node: "n1", Append: s.Append})}
 	for range 2 { // by two nodes, or again
 		err := events.Tell(t.Context(),

@@ -58,8 +58,8 @@ func (n *Node) openJobs(holder store.Holder) (err error) {
 		slots: make(chan struct{}, readersAtOnce),
 	}
 	sessions := supervise.SessionsConfig{
-		Cache: j.cache, Store: n.store, Holder: holder, Secret: n.store.Secret(), Beat: n.conf.Beat,
-		Log:     n.log,
+		Cache: j.cache, Store: timedRuns{n.store, n.meter}, Holder: holder,
+		Secret: n.store.Secret(), Beat: n.conf.Beat, Log: n.log,
 		Reserve: func(worker string, load task.Units) { n.tasks.Reserve(worker, load) },
 	}
 	if !n.alone() { // else nobody can give anything away, and jobs go on while the store is away
@@ -115,8 +115,13 @@ func (h *heardJobs) Away(worker string) {
 // supervise looks after a group for as long as this node has the claim on it.
 func (n *Node) supervise(ctx context.Context, c scheduler.Claim) {
 	s, err := supervise.New(supervise.Config{
-		Cache: n.jobs.cache, Store: n.store, Group: c.Key, Claim: c.Lease(), Beat: n.conf.Beat,
+		Cache: n.jobs.cache, Store: timedPlans{n.store, n.meter},
+		Group: c.Key, Claim: c.Lease(), Beat: n.conf.Beat,
 		Warmup: n.conf.Warmup, Tell: n.outbox.Add, Log: n.log,
+		Moved: func(change supervise.Change, why supervise.Why) {
+			n.meter.Moved(c.Key, string(change), string(why))
+		},
+		Gone: func() { n.meter.Forget(c.Key) },
 		Sources: supervise.Sources{
 			HTTP: notify.Client(n.conf.AllowPrivate, sourceTimeout), Folder: n.jobs.folder,
 			Commands: n.conf.AllowCommands,
@@ -216,8 +221,4 @@ func (j *jobs) Explain(ctx context.Context, group, job string) (store.Explanatio
 
 func (j *jobs) Plan(ctx context.Context, group string, what store.WhatIf) (store.Planned, error) {
 	return j.views.Plan(ctx, group, what)
-}
-
-func (j *jobs) DrainEffect(ctx context.Context, worker string) (string, error) {
-	return j.views.DrainEffect(ctx, worker)
 }

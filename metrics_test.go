@@ -34,7 +34,7 @@ func metricsIn(t *testing.T, pattern string, name *regexp.Regexp) map[string]boo
 // The page, its description, the alert rules and the board are about the same metrics.
 func TestMetricsAreDescribedAndThoseThatAreUsedAreThere(t *testing.T) {
 	there := metricsIn(t, "internal/api/metrics*.go", regexp.MustCompile(`"(rota_[a-z_]+)"`))
-	maps.Copy(there, metricsIn(t, "storetime.go", regexp.MustCompile(`"(rota_[a-z_]+)"`)))
+	maps.Copy(there, metricsIn(t, "internal/meter/*.go", regexp.MustCompile(`"(rota_[a-z_]+)"`)))
 	described := metricsIn(t, "docs/metrics.md", regexp.MustCompile("`(rota_[a-z_]+)[`{]"))
 	for name := range there {
 		if !described[name] {
@@ -50,6 +50,28 @@ func TestMetricsAreDescribedAndThoseThatAreUsedAreThere(t *testing.T) {
 	}
 	if len(used) < 10 {
 		t.Errorf("the rules and the board use only %v", used)
+	}
+}
+
+// Each rule is tested twice at least: that it is silent when all is well, and what it says.
+func TestEveryAlertIsTested(t *testing.T) {
+	rules, err := os.ReadFile("docs/monitoring/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, err := os.ReadFile("docs/monitoring/alerts_test.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(rules), -1)
+	for _, alert := range alerts {
+		named := regexp.MustCompile(`alertname: ` + alert[1] + `\b`)
+		if n := len(named.FindAll(tests, -1)); n < 2 {
+			t.Errorf("alerts_test.yml tests %s %d times", alert[1], n)
+		}
+	}
+	if len(alerts) < 10 {
+		t.Errorf("there are only the rules %v", alerts)
 	}
 }
 

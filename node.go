@@ -15,8 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/api"
@@ -25,6 +23,7 @@ import (
 	"github.com/rotahq/rota/internal/firing"
 	"github.com/rotahq/rota/internal/inbound"
 	"github.com/rotahq/rota/internal/logshare"
+	"github.com/rotahq/rota/internal/meter"
 	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/notify"
 	"github.com/rotahq/rota/internal/observe"
@@ -108,7 +107,7 @@ type Node struct {
 	listen    net.Listener
 	joined    time.Time
 
-	took     *prometheus.HistogramVec  // by the store, for calls that tasks wait for
+	meter    *meter.Meter              // of what this node does
 	check    *observe.Value[string]    // what the store said of itself last
 	steps    clockSteps                // of the store's clock
 	answered atomic.Pointer[time.Time] // when it answered a beat last; nil = never
@@ -147,7 +146,7 @@ func open(ctx context.Context, conf Config, before backend) (*Node, error) {
 	}
 	n := &Node{
 		conf: conf, log: conf.Log, clock: tick.New(tick.Config{}),
-		logs: logshare.New(logshare.Config{}), took: newStoreTimes(),
+		logs: logshare.New(logshare.Config{}), meter: meter.New(),
 	}
 	if err := n.open(ctx, before); err != nil {
 		return nil, errors.Join(err, n.abandon())
@@ -200,7 +199,7 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 		}
 	}
 	tasks := dispatch.Config{
-		Store: timedStore{n.store, n.took}, Holder: holder, Secret: n.store.Secret(),
+		Store: timedStore{n.store, n.meter}, Holder: holder, Secret: n.store.Secret(),
 		Clock: n.clock, Beat: n.conf.Beat, OfferFor: n.conf.offerFor,
 		Log: n.log, Working: n.rounds.Working,
 	}
@@ -249,8 +248,9 @@ func (n *Node) alone() bool {
 // membership is how the node takes part in the cluster.
 func (n *Node) membership() scheduler.Config {
 	c := scheduler.Config{
-		Leases: n.store, Chores: chores{checkedChores{n.store, n.outbox}, n},
-		Tell: schedulerEvents{n.outbox}.Tell, Name: n.conf.Name,
+		Leases: timedLeases{n.store, n.meter}, Renewed: n.renewed,
+		Chores: chores{checkedChores{n.store, n.outbox}, n},
+		Tell:   schedulerEvents{n.outbox}.Tell, Name: n.conf.Name,
 		Start: strings.ToLower(rand.Text()), Alone: n.alone(), Address: n.address(),
 		TTL: n.conf.Lease, Beat: n.conf.Beat,
 		StopGrace: n.conf.StopGrace, Tolerance: n.conf.Tolerance, Alarm: n.conf.Alarm, Busy: n.busy,
@@ -266,6 +266,20 @@ func (n *Node) membership() scheduler.Config {
 		c.Limits.Rebalance = balance.RebalanceManual
 	}
 	return c
+}
+
+// renewed measures a renewal of the membership.
+func (n *Node) renewed(r scheduler.Renewal) {
+	outcome := meter.Renewed
+	switch {
+	case r.Err != nil:
+		outcome = meter.Failed
+	case r.Lost:
+		outcome = meter.Lost
+	case r.Left <= 0:
+		outcome = meter.Lapsed
+	}
+	n.meter.Renewal(outcome, r.Left)
 }
 
 // storeTime is what the store's clock reads, which all nodes share.

@@ -95,7 +95,7 @@ func eachDoor(t *testing.T, test func(*testing.T, func(*testing.T, *Node) *clien
 	t.Run("HTTP", func(t *testing.T) {
 		test(t, func(t *testing.T, n *Node) *client.Client {
 			return clientOf(t, client.Config{
-				Servers: []string{"http://" + n.Addr()},
+				Servers: []string{"http://" + n.Addr()}, HTTPOnly: true,
 			})
 		})
 	})
@@ -104,7 +104,6 @@ func eachDoor(t *testing.T, test func(*testing.T, func(*testing.T, *Node) *clien
 			watched := &watchedCalls{}
 			c := clientOf(t, client.Config{
 				Servers: []string{"http://" + n.Addr()}, HTTP: &http.Client{Transport: watched},
-				Stream: true,
 			})
 			onStream(t, n, c)
 			before := watched.hot.Load()

@@ -80,7 +80,7 @@ func TestStreamsThatAreCutLoseNothing(t *testing.T) {
 	connect := func() *client.Client {
 		return clientOf(t, client.Config{
 			Servers: []string{"http://" + between.Addr().String()}, Fixed: true, Log: quiet,
-			Stream: true, Attempts: 50, Backoff: task.Backoff{Initial: time.Millisecond, Factor: 1,
+			Attempts: 50, Backoff: task.Backoff{Initial: time.Millisecond, Factor: 1,
 				Max: time.Millisecond}, RetryFloor: 10_000,
 		})
 	}

@@ -74,3 +74,13 @@ func ExampleLease_Token() {
 	// true
 	// true
 }
+
+func ExampleLease_Until() {
+	ctx := context.Background()
+	k, _ := lease.New(lease.Config{Store: &lease.Memory{}, Holder: "here/1", TTL: 30 * time.Second})
+	l, _ := k.Acquire(ctx, "report/daily", nil)
+	// what takes longer than is left of it had better wait for the next renewal
+	left := time.Until(l.Until())
+	fmt.Println(left > 20*time.Second, left < 30*time.Second)
+	// Output: true true
+}

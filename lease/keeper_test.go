@@ -35,6 +35,9 @@ func TestContextEndsAMarginBeforeAnybodyElseGetsTheName(t *testing.T) {
 		defer b.run()()
 		asked := time.Now()
 		l := a.mustAcquire("x") // and never renews it
+		if got := l.Until().Sub(asked); got != 7500*time.Millisecond {
+			t.Errorf("it says that it ends after %v", got)
+		}
 		<-l.Context().Done()
 		if got := time.Since(asked); got != 7500*time.Millisecond {
 			t.Errorf("the context ended after %v", got)

@@ -51,6 +51,13 @@ func (l *Lease) Err() error {
 	return nil
 }
 
+// Until is when the present holding, or the last one, ends unless it is renewed before.
+func (l *Lease) Until() time.Time {
+	l.keeper.mu.Lock()
+	defer l.keeper.mu.Unlock()
+	return l.deadline
+}
+
 // Set changes what the holder says of itself; the next round tells the store. The value must not be
 // changed afterwards.
 func (l *Lease) Set(value []byte) {

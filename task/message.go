@@ -100,8 +100,11 @@ type Handout struct {
 	Attempt int // 1 for the first in this stage
 	// give it back with the report; greater for every later hand-out (see ParseToken)
 	Token    string
-	Deadline time.Time         // the outcome is refused after it
-	Meta     map[string]string // as it was submitted, or edited; nil = none
+	Deadline time.Time // the outcome is refused after it
+	// since when the task might run: it was due, its back-off was over, or what it waited for had
+	// come. Limits and a lack of workers let it wait from then on. Zero = the server does not say
+	Ready time.Time
+	Meta  map[string]string // as it was submitted, or edited; nil = none
 	// Fault, when not empty, says why the rest could not be read: only ID and Token are known then.
 	// There is nothing to run: report it as failed, with this for a reason, as package worker does.
 	Fault string
@@ -166,6 +169,7 @@ type Beat struct {
 	Capacity    float64           `json:"capacity"`    // units of load it may carry; a task costs 1
 	Labels      map[string]string `json:"labels,omitempty"`
 	Zone        string            `json:"zone,omitempty"`
+	Build       string            `json:"version,omitempty"` // of the worker's program, for people
 	Load        Load              `json:"load,omitzero"`
 	Groups      []string          `json:"groups,omitempty"` // whose jobs it runs
 	Queues      []string          `json:"queues,omitempty"` // whose tasks it takes
@@ -335,6 +339,18 @@ type Step struct {
 	Changed  string // of KindEdited: what it changed, by the names of the API, with ", " between
 }
 
+// StageContext is what a stage of a task was handed: the context from a step on. There is one for
+// what was submitted, and one for each step from which on the task had another stage or another
+// context than before.
+type StageContext struct {
+	Seq     int32  // the step from which on it stands; -1 = it was submitted
+	Stage   string // that was handed it; where the task was over, the one in which it ended
+	Outcome Kind   // of that step; 0 = it was submitted
+	By      string // the worker that reported it, or who asked for it; "" = it was submitted
+	Time    time.Time
+	Context json.RawMessage // byte for byte; nil = none
+}
+
 // WorkerState is how a worker stands.
 type WorkerState string
 
@@ -352,15 +368,22 @@ type Worker struct {
 	Node  string      `json:"node"` // the node it talks to
 	State WorkerState `json:"state"`
 	// it has not left, and was heard of within the silence limit
-	Active   bool              `json:"active"`
-	Draining bool              `json:"draining"` // takes nothing new
-	Capacity float64           `json:"capacity"`
-	Load     Load              `json:"load"`
-	Labels   map[string]string `json:"labels"`
-	Zone     string            `json:"zone,omitempty"`
-	Running  int               `json:"running_tasks"` // hand-outs in its hands
-	Free     int               `json:"free"`          // how many more tasks it may be given
-	Queues   []string          `json:"queues"`        // that it takes tasks from, by name
-	Jobs     int               `json:"jobs"`
-	Seen     time.Time         `json:"seen"`
+	Active   bool `json:"active"`
+	Draining bool `json:"draining"` // takes nothing new
+	// Shed is how much of its capacity is to be free until it is undrained; 0 = nothing.
+	Shed float64 `json:"shed,omitempty"`
+	// DrainBy is when what is left to give up is taken from it; the zero time = never.
+	DrainBy  time.Time `json:"drain_by,omitzero"`
+	Capacity float64   `json:"capacity"`
+	// Used is what its jobs and the tasks in its hands take of its capacity.
+	Used    float64           `json:"used"`
+	Load    Load              `json:"load"`
+	Labels  map[string]string `json:"labels"`
+	Zone    string            `json:"zone,omitempty"`
+	Running int               `json:"running_tasks"` // hand-outs in its hands
+	Free    int               `json:"free"`          // how many more tasks it may be given
+	Queues  []string          `json:"queues"`        // that it takes tasks from, by name
+	Jobs    int               `json:"jobs"`
+	Version string            `json:"version,omitempty"` // of its program, as it says
+	Seen    time.Time         `json:"seen"`
 }

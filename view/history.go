@@ -12,6 +12,11 @@ type Period struct {
 	Cancelled int64 `json:"cancelled" doc:"tasks that were cancelled"`
 	Expired   int64 `json:"expired" doc:"tasks that nobody had begun in time"`
 	Lost      int64 `json:"lost" doc:"hand-outs whose worker fell silent; they count among retried or dead, too"`
+	Passed    int64 `json:"passed" doc:"tasks that went on to a next stage; of a stage and of a worker they are among done, too"`
+	Snoozed   int64 `json:"snoozed" doc:"outcomes that let the same stage be tried again later, uncharged; they count among retried, too"`
+	TimedOut  int64 `json:"timed_out" doc:"attempts that passed their limit; they count among retried or dead, too"`
+	Released  int64 `json:"released" doc:"hand-outs that came back unrun"`
+	Woken     int64 `json:"woken" doc:"blocked tasks of which what they waited for came, or the time for it was over"`
 
 	Ready   *int64 `json:"ready,omitempty" doc:"tasks that were ready when it was last looked, which is once a minute; left out where nobody looked, and of stages and workers"`
 	Running *int64 `json:"running,omitempty" doc:"tasks that were running then"`
