@@ -9,11 +9,26 @@ type KeyRule struct {
 	Weight      int    `json:"weight" doc:"tasks of a turn of the key, where keys take turns; 1 = as of all others"`
 }
 
+// KeyState says whether a task of a group key may begin.
+type KeyState string
+
+// States of a group key.
+const (
+	KeyOpen    KeyState = "open"    // nothing of the key holds its tasks back
+	KeyPaused  KeyState = "paused"  // until the pause ends, or somebody resumes it
+	KeyFull    KeyState = "full"    // as many of its tasks run as may
+	KeyRate    KeyState = "rate"    // its rate is used up for a while
+	KeyOrder   KeyState = "order"   // its tasks go in order: one that began comes first
+	KeyStopped KeyState = "stopped" // its tasks go in order: a dead one stops it
+)
+
 // QueueKey is a group key of a queue that has work, or of which something is said.
 type QueueKey struct {
 	KeyRule
-	Ready   int64 `json:"ready" doc:"tasks that are due and do not run"`
-	Running int64 `json:"running" doc:"tasks that run, as far as that is written down: in a queue without limits a second after they began"`
+	State   KeyState `json:"state" enum:"open,paused,full,rate,order,stopped" doc:"open = nothing of the key holds its tasks back; full = as many run as may; rate = its rate is used up for a while; order = its tasks go in order, and one that began and is not over comes first; stopped = they go in order, and a dead one stops it"`
+	OpensAt Time     `json:"opens_at" nullable:"true" doc:"when what holds it back ends by itself: a pause, or the wait for its rate"`
+	Ready   int64    `json:"ready" doc:"tasks that are due and do not run"`
+	Running int64    `json:"running" doc:"tasks that run, as far as that is written down: in a queue without limits a second after they began"`
 }
 
 // QueueKeys are the group keys of a queue, those with the most work first.

@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/wire"
+	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
 )
 
@@ -18,6 +22,10 @@ import (
 type Keys interface {
 	// Keys says how much work the group keys of a queue have, and what is said of each.
 	Keys(ctx context.Context, queue string) (store.KeyUses, error)
+	// KeyGates says how group keys of a queue stand beside the limits of each key; one that has
+	// none is left out. Times are those of now.
+	KeyGates(ctx context.Context, queue string, keys []string) (
+		now int64, gates []store.KeyGate, err error)
 	// ChangeKey changes what is said of a group key. Locations in an InvalidError are "path.key"
 	// and "body.…"; store.ErrKeyRules when the queue has as many rules that stay as it may.
 	ChangeKey(context.Context, store.KeyChange) (store.KeyRule, error)
@@ -125,7 +133,7 @@ func (c *keyCalls) register() {
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/queues/{queue}/keys",
 		Tags:    tags,
 		Summary: "List the group keys of a queue that have work, or of which something is said",
-		Description: "Those with the most work first, ready and running together. So many tasks are looked at, at most; " +
+		Description: "Those with the most work first, ready and running together, and whether what is ready of them may begin. So many tasks are looked at, at most; " +
 			"cut says that there were more.",
 	}, c.list)
 	c.door.described(pauseKeyDoc, c.pause)
@@ -139,7 +147,8 @@ func (c *keyCalls) register() {
 }
 
 func (c *keyCalls) list(ctx context.Context, in *keysIn) (*struct{ Body keysOut }, error) {
-	if _, err := queueNamed(ctx, c.queues, in.Queue); err != nil {
+	q, err := queueNamed(ctx, c.queues, in.Queue)
+	if err != nil {
 		return nil, err
 	}
 	uses, err := c.keys.Keys(ctx, in.Queue)
@@ -149,13 +158,52 @@ func (c *keyCalls) list(ctx context.Context, in *keysIn) (*struct{ Body keysOut 
 	list := uses.Keys[:min(len(uses.Keys), in.Limit)]
 	out := &struct{ Body keysOut }{}
 	out.Body.Cut, out.Body.Items = uses.Cut, make([]view.QueueKey, len(list))
+	byName := make(map[string]*view.QueueKey, len(list))
 	for i := range list {
-		k := &list[i]
-		out.Body.Items[i] = view.QueueKey{
-			KeyRule: ruleOf(&k.KeyRule), Ready: k.Ready, Running: k.Running,
+		k := &out.Body.Items[i]
+		*k = view.QueueKey{
+			KeyRule: ruleOf(&list[i].KeyRule), Ready: list[i].Ready, Running: list[i].Running,
+			State: view.KeyOpen,
+		}
+		if k.Paused {
+			k.State, k.OpensAt = view.KeyPaused, k.PausedUntil
+		}
+		byName[k.Key] = k
+	}
+	if len(list) == 0 || !admission.LimitsKeys(q) {
+		return out, nil
+	}
+	now, gates, err := c.keys.KeyGates(ctx, in.Queue, slices.Collect(maps.Keys(byName)))
+	if err != nil {
+		return nil, err
+	}
+	for i := range gates {
+		if k := byName[gates[i].Key]; k != nil {
+			k.State, k.OpensAt = keyStateOf(&gates[i], now)
 		}
 	}
 	return out, nil
+}
+
+// keyStateOf says whether a task of a key may begin, and if not, when that changes by itself.
+func keyStateOf(g *store.KeyGate, now int64) (state view.KeyState, opensAt view.Time) {
+	held := g.Held(now)
+	if held.Until != 0 {
+		opensAt = timeAt(held.Until)
+	}
+	switch {
+	case held.Why == admission.Paused:
+		return view.KeyPaused, opensAt
+	case g.Stopped:
+		return view.KeyStopped, view.Time{}
+	case held.Why == admission.Limit:
+		return view.KeyFull, view.Time{}
+	case g.Owner != (task.ID{}):
+		return view.KeyOrder, view.Time{}
+	case held.Why == admission.TooFast:
+		return view.KeyRate, opensAt
+	}
+	return view.KeyOpen, view.Time{}
 }
 
 // ruleOf is what is said of a key, as it is shown.

@@ -17,7 +17,10 @@ func (a queueCommands) queueKeys() *cobra.Command {
 		Use:   "keys NAME",
 		Short: "List the group keys of a queue that have work, or of which something is said",
 		Long: `List the group keys (submit --group-key) of a queue that have tasks which are ready or run, and
-those that are paused or weigh more than others: those with the most work first, at most 1,000.`,
+those that are paused or weigh more than others: those with the most work first, at most 1,000.
+The state of a key says whether a task of it may begin: open; paused; full, when as many run as may;
+rate, while its rate is used up; order, when its tasks go in order and one that began is not over;
+stopped, when a dead one stops them.`,
 		Example: `  rota queue keys mail
   rota queue keys mail -o json`,
 		Args: takes("NAME"),
@@ -33,11 +36,15 @@ those that are paused or weigh more than others: those with the most work first,
 			keys.Items = []view.QueueKey{}
 		}
 		return a.Show(keys, func() string {
-			t := a.Table("KEY", "#READY", "#RUNNING", "#WEIGHT", "PAUSED")
+			t := a.Table("KEY", "STATE", "#READY", "#RUNNING", "#WEIGHT", "HELD")
 			for i := range keys.Items {
 				k := &keys.Items[i]
-				t.Add(k.Key, term.Count(k.Ready), term.Count(k.Running), term.Count(k.Weight),
-					term.Yellow(a.pausedText(&k.KeyRule)))
+				state := string(k.State)
+				if k.State != view.KeyOpen {
+					state = term.Yellow(state)
+				}
+				t.Add(k.Key, state, term.Count(k.Ready), term.Count(k.Running),
+					term.Count(k.Weight), a.heldText(k))
 			}
 			text := t.String()
 			if keys.Cut {
@@ -46,6 +53,14 @@ those that are paused or weigh more than others: those with the most work first,
 			return text
 		})
 	})
+}
+
+// heldText says for how long a key is paused, or waits for its rate; "" = it does not.
+func (a *App) heldText(k *view.QueueKey) string {
+	if k.State == view.KeyRate {
+		return "for " + term.Round(max(k.OpensAt.Sub(a.Now()), 0)).String()
+	}
+	return a.pausedText(&k.KeyRule)
 }
 
 // pausedText says until when a key is paused; "" = it is not.

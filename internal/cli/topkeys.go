@@ -30,7 +30,7 @@ func ruled(k view.QueueKey) bool { return k.Paused || k.Weight != 1 }
 
 // keys are the group keys of a queue that have work, or of which something is said.
 func (s *topSource) keys(ctx context.Context, queue string) (top.List, error) {
-	q, keys, byKeys, err := s.keysOf(ctx, queue)
+	_, keys, byKeys, err := s.keysOf(ctx, queue)
 	if err != nil {
 		return top.List{}, err
 	}
@@ -39,30 +39,30 @@ func (s *topSource) keys(ctx context.Context, queue string) (top.List, error) {
 			"each key nor lets keys take turns, and no key is paused or weighs more than others " +
 			"(rota queue set --key-max-running, --key-rate, --fair; rota queue key pause)"}, nil
 	}
-	l := top.List{Heads: []string{"KEY", "STATE", "#READY", "#RUNNING", "#WEIGHT", "PAUSED"}}
+	l := top.List{Heads: []string{"KEY", "STATE", "#READY", "#RUNNING", "#WEIGHT", "HELD"}}
 	if keys.Cut {
 		l.Note = "more work than was looked at"
 	}
 	for i := range keys.Items {
 		k := &keys.Items[i]
 		l.Rows = append(l.Rows, top.Row{ID: k.Key, Cells: []top.Cell{
-			text(k.Key), keyState(&q, k), figure(k.Ready), figure(k.Running), figure(k.Weight),
-			text(s.pausedText(&k.KeyRule)),
+			text(k.Key), keyState(k), figure(k.Ready), figure(k.Running), figure(k.Weight),
+			text(s.heldText(k)),
 		}})
 	}
 	return l, nil
 }
 
-// keyState is full where as many tasks of a key run as may.
-func keyState(q *client.Queue, k *view.QueueKey) top.Cell {
-	most := int64(q.PerKey.MaxRunning)
-	switch {
-	case k.Paused:
-		return top.Cell{Text: "paused", Tone: top.Busy}
-	case most > 0 && k.Running >= most:
-		return top.Cell{Text: "full", Tone: top.Busy}
+// keyState says whether tasks of a key may begin.
+func keyState(k *view.QueueKey) top.Cell {
+	cell := top.Cell{Text: string(k.State), Tone: top.Busy}
+	switch k.State {
+	case view.KeyOpen:
+		cell.Tone = top.Good
+	case view.KeyStopped:
+		cell.Tone = top.Bad
 	}
-	return top.Cell{Text: "open", Tone: top.Good}
+	return cell
 }
 
 // openKey is what is known of a group key.
@@ -71,7 +71,7 @@ func (s *topSource) openKey(ctx context.Context, t top.Thing) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	k := view.QueueKey{KeyRule: view.KeyRule{Key: t.ID, Weight: 1}}
+	k := view.QueueKey{KeyRule: view.KeyRule{Key: t.ID, Weight: 1}, State: view.KeyOpen}
 	for i := range keys.Items {
 		if keys.Items[i].Key == t.ID {
 			k = keys.Items[i]
@@ -80,11 +80,11 @@ func (s *topSource) openKey(ctx context.Context, t top.Thing) (string, error) {
 	sheet := term.Sheet{Indent: 10}
 	sheet.Line("queue", term.OneLine(t.Queue))
 	sheet.Line("key", term.Bold(term.OneLine(k.Key)))
-	sheet.Line("state", keyState(&q, &k).Text)
+	sheet.Line("state", keyState(&k).Text)
 	sheet.Line("ready", term.Count(k.Ready))
 	sheet.Line("running", term.Count(k.Running))
 	sheet.Line("weight", fmt.Sprint(k.Weight))
-	sheet.Line("paused", s.pausedText(&k.KeyRule))
+	sheet.Line("held", s.heldText(&k))
 	sheet.Line("limits", term.OneLine(limitsText(&q)))
 	if keys.Cut {
 		sheet.Line("", term.Faint("There is more work than was looked at: numbers may be too small."))

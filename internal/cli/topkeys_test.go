@@ -54,10 +54,16 @@ func flat(l top.List) string {
 }
 
 func TestTopListsKeysWhereAQueueGoesByThem(t *testing.T) {
-	const idle = `{"key":"ann","paused":false,"paused_until":null,"weight":1,"ready":3,"running":2}`
-	const held = `{"key":"a/b","paused":true,"paused_until":"2026-11-25T12:29:00Z","weight":5,` +
+	const idle = `{"key":"ann","paused":false,"paused_until":null,"state":"open","weight":1,` +
+		`"ready":3,"running":2}`
+	full := strings.Replace(idle, `"open"`, `"full"`, 1)
+	fast := strings.Replace(idle, `"open"`, `"rate","opens_at":"2026-11-25T12:00:02Z"`, 1)
+	stopped := strings.Replace(idle, `"open"`, `"stopped"`, 1)
+	const held = `{"key":"a/b","paused":true,"state":"paused",` +
+		`"paused_until":"2026-11-25T12:29:00Z","opens_at":"2026-11-25T12:29:00Z","weight":5,` +
 		`"ready":1,"running":2}`
 	const annIsOpen, annIsFull = "ann|open|3|2|1||\n", "ann|full|3|2|1||\n"
+	const annWaits, annStops = "ann|rate|3|2|1|for 2s|\n", "ann|stopped|3|2|1||\n"
 	const isHeld = "a/b|paused|1|2|5|for 29m0s|\n"
 	for name, c := range map[string]struct {
 		queue, keys, want string
@@ -65,9 +71,11 @@ func TestTopListsKeysWhereAQueueGoesByThem(t *testing.T) {
 	}{
 		"nothing":                {`{}`, idle, "", false},
 		"fair":                   {`{"fair":true}`, idle, annIsOpen, true},
-		"full of each key":       {`{"per_key":{"max_running":2}}`, idle, annIsFull, true},
+		"full of each key":       {`{"per_key":{"max_running":2}}`, full, annIsFull, true},
 		"room of each key":       {`{"per_key":{"max_running":3}}`, idle, annIsOpen, true},
 		"rate of each key":       {`{"per_key":{"rate":"1/1s"}}`, idle, annIsOpen, true},
+		"rate that is used up":   {`{"per_key":{"rate":"1/1s"}}`, fast, annWaits, true},
+		"a dead task":            {`{"per_key":{"max_running":1}}`, stopped, annStops, true},
 		"own limits":             {`{"max_running":9,"limits":{}}`, idle, "", true},
 		"own limits and a pause": {`{"max_running":9,"limits":{}}`, held, isHeld, true},
 		"a pause":                {`{"limits":{}}`, held + "," + idle, isHeld + annIsOpen, true},
@@ -92,10 +100,10 @@ func TestTopTellsWhenNotAllKeysWereLookedAt(t *testing.T) {
 }
 
 func TestTopOpensPausesAndResumesAKey(t *testing.T) {
-	s, calls := topBefore(t, `{"fair":true}`, `{"items":[{"key":"..","paused":true,"weight":5,`+
+	s, calls := topBefore(t, `{"fair":true}`, `{"items":[{"key":"..","paused":true,"state":"paused","weight":5,`+
 		`"ready":12345,"running":2}],"cut":false,"next":null}`)
 	for key, want := range map[string]string{
-		"..": "paused until it is resumed", "gone": "ready 0",
+		"..": "held until it is resumed", "gone": "ready 0",
 	} {
 		text, err := s.Open(t.Context(), top.Thing{Screen: top.Keys, ID: key, Queue: "mail"}, 80)
 		words := strings.Join(strings.Fields(ansi.Strip(text)), " ")

@@ -8,7 +8,7 @@ import { T } from "./text";
 import { When } from "./time";
 import { Act, Dialog, Empty, Fault, Field, Mark, Panel, say } from "./ui";
 
-type QueueKey = { key: string; ready: number; running: number; weight: number; paused: boolean; paused_until: string | null };
+type QueueKey = { key: string; ready: number; running: number; weight: number; paused: boolean; paused_until: string | null; state: string; opens_at: string | null };
 
 const most = 50;
 
@@ -26,7 +26,8 @@ export function Keys({ path, fair }: { path: string; fair: boolean }) {
         { key: "ready", head: t("ready"), num: true, by: (k) => k.ready, cell: (k) => number(k.ready) },
         { key: "running", head: t("running"), num: true, by: (k) => k.running, cell: (k) => number(k.running) },
         { key: "weight", head: t("weight"), num: true, by: (k) => k.weight, cell: (k) => number(k.weight) },
-        { key: "paused", head: t("pausedUntil"), cell: (k) => k.paused && (k.paused_until ? <When at={k.paused_until} /> : <Mark state="paused" />) },
+        { key: "state", head: t("state"), by: (k) => k.state, cell: (k) => <Mark state={k.state} /> },
+        { key: "opens", head: t("opensAt"), cell: (k) => k.opens_at && <When at={k.opens_at} /> },
         { key: "act", head: t("actions"), cell: (k) => <div class="row">{k.paused ? <Act label={t("resume")} kind="main" does={() => send("POST", at(k, "/resume"))} after={list.again} />
           : <Act label={t("pause")} does={() => send("POST", at(k, "/pause"), {})} after={list.again} ask={t("pauseKey")} />}
           {fair && <Weigh of={k} path={at(k)} after={list.again} />}</div> },

@@ -26,7 +26,7 @@ const looks: Record<string, [Tone, string]> = {
   ending: ["idle", "stop"], fired: ["good", "good"], skipped: ["idle", "stop"], missed: ["bad", "warn"], queued: ["busy", "clock"],
   next: ["good", "good"], retry: ["warn", "warn"], snooze: ["idle", "clock"], fail: ["bad", "bad"], release: ["idle", "stop"],
   lost: ["bad", "warn"], timeout: ["bad", "clock"], moved: ["idle", "busy"], edited: ["idle", "idle"], woken: ["good", "busy"], replayed: ["idle", "idle"], removed: ["idle", "stop"],
-  unserved: ["bad", "warn"], full: ["warn", "warn"], limited: ["warn", "pause"], sleeping: ["idle", "clock"], empty: ["idle", "idle"], late: ["bad", "clock"],
+  unserved: ["bad", "warn"], full: ["warn", "warn"], limited: ["warn", "pause"], open: ["good", "good"], rate: ["warn", "clock"], order: ["busy", "clock"], stopped: ["bad", "stop"], sleeping: ["idle", "clock"], empty: ["idle", "idle"], late: ["bad", "clock"],
 };
 
 // Mark is a state as colour, shape and word.
