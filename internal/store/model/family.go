@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/rotahq/rota/internal/store"
@@ -31,7 +30,7 @@ func (m *Model) Families(ctx context.Context, q store.FamilyQuery) ([]store.Fami
 			is.Task.After = m.seen(f)
 			after -= len(is.Task.After)
 		}
-		for _, seq := range slices.Sorted(maps.Keys(f.steps)) {
+		for _, seq := range f.seqs() {
 			if s := f.steps[seq]; seq >= f.run() && s.Started > 0 {
 				is.Began = instant(s.Started)
 				break

@@ -276,13 +276,24 @@ func (f *fact) id() task.ID { return task.ID{Batch: f.batch.ID, N: f.N} }
 // newest is the task's newest step and its seq; without any step, one that says what was submitted,
 // at seq -1.
 func (f *fact) newest() (seq int32, s recorded) {
-	seq, s = -1, recorded{Step: store.Step{Stage: f.Stage, ContextSeq: -1}}
-	for at, step := range f.steps {
-		if at > seq {
-			seq, s = at, step
-		}
+	seq = -1
+	for at := range f.steps {
+		seq = max(seq, at)
 	}
-	return seq, s
+	if seq < 0 {
+		return seq, recorded{Step: store.Step{Stage: f.Stage, ContextSeq: -1}}
+	}
+	return seq, f.steps[seq]
+}
+
+// seqs are those of the task's steps, in order.
+func (f *fact) seqs() []int32 {
+	list := make([]int32, 0, len(f.steps))
+	for seq := range f.steps {
+		list = append(list, seq)
+	}
+	slices.Sort(list)
+	return list
 }
 
 // context is what stands at a ContextSeq.

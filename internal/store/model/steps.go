@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/rotahq/rota/internal/history"
@@ -328,7 +327,7 @@ func (m *Model) editTask(f *fact, step *store.Step, seq int32, e store.Edit) sto
 // override is what holds of a task in place of what was submitted: what its newest edit said, or
 // what was submitted after all.
 func (f *fact) override() store.Override {
-	for _, seq := range slices.Backward(slices.Sorted(maps.Keys(f.steps))) {
+	for _, seq := range slices.Backward(f.seqs()) {
 		if o := f.steps[seq].Override; o != nil {
 			return *o
 		}
@@ -357,7 +356,7 @@ func (f *fact) begin(step *store.Step, was task.State, r store.Replay) bool {
 		f.corrected(step)
 		return true
 	}
-	for _, seq := range slices.Sorted(maps.Keys(f.steps)) {
+	for _, seq := range f.seqs() {
 		if s := f.steps[seq]; s.Stage == *r.Stage {
 			step.Stage, step.ContextSeq = s.Stage, s.ContextSeq
 			f.corrected(step)
@@ -369,7 +368,7 @@ func (f *fact) begin(step *store.Step, was task.State, r store.Replay) bool {
 
 // corrected lets a replay begin with the context as edits in its stage have left it.
 func (f *fact) corrected(step *store.Step) {
-	for _, seq := range slices.Sorted(maps.Keys(f.steps)) {
+	for _, seq := range f.seqs() {
 		s := f.steps[seq]
 		if s.Override == nil || s.Override.Over != step.ContextSeq {
 			continue

@@ -49,7 +49,7 @@ func (m *Model) Task(ctx context.Context, id task.ID) (task.View, error) {
 			return task.View{}, err
 		}
 	}
-	seqs := slices.Sorted(maps.Keys(f.steps))
+	seqs := f.seqs()
 	for _, seq := range seqs[max(0, len(seqs)-maxSteps):] {
 		s := f.steps[seq]
 		v.Steps = append(v.Steps, task.Step{
@@ -77,7 +77,7 @@ func (m *Model) Contexts(
 		return nil, 0, fmt.Errorf("contexts of task %s: %w", q.ID, store.ErrNotFound)
 	}
 	size, stage, stood := 0, "", int32(-2)
-	for _, seq := range append([]int32{-1}, slices.Sorted(maps.Keys(f.steps))...) {
+	for _, seq := range append([]int32{-1}, f.seqs()...) {
 		s := recorded{Step: store.Step{
 			Stage: f.Stage, ContextSeq: -1, Finished: f.batch.Created,
 		}}
@@ -135,7 +135,7 @@ func (m *Model) view(f *fact, live map[task.ID]store.Live, now int64) task.View 
 
 // lastWorker is the worker of the newest step that was not asked for.
 func (f *fact) lastWorker() string {
-	for _, seq := range slices.Backward(slices.Sorted(maps.Keys(f.steps))) {
+	for _, seq := range slices.Backward(f.seqs()) {
 		if s := f.steps[seq]; s.Kind < task.KindCancelled || s.Started > 0 {
 			return s.Worker
 		}
@@ -283,7 +283,7 @@ func (m *Model) RunTimes(
 	}
 	defer m.mu.Unlock()
 	for _, f := range slices.Backward(m.sortedTasks()) {
-		for _, seq := range slices.Backward(slices.Sorted(maps.Keys(f.steps))) {
+		for _, seq := range slices.Backward(f.seqs()) {
 			if limit--; limit < 0 {
 				return list, nil
 			}

@@ -270,7 +270,7 @@ func (m *Model) woken(f *fact) *store.Woken {
 	if sp := m.owner(f); sp == nil || sp.Linked&store.LinkWoken == 0 {
 		return nil
 	}
-	for _, seq := range slices.Backward(slices.Sorted(maps.Keys(f.steps))) {
+	for _, seq := range slices.Backward(f.seqs()) {
 		switch s := f.steps[seq]; s.Kind {
 		case task.KindNext, task.KindReplayed:
 			return nil
