@@ -246,6 +246,7 @@ export const actions = {
       await eventually("the row says so", async () => (await row(key).innerText()).toLowerCase().includes("paused"));
       await button(key, "Resume").click();
       await eventually(key + " is resumed", async () => !(await rule(key)).paused);
+      await eventually("the row says that it is open", async () => (await row(key).locator("td").nth(4).innerText()).trim() === "open");
       await button(key, "Weigh").click();
       const form = page.locator('dialog[open][aria-label="Weigh"]');
       await form.getByLabel("Tasks of a turn").fill("1001");
@@ -261,6 +262,12 @@ export const actions = {
     await go(page, "/queues");
     await go(page, "/queues/keyed");
     await eventually("until when", async () => (await row("customer-7").locator("time").count()) === 1);
+    // So does a key that waits for its rate.
+    await node.call("PUT", "/v1/queues/keyed", { per_key: { rate: "1/24h" } });
+    await go(page, "/queues");
+    await go(page, "/queues/keyed");
+    await eventually("what it waits for", async () => (await row("..").innerText()).includes("waits for its rate") && (await row("..").locator("time").count()) === 1);
+    await node.call("PUT", "/v1/queues/keyed", { per_key: { rate: "" } });
     // More keys than are shown are told of.
     await node.call("POST", "/v1/tasks", { tasks: [1, 2, 3].map((n) => ({ queue: "keyed", group_key: "more-" + n, context: {} })) });
     await go(page, "/queues");
