@@ -233,7 +233,7 @@
 // # Hints
 //
 // Nodes tell one another by NOTIFY, after the commit and together, what is ready, whose tasks were
-// touched and which groups changed (hint.go). Hints may be lost: looking again every beat is the
+// touched and which groups changed (notices.go). Hints may be lost: looking again every beat is the
 // truth.
 //
 // # Trouble

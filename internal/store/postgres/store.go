@@ -14,12 +14,12 @@ import (
 // Store is the tables in one schema of a PostgreSQL database. Its methods may be called at the same
 // time, by many processes.
 //
-// It is put together of parts, one for each noun. A part keeps the tables that its comment names,
-// has what its own methods need, and knows by name the parts that it calls: these arrows are never
-// a circle. What a caller asks for is a method of some part.
+// It is put together of parts, one for each noun (doc.go lists them). A part keeps the tables that
+// its comment names, has the fields that its own methods need, and knows by name the parts that it
+// calls, which is never a circle. What callers ask for are methods of the parts.
 type Store struct {
-	// database is embedded in every part, too. What the Store says of it is this one, which is the
-	// same: the field of the shallowest depth counts.
+	// database is the one that every part embeds, too. It stands here because a selector that
+	// twenty parts promote would be ambiguous: the shallowest one wins.
 	*database
 
 	*hints
