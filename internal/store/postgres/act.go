@@ -13,7 +13,7 @@ import (
 
 // Act cancels, moves, replays, edits or removes tasks. See contract.Steps. Actions
 // on different tasks go together; those on the same one follow one another.
-func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
+func (s *steps) Act(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
 	var acted []store.Acted
 	var after aftermath
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -31,10 +31,10 @@ func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted,
 	if err != nil {
 		return nil, fmt.Errorf("act on %d tasks: %w", len(actions), err)
 	}
-	s.tellAbout(&after)
+	s.hints.tellAbout(&after)
 	for i := range acted {
 		if held := acted[i].Held; held != "" {
-			s.hint(Hint{Node: held, Tasks: []task.ID{acted[i].ID}, Want: true})
+			s.hints.hint(Hint{Node: held, Tasks: []task.ID{acted[i].ID}, Want: true})
 		}
 	}
 	var refused []store.Value
@@ -44,7 +44,7 @@ func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted,
 		}
 	}
 	if len(refused) > 0 {
-		s.dropUnused(ctx, refused)
+		s.values.dropUnused(ctx, refused)
 	}
 	return acted, nil
 }
@@ -64,18 +64,6 @@ func (a *aftermath) note(f *fact, again bool) {
 	}
 	if node := f.Owner.Holder.Node; node != "" {
 		a.nodes[node] = append(a.nodes[node], f.ID)
-	}
-}
-
-// tellAbout tells other nodes.
-func (s *Store) tellAbout(a *aftermath) {
-	for queue := range a.queues {
-		s.hint(Hint{Queue: queue})
-	}
-	for node, ids := range a.nodes {
-		if node != s.node() {
-			s.hint(Hint{Node: node, Tasks: ids})
-		}
 	}
 }
 

@@ -89,7 +89,7 @@ const (
 // chain looks at the ends of tasks: at some, or at all where changes are left, and then at those of
 // what was cancelled because of it, each link in a transaction of its own. falls tells whether
 // there are children to be cancelled by then.
-func (s *Store) chain(
+func (s *waiting) chain(
 	ctx context.Context, list []store.Address, limit int, answer *store.Looked,
 ) (falls bool, err error) {
 	around := len(list) == 0
@@ -119,7 +119,7 @@ func (s *Store) chain(
 }
 
 // ended is one link of a chain.
-func (s *Store) ended(
+func (s *waiting) ended(
 	ctx context.Context, list []store.Address, left int, answer *store.Looked,
 ) (e endLook, err error) {
 	least := ask(leastUntil, func(r row) error { return r.Scan(&answer.NextUntil) })
@@ -127,7 +127,7 @@ func (s *Store) ended(
 		answer.NextUntil = 0
 		e = endLook{
 			look: look{tx: t, Looked: &store.Looked{}}, asked: list, left: left,
-			around: len(list) == 0,
+			around: len(list) == 0, behind: s.unseenAt.Load(),
 		}
 		if err := e.run(ctx); err != nil {
 			return err
@@ -150,7 +150,7 @@ func (s *Store) ended(
 	for _, r := range e.Ready {
 		answer.Ready = rules.AddReady(answer.Ready, r)
 	}
-	s.tellAbout(&e.after)
+	s.hints.tellAbout(&e.after)
 	return e, nil
 }
 
@@ -164,6 +164,7 @@ type endLook struct {
 	some, falls bool // there are changes at ends in the end, and children to be cancelled
 
 	changed map[string]bool // at which addresses it has deleted changes
+	behind  int64           // behind which row of unseen it begins
 	unseen  []unseenEnd
 	at      int64 // the last of them; 0 = there are none behind it
 	// all transactions are over whose ids are less than past; its own id, 0 = none
@@ -222,7 +223,7 @@ func (e *endLook) take(ctx context.Context) error {
 	queries := []query{ask(countClock, func(r row) error { return r.Scan(&e.Now) }, e.clock())}
 	if e.around {
 		queries = append(queries, ask(takeEnds, take, changesAtOnce), ask(unseenEnds, e.scanUnseen,
-			e.unseenAt.Load(), changesAtOnce))
+			e.behind, changesAtOnce))
 	} else {
 		for _, a := range e.asked {
 			texts = append(texts, a.String())

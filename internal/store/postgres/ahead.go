@@ -45,7 +45,7 @@ WHERE s.hi >= $2 AND s.token = 0 AND s.rank = $3 ORDER BY t.n LIMIT $4`
 )
 
 // Ahead counts the ready tasks that come before another one. See contract.Views.
-func (s *Store) Ahead(ctx context.Context, id task.ID, limit int) (a store.Ahead, err error) {
+func (s *views) Ahead(ctx context.Context, id task.ID, limit int) (a store.Ahead, err error) {
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {
 		var now int64
 		found := make([]fact, 1)

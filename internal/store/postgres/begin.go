@@ -70,14 +70,22 @@ var letBegin = insertRunning + `ON CONFLICT (batch, n, seq) DO UPDATE SET worker
 WHERE u.span = excluded.span AND u.token = excluded.token
 RETURNING batch, n, seq, u.span, u.token`
 
+// gates says which tasks of queues with limits begin, and how such queues and their keys stand. The
+// tables gate, bucket, key_rule and key_owner are its own; it inserts the rows of running of such
+// queues, and counts them.
+type gates struct {
+	*database
+	hints *hints
+}
+
 // Begin writes hand-outs down, as many as the limits of their queues allow. See contract.Steps.
-func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.Begun, err error) {
-	s.note(r.Holder)
+func (s *gates) Begin(ctx context.Context, r store.BeginRequest) (answer store.Begun, err error) {
+	s.hints.note(r.Holder)
 	queues, rows := r.ByQueue()
 	queues = append([]string{}, queues...) // none is not all
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		b := beginning{BeginRequest: &r, written: make([]rules.Asked, len(r.Rows))}
-		if err := b.look(ctx, t, s, queues); err != nil {
+		if err := b.look(ctx, t, s.database, queues); err != nil {
 			return err
 		}
 		if answer = b.answer; answer.LeaseGone {
@@ -85,7 +93,7 @@ func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.B
 			return t.finish(ctx)
 		}
 		answer.Rows = make([]store.Beginning, len(r.Rows))
-		return b.apply(ctx, t, s, queues, rows, &answer)
+		return b.apply(ctx, t, s.database, queues, rows, &answer)
 	})
 	if err != nil {
 		return store.Begun{}, fmt.Errorf("begin %d hand-outs: %w", len(r.Rows), err)
@@ -102,7 +110,7 @@ type beginning struct {
 }
 
 // look has the queues' gates for itself from here on, and reads how they stand.
-func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) error {
+func (b *beginning) look(ctx context.Context, t *tx, d *database, queues []string) error {
 	lives := false
 	var keys keyColumns
 	spans, tokens := make([]int64, len(b.Rows)), make([]int64, len(b.Rows))
@@ -126,7 +134,7 @@ func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) 
 	err := t.run(ctx, append(first,
 		ask(leaseGood, func(r row) error {
 			return r.Scan(&b.answer.Now, &lives)
-		}, s.clock(), b.Holder.Node, b.Holder.Token),
+		}, d.clock(), b.Holder.Node, b.Holder.Token),
 		ask(gatesOf, scanGates(&b.answer.Gates), queues),
 		ask(writtenAt, func(r row) error {
 			var i int
@@ -145,7 +153,7 @@ func (b *beginning) look(ctx context.Context, t *tx, s *Store, queues []string) 
 				b.written[i].Key = &k.KeyStand
 			}
 			return err
-		}, of, groups, s.clock()))...)
+		}, of, groups, d.clock()))...)
 	b.answer.LeaseGone = !lives
 	return err
 }
@@ -162,7 +170,7 @@ func scanGates(list *[]store.Gate) func(row) error {
 
 // apply decides, and writes what follows.
 func (b *beginning) apply(
-	ctx context.Context, t *tx, s *Store, queues []string, rows map[string][]int,
+	ctx context.Context, t *tx, d *database, queues []string, rows map[string][]int,
 	answer *store.Begun,
 ) error {
 	gates := map[string]*admission.Gate{}
@@ -196,12 +204,13 @@ func (b *beginning) apply(
 	}
 	stands := map[handout]bool{}
 	if len(insert) > 0 {
-		keep = append(keep, s.written(letBegin, b.Holder, insert, groups, func(r row) error {
+		begins := func(r row) error {
 			var at handout
 			err := r.Scan(&at.ID.Batch, &at.ID.N, &at.Seq, &at.Span, &at.Token)
 			stands[at] = true
 			return err
-		}))
+		}
+		keep = append(keep, written(d.clock(), letBegin, b.Holder, insert, groups, begins))
 		keep = append(keep, b.ownersKept(answer.Rows)...)
 	}
 	if err := t.finish(ctx, keep...); err != nil {
@@ -266,7 +275,7 @@ func (b *beginning) of(at []int) []rules.Asked {
 }
 
 // Gates says how queues stand beside their limits. See contract.Views.
-func (s *Store) Gates(
+func (s *gates) Gates(
 	ctx context.Context, queues ...string,
 ) (now int64, gates []store.Gate, err error) {
 	var asked []string // NULL = all
@@ -302,7 +311,7 @@ func (s *Store) Gates(
 
 // gateChanged makes the queries that go with a change of a queue's limits: a rate that changes
 // begins with an empty bucket.
-func (s *Store) gateChanged(before, after *task.Queue) []query {
+func (s *gates) gateChanged(before, after *task.Queue) []query {
 	was, is := admission.LimitsOf(before), admission.LimitsOf(after)
 	wasOfKey, ofKey := admission.KeyLimitsOf(before), admission.KeyLimitsOf(after)
 	switch {
@@ -313,54 +322,4 @@ func (s *Store) gateChanged(before, after *task.Queue) []query {
 	}
 	return []query{tell(touchGate, after.Name, s.clock(), was.Rate != is.Rate,
 		wasOfKey.Rate != ofKey.Rate)}
-}
-
-// TakeRunning takes free spans of queues with limits that have tasks which run. See
-// contract.Spans. As a take, it reads the tasks of what it has taken once that is committed.
-func (s *Store) TakeRunning(
-	ctx context.Context, h store.Holder, limit int,
-) (answer store.Taken, err error) {
-	s.note(h)
-	lives := false
-	good := ask(leaseGood, func(r row) error {
-		return r.Scan(&answer.Now, &lives)
-	}, s.clock(), h.Node, h.Token)
-	var ids []int64
-	err = s.reading(ctx, func(ctx context.Context, r runner) error {
-		ids, answer.More = nil, false
-		left := limit
-		return r.run(ctx, good, ask(freeRunning, func(r row) error {
-			var id int64
-			var width int
-			err := r.Scan(&id, &width)
-			if left > 0 {
-				ids = append(ids, id)
-			} else {
-				answer.More = true
-			}
-			left -= width
-			return err
-		}, max(limit, 0)+1))
-	})
-	if answer.LeaseGone = !lives; err == nil && lives && len(ids) > 0 {
-		var spans []store.Span
-		err = s.write(ctx, func(ctx context.Context, t *tx) error {
-			spans = nil
-			return t.finish(ctx, good, ask(takeThose, func(r row) error {
-				sp, err := scanSpan(r)
-				spans = append(spans, sp)
-				return err
-			}, ids, h.Node, h.Token, s.clock()))
-		})
-		if err == nil {
-			answer.Spans, err = s.loadTaken(ctx, spans)
-		}
-	}
-	if err != nil {
-		return store.Taken{}, fmt.Errorf("take what runs and nobody holds: %w", err)
-	}
-	if answer.LeaseGone = !lives; !lives {
-		answer.More = false
-	}
-	return answer, nil
 }

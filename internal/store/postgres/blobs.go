@@ -14,10 +14,26 @@ import (
 	"github.com/rotahq/rota/internal/store/blob"
 )
 
+// values keeps large contexts and results: those of at most store.InlineLimit bytes stand in the
+// rows that have them, others are blobs to which these rows refer. The table large is its own, and
+// it reads the table blob, which has the names that some row refers to.
+type values struct {
+	*database
+	blobs Blobs // where new ones go; the table large, unless the configuration says another place
+}
+
+func newValues(d *database) *values {
+	s := &values{d, d.conf.Blobs}
+	if s.blobs == nil {
+		s.blobs = table{d}
+	}
+	return s
+}
+
 // Keep returns short values themselves, and the reference to a blob for long ones. The blob is
 // durable before the row that will refer to it; if that row never comes, it is removed by the call
 // that was refused, or by Prune a day later.
-func (s *Store) Keep(ctx context.Context, v []byte) (store.Value, error) {
+func (s *values) Keep(ctx context.Context, v []byte) (store.Value, error) {
 	if len(v) <= store.InlineLimit {
 		return bytes.Clone(v), nil
 	}
@@ -38,7 +54,7 @@ func (s *Store) Keep(ctx context.Context, v []byte) (store.Value, error) {
 }
 
 // today is now, by a clock that need not be exact.
-func (s *Store) today() time.Time {
+func (s *values) today() time.Time {
 	if s.conf.Now != nil {
 		return s.conf.Now()
 	}
@@ -46,7 +62,7 @@ func (s *Store) today() time.Time {
 }
 
 // Value resolves what Keep returned.
-func (s *Store) Value(ctx context.Context, v store.Value) ([]byte, error) {
+func (s *values) Value(ctx context.Context, v store.Value) ([]byte, error) {
 	name, ok := v.Blob()
 	if !ok {
 		return bytes.Clone(v), nil
@@ -67,15 +83,15 @@ func (s *Store) Value(ctx context.Context, v store.Value) ([]byte, error) {
 const finished = "finish/"
 
 // blobsOf is where a blob is kept.
-func (s *Store) blobsOf(name string) Blobs {
+func (s *values) blobsOf(name string) Blobs {
 	if strings.HasPrefix(name, finished) {
-		return table{s}
+		return table{s.database}
 	}
 	return s.blobs
 }
 
 // table is the Blobs that every node reaches without further ado: rows of the database.
-type table struct{ s *Store }
+type table struct{ *database }
 
 const (
 	putLarge    = `INSERT INTO rota.large (name, text) VALUES ($1, $2) ON CONFLICT DO NOTHING`
@@ -85,7 +101,7 @@ const (
 )
 
 func (t table) Put(ctx context.Context, name string, b []byte) error {
-	err := t.s.write(ctx, func(ctx context.Context, x *tx) error {
+	err := t.write(ctx, func(ctx context.Context, x *tx) error {
 		return x.finish(ctx, tell(putLarge, name, b))
 	})
 	if err != nil {
@@ -96,7 +112,7 @@ func (t table) Put(ctx context.Context, name string, b []byte) error {
 
 func (t table) Get(ctx context.Context, name string) (b []byte, err error) {
 	found := false
-	err = t.s.glance(ctx, ask(getLarge, func(r row) error {
+	err = t.glance(ctx, ask(getLarge, func(r row) error {
 		found = true
 		return r.Scan(&b)
 	}, name))
@@ -110,7 +126,7 @@ func (t table) Get(ctx context.Context, name string) (b []byte, err error) {
 }
 
 func (t table) Delete(ctx context.Context, name string) error {
-	err := t.s.write(ctx, func(ctx context.Context, x *tx) error {
+	err := t.write(ctx, func(ctx context.Context, x *tx) error {
 		return x.finish(ctx, tell(deleteLarge, name))
 	})
 	if err != nil {
@@ -122,7 +138,7 @@ func (t table) Delete(ctx context.Context, name string) error {
 func (t table) List(
 	ctx context.Context, after, before string, limit int,
 ) (names []string, err error) {
-	err = t.s.glance(ctx, ask(listLarge, func(r row) error {
+	err = t.glance(ctx, ask(listLarge, func(r row) error {
 		var name string
 		err := r.Scan(&name)
 		names = append(names, name)
@@ -137,7 +153,7 @@ func (t table) List(
 const blobsKnown = `SELECT name FROM rota.blob WHERE name = ANY($1::text[])`
 
 // unknownOf are those of names that no row refers to.
-func (s *Store) unknownOf(ctx context.Context, names []string) (unknown []string, err error) {
+func (s *values) unknownOf(ctx context.Context, names []string) (unknown []string, err error) {
 	known := map[string]bool{}
 	err = s.glance(ctx, ask(blobsKnown, func(r row) error {
 		var name string
@@ -155,7 +171,7 @@ func (s *Store) unknownOf(ctx context.Context, names []string) (unknown []string
 
 // dropUnused deletes the blobs among values that no row refers to: their submission or report was
 // refused. When it is not known whether it was, they stay: it may be repeated.
-func (s *Store) dropUnused(ctx context.Context, values []store.Value) {
+func (s *values) dropUnused(ctx context.Context, values []store.Value) {
 	var names []string
 	for _, v := range values {
 		if name, ok := v.Blob(); ok {
@@ -176,39 +192,10 @@ func (s *Store) dropUnused(ctx context.Context, values []store.Value) {
 
 // deleteBlobs deletes what no row refers to any more. What can't be deleted now is an orphan, found
 // later.
-func (s *Store) deleteBlobs(ctx context.Context, names []string) {
+func (s *values) deleteBlobs(ctx context.Context, names []string) {
 	for _, name := range names {
 		if err := s.blobsOf(name).Delete(context.WithoutCancel(ctx), name); err != nil {
 			s.conf.Log.Warn("blob stays behind", "error", err)
 		}
 	}
-}
-
-const (
-	blobGrace     = 24 * time.Hour // from a blob to the row that refers to it
-	blobsExamined = 200            // by one call
-)
-
-// pruneBlobs removes blobs that no row refers to, a day after they were written: their process died
-// in between. Each is looked at once in a life of the store, because later ones are removed
-// together with their task.
-func (s *Store) pruneBlobs(ctx context.Context, now int64) error {
-	p := &s.pruner
-	names, err := s.blobs.List(ctx, p.blobs, blob.Day(time.UnixMicro(now).Add(-blobGrace)),
-		blobsExamined)
-	if err != nil {
-		return err
-	}
-	orphans, err := s.unknownOf(ctx, names)
-	if err != nil {
-		return err
-	}
-	s.deleteBlobs(ctx, orphans)
-	if len(names) > 0 {
-		p.blobs = names[len(names)-1]
-	}
-	if len(names) < blobsExamined {
-		p.sweep = now + time.Hour.Microseconds()
-	}
-	return nil
 }

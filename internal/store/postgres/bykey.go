@@ -10,14 +10,10 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A queue that goes by keys has spans with the tasks of one key each, so that a take finds the next
-// key however much is queued of another one. What is submitted, moved or was there before is sorted
-// by the first take that comes upon it.
+// A take by keys of a queue finds the next key however much is queued of another one, because spans
+// are sorted by then (sortkeys.go).
 
 const (
-	unsortedSpans = `SELECT ` + spanColumnList + ` FROM rota.span
-WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= $2 AND due <= $2
-ORDER BY rank, id LIMIT $3 FOR UPDATE SKIP LOCKED`
 	// countReady counts the first spans that are ready, and their tasks.
 	countReady = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now)
 SELECT count(*)::int, coalesce(sum(width), 0)::bigint, coalesce(max(deaths), 0)::int FROM (
@@ -45,16 +41,6 @@ WHERE coalesce((SELECT base FROM rota.step WHERE batch = w.batch AND n = t.n
 AND NOT (w.seq0 = 0 AND EXISTS (SELECT FROM rota.mark m WHERE m.batch = w.batch
   AND m.lo = (t.n & -64) AND (m.bits >> (t.n & 63)) & 1 = 1))
 ORDER BY w.i, t.n`
-	setKeys = `UPDATE rota.span s SET hi = w.hi, size = w.size, key = w.key
-FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[]) w (id, hi, size, key)
-WHERE s.id = w.id`
-	insertSorted = `INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token,
-deaths, size, gaps, key, linked)
-SELECT w.id, s.batch, w.lo, w.hi, s.seq0, s.queue, s.rank, s.due, 0, s.token, s.deaths, w.size,
-  s.gaps OR w.size <> w.hi - w.lo + 1, w.key, s.linked
-FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::text[])
-  w (id, of, lo, hi, size, key) JOIN rota.span s ON s.id = w.of`
-
 	sortedSpans = `SELECT ` + spanColumnList + ` FROM rota.span
 WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 AND rank <= $2 AND due <= $2
 ORDER BY rank, id LIMIT $3`
@@ -73,35 +59,6 @@ CROSS JOIN LATERAL (SELECT ` + spanColumnList + ` FROM rota.span
   WHERE holder IS NULL AND key IS NOT NULL AND queue = $1 AND key = w.key AND rank <= $3
   AND due <= $3 ORDER BY rank, id LIMIT w.most) s
 ORDER BY w.i, s.rank, s.id`
-
-	// keyGatesOf reads how keys stand, of those queues that limit each key, or have rules of some.
-	// A bucket from before the rate was set is none. Of keys that go in order it reads which task
-	// began last, how that stands, and the spans that it is in and that comes first.
-	keyGatesOf = `SELECT k.queue, k.key, q.key_running, q.key_rate_count, q.key_rate_per, q.key_burst,
-  coalesce(b.level, 0), coalesce(b.at, g.since), (SELECT count(*) FROM (SELECT FROM rota.running u
-    WHERE u.queue = k.queue AND u.key = k.key LIMIT q.key_running) u),
-  q.key_stop, coalesce(o.batch, 0), coalesce(o.n, 0), coalesce(o.base, 0), coalesce(o.kind, 0),
-  coalesce(o.span, 0), coalesce(o.free, false), coalesce(f.id, 0), coalesce(f.free, false),
-  coalesce(r.paused, 0), coalesce(r.weight, 0)
-FROM unnest($1::text[], $2::text[]) k (queue, key)
-CROSS JOIN (SELECT rota.micros($3) AS now) c
-JOIN rota.queue q ON q.name = k.queue
-AND (q.key_running > 0 OR q.key_rate_count > 0 OR q.key_rules)
-JOIN rota.gate g ON g.queue = k.queue
-LEFT JOIN rota.bucket b ON b.queue = k.queue AND b.key = k.key AND b.at >= g.since
-LEFT JOIN rota.key_rule r ON q.key_rules AND r.queue = k.queue AND r.key = k.key
-LEFT JOIN LATERAL (` + ownerOfKey + `) o ON q.key_running = 1
-LEFT JOIN LATERAL (SELECT id, holder IS NULL AS free FROM rota.span
-  WHERE key IS NOT NULL AND queue = k.queue AND key = k.key AND rank <= c.now AND due <= c.now
-  ORDER BY rank, batch, lo, id LIMIT 1) f ON q.key_running = 1
-ORDER BY k.queue COLLATE "C", k.key COLLATE "C"`
-	keepBuckets = `INSERT INTO rota.bucket (queue, key, level, at, full_at)
-SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])
-ON CONFLICT (queue, key) DO UPDATE SET level = excluded.level, at = excluded.at,
-  full_at = excluded.full_at`
-	dropBuckets = `DELETE FROM rota.bucket WHERE queue = $1 AND key = ANY (ARRAY(
-  SELECT key FROM rota.bucket WHERE queue = $1 AND full_at <= $2 ORDER BY full_at LIMIT $3))`
-	deleteBuckets = `DELETE FROM rota.bucket WHERE queue = $1`
 )
 
 // keyTake is a take by keys under way.
@@ -115,7 +72,7 @@ type keyTake struct {
 }
 
 // takeByKey takes by keys.
-func (s *Store) takeByKey(
+func (s *spans) takeByKey(
 	ctx context.Context, r store.TakeRequest,
 ) (answer store.Taken, err error) {
 	count := rules.ReadyToCount(r.Keys)
@@ -145,7 +102,7 @@ func (s *Store) takeByKey(
 
 // takeSorted sorts what is ready, and takes of that: what it chooses it takes unless somebody was
 // quicker.
-func (s *Store) takeSorted(
+func (s *spans) takeSorted(
 	ctx context.Context, r store.TakeRequest,
 ) (answer store.Taken, err error) {
 	var spans []store.Span
@@ -211,7 +168,7 @@ func (s *Store) takeSorted(
 // addKeys says of spans that are not sorted, and are held since a moment, which keys their tasks
 // have; not of those with which a holder died since it was looked what is ready, which are to be
 // sorted.
-func (s *Store) addKeys(ctx context.Context, spans []store.HeldSpan) error {
+func (s *spans) addKeys(ctx context.Context, spans []store.HeldSpan) error {
 	var at []int
 	var of readColumns
 	for i := range spans {
@@ -298,85 +255,6 @@ func spansInto(list *[]store.Span) func(row) error {
 		*list = append(*list, sp)
 		return err
 	}
-}
-
-// sort sorts the first of what is ready and not sorted; more tells that there is still some.
-func (b *keyTake) sort(ctx context.Context) (more bool, err error) {
-	var list []store.Span
-	total := 0
-	if err := b.run(ctx, ask(unsortedSpans, func(r row) error {
-		sp, err := scanSpan(r)
-		if total >= rules.SortedAtOnce {
-			more = true
-			return err
-		}
-		total += width(&sp)
-		list = append(list, sp)
-		return err
-	}, b.Queue, b.now, rules.SortedAtOnce+1)); err != nil || len(list) == 0 {
-		return more, err
-	}
-	runs := make([]rules.Runs, len(list))
-	var of readColumns
-	for i := range list {
-		runs[i] = rules.RunsOf(&list[i])
-		of.add(&list[i])
-	}
-	if err := b.run(ctx, ask(keysOf, func(r row) error {
-		var i int
-		var n int32
-		var key string
-		err := r.Scan(&i, &n, &key)
-		runs[i-1].Add(n, key)
-		return err
-	}, of.batches, of.los, of.his, of.seqs)); err != nil {
-		return more, err
-	}
-	return more, b.writeRuns(ctx, list, runs)
-}
-
-// writeRuns makes spans of runs. The first of a span keeps its row, and with it what was handed out
-// under its token.
-func (b *keyTake) writeRuns(ctx context.Context, list []store.Span, runs []rules.Runs) error {
-	var kept, made runColumns
-	for i := range list {
-		for k, run := range runs[i].List() {
-			if k == 0 {
-				kept.add(list[i].ID, run)
-			} else {
-				made.add(list[i].ID, run)
-			}
-		}
-	}
-	var queries []query
-	if n := len(made.of); n > 0 { // before the others: they are copies
-		first, err := b.spanIDs(ctx, b.tx, n)
-		if err != nil {
-			return err
-		}
-		ids := make([]int64, n)
-		for i := range ids {
-			ids[i] = first + int64(i)
-		}
-		queries = append(queries, tell(insertSorted, ids, made.of, made.lo, made.hi, made.size,
-			made.key))
-	}
-	return b.run(ctx, append(queries, tell(setKeys, kept.of, kept.hi, kept.size, kept.key))...)
-}
-
-// runColumns are runs as statements take them.
-type runColumns struct {
-	of           []int64 // the spans that they are runs of
-	lo, hi, size []int32
-	key          []string
-}
-
-func (c *runColumns) add(of int64, run rules.Run) {
-	c.of = append(c.of, of)
-	c.lo = append(c.lo, run.Lo)
-	c.hi = append(c.hi, run.Hi)
-	c.size = append(c.size, int32(run.Size))
-	c.key = append(c.key, run.Key)
 }
 
 // byTurn chooses among the spans of the next keys. It says behind which key to go on, and whether
@@ -504,26 +382,4 @@ func (b *keyTake) stand(ctx context.Context, keys []string) error {
 		b.choice.Stands(key, gates[key])
 	}
 	return err
-}
-
-// KeyGates says how keys of a queue stand beside the limits of each key. See contract.Views.
-func (s *Store) KeyGates(
-	ctx context.Context, queue string, keys []string,
-) (now int64, list []store.KeyGate, err error) {
-	names := slices.Compact(slices.Sorted(slices.Values(keys)))
-	names = slices.DeleteFunc(names, func(key string) bool { return key == "" })
-	queues := slices.Repeat([]string{queue}, len(names))
-	err = s.reading(ctx, func(ctx context.Context, r runner) error {
-		list = nil
-		return r.run(ctx, ask(clockNow, func(r row) error { return r.Scan(&now) }, s.clock()),
-			ask(keyGatesOf, func(r row) error {
-				s, err := scanKeyStand(r)
-				list = append(list, s.KeyGate)
-				return err
-			}, queues, names, s.clock()))
-	})
-	if err != nil {
-		return 0, nil, fmt.Errorf("read limits of %d keys of queue %q: %w", len(keys), queue, err)
-	}
-	return now, list, nil
 }

@@ -55,19 +55,19 @@ func (f *family) queries(id task.ID) []query {
 const childrenExamined = 1000
 
 // Children lists the children of a task, oldest first. See contract.Views.
-func (s *Store) Children(
+func (s *views) Children(
 	ctx context.Context, q store.ChildrenQuery,
 ) (page []task.View, next task.ID, err error) {
 	var results []store.Value
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {
-		l := childList{Store: s, ChildrenQuery: q}
+		l := childList{database: s.database, ChildrenQuery: q}
 		err := l.read(ctx, r)
 		page, results, next = l.page, l.results, l.next
 		return err
 	})
 	for i := range page {
 		if err == nil {
-			page[i].Result, err = s.Value(ctx, results[i])
+			page[i].Result, err = s.values.Value(ctx, results[i])
 		}
 	}
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Store) Children(
 
 // childList reads one page of children.
 type childList struct {
-	*Store
+	*database
 	store.ChildrenQuery
 	page    []task.View
 	results []store.Value

@@ -9,10 +9,10 @@ import (
 // changeConf changes the configuration of a name, or makes it. lock reads it and makes what is not
 // there, save is what keeps it as it is to be.
 func changeConf[T any](
-	ctx context.Context, s *Store, lock, name string, scan func(row, ...any) (T, error),
+	ctx context.Context, d *database, lock, name string, scan func(row, ...any) (T, error),
 	change store.Change[T], save func(was, is *T) (query, error),
 ) (changed store.Changed[T], err error) {
-	err = s.write(ctx, func(ctx context.Context, t *tx) error {
+	err = d.write(ctx, func(ctx context.Context, t *tx) error {
 		err := t.run(ctx, ask(lock, func(r row) (err error) {
 			changed.Is, err = scan(r, &changed.Created)
 			return err
@@ -35,9 +35,9 @@ func changeConf[T any](
 
 // forgetConf runs a statement that deletes the configuration of a name and returns something of it;
 // store.ErrNotFound.
-func (s *Store) forgetConf(ctx context.Context, text, name string) error {
+func (d *database) forgetConf(ctx context.Context, text, name string) error {
 	stood := false
-	err := s.write(ctx, func(ctx context.Context, t *tx) error {
+	err := d.write(ctx, func(ctx context.Context, t *tx) error {
 		stood = false
 		return t.finish(ctx, ask(text, func(row) error {
 			stood = true

@@ -46,8 +46,8 @@ const readCommitted = "read committed"
 const unacknowledged = 20 * time.Second
 
 // prepare completes the configuration of the pool.
-func (s *Store) prepare(pool *pgxpool.Config) {
-	pool.MaxConns = int32(s.conf.Connections)
+func (d *database) prepare(pool *pgxpool.Config) {
+	pool.MaxConns = int32(d.conf.Connections)
 	pool.MaxConnIdleTime = 5 * time.Minute
 	pool.MaxConnLifetime = time.Hour
 	pool.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
@@ -55,21 +55,21 @@ func (s *Store) prepare(pool *pgxpool.Config) {
 		return nil
 	}
 	conn := pool.ConnConfig
-	conn.DefaultQueryExecMode = s.conf.mode()
+	conn.DefaultQueryExecMode = d.conf.mode()
 	conn.StatementCacheCapacity, conn.DescriptionCacheCapacity = 512, 512
 	if conn.ConnectTimeout == 0 {
 		conn.ConnectTimeout = 5 * time.Second
 	}
-	if !s.conf.Pooler { // a pooler refuses settings that it does not know
+	if !d.conf.Pooler { // a pooler refuses settings that it does not know
 		given := conn.RuntimeParams
 		conn.RuntimeParams = maps.Clone(sessions)
-		conn.RuntimeParams["statement_timeout"] = strconv.FormatInt(s.conf.Timeout.Milliseconds(),
+		conn.RuntimeParams["statement_timeout"] = strconv.FormatInt(d.conf.Timeout.Milliseconds(),
 			10)
 		maps.Copy(conn.RuntimeParams, given)
 	}
 	conn.DialFunc = dialer(unacknowledged).DialContext
 	conn.OnNotice = notice
-	conn.Tracer = s.conf.tracer
+	conn.Tracer = d.conf.tracer
 	next := conn.ValidateConnect
 	conn.ValidateConnect = func(ctx context.Context, c *pgconn.PgConn) error {
 		if next != nil {
@@ -77,10 +77,10 @@ func (s *Store) prepare(pool *pgxpool.Config) {
 				return err
 			}
 		}
-		if err := s.server.admit(ctx, c); err != nil {
+		if err := d.server.admit(ctx, c); err != nil {
 			return err
 		}
-		return s.server.recognise(ctx, c, s.in(storeHere))
+		return d.server.recognise(ctx, c, d.in(storeHere))
 	}
 }
 

@@ -23,7 +23,7 @@ WHERE batch = $1 AND n = $2 AND seq = ANY($3::int[])`
 )
 
 // Contexts tells what the stages of a task were handed. See contract.Views.
-func (s *Store) Contexts(
+func (s *views) Contexts(
 	ctx context.Context, q store.ContextsQuery,
 ) (page []task.StageContext, next int32, err error) {
 	var chosen []store.ContextStep
@@ -33,7 +33,7 @@ func (s *Store) Contexts(
 	})
 	if err == nil {
 		page, next, err = rules.Contexts(q, chosen, next, func(v store.Value) ([]byte, error) {
-			return s.Value(ctx, v)
+			return s.values.Value(ctx, v)
 		})
 	}
 	if err != nil {

@@ -68,7 +68,7 @@ GROUP BY 1, 2, 3`
 )
 
 // Counts counts tasks by state, exactly, without looking at each. See contract.Views.
-func (s *Store) Counts(
+func (s *statistics) Counts(
 	ctx context.Context, queues ...string,
 ) (list []store.QueueCounts, err error) {
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {

@@ -33,6 +33,42 @@
 //	   | 1..n                            | 1..n
 //	era (schedule, version: what it was) fire (schedule, at: what came of a due time, and its task)
 //
+// # Parts
+//
+// [Store] is put together of parts, one for each noun. Each stands at the head of a file, with a
+// comment that says what it keeps and which tables are its own; a table's owner is the part whose
+// rules its rows follow, and who else writes it does so in the owner's way. A part embeds database,
+// by which it makes its trips (tx.go), and names the parts that it calls. A transaction (tx) knows
+// the database alone, so what it does with rows anybody may have it do.
+//
+//	part          head           what it does                                    which parts it calls
+//	database      database.go    trips, the clock, who the store is, span ids
+//	schema        migrate.go     makes the tables, before there is a Store
+//	hints         notices.go     tells other nodes, and hears them
+//	values        blobs.go       large contexts and results
+//	partitioning  partition.go   makes partitions
+//	submissions   submit.go      inserts tasks                                   hints, values, partitioning
+//	spans         take.go        who holds which tasks, and what of them runs    hints
+//	gates         begin.go       which tasks of queues with limits begin         hints
+//	steps         settle.go      what becomes of tasks: reports and actions      hints, values, partitioning, submissions
+//	waiting       look.go        ends waits, cancels children                    hints
+//	leases        lease.go       memberships, claims, chores
+//	queues        queue.go       configurations of queues                        values, gates
+//	views         view.go        tasks and lists of them, as people read them    values
+//	logs          log.go         logs of tasks and jobs
+//	events        event.go       what happened
+//	notifiers     notifier.go    who is told of it
+//	hooks         hook.go        what other programs call
+//	jobs          job.go         groups, jobs, seats, assignments                hints
+//	schedules     schedule.go    schedules, calendars, fires                     hints, submissions
+//	statistics    stat.go        counts of tasks, and the history
+//	upkeep        prune.go       deletes what is kept no longer                  values, partitioning, gates, queues, events,
+//	                                                                             jobs, schedules, statistics
+//
+// Store embeds the parts, so a method of a part is one of the Store. It embeds database besides:
+// selectors of the shallowest depth win, so s.write is that one, and not one of twenty. Two parts
+// may have a method of the same name as long as nobody asks a Store for it.
+//
 // # Transactions
 //
 // All run at READ COMMITTED and keep five rules. Rows are inserted in the order of their keys. Only
@@ -197,7 +233,7 @@
 // # Hints
 //
 // Nodes tell one another by NOTIFY, after the commit and together, what is ready, whose tasks were
-// touched and which groups changed (hint.go). Hints may be lost: looking again every beat is the
+// touched and which groups changed (notices.go). Hints may be lost: looking again every beat is the
 // truth.
 //
 // # Trouble

@@ -21,8 +21,11 @@ kind, subject, text, fields)`
 	putEventHead = `UPDATE rota.event_head SET last = $1, time = $2`
 )
 
+// events keeps the log of what happened. The tables event and event_head are its own.
+type events struct{ *database }
+
 // Append adds events that nobody reported before. See contract.Events.
-func (s *Store) Append(ctx context.Context, events []store.Event) (appended int, err error) {
+func (s *events) Append(ctx context.Context, events []store.Event) (appended int, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) (err error) {
 		appended, err = t.append(ctx, events)
 		return err
@@ -95,7 +98,7 @@ ORDER BY seq LIMIT $3`
 )
 
 // Events reads on in the log. See contract.Events.
-func (s *Store) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
+func (s *events) Events(ctx context.Context, q store.EventQuery) (store.EventPage, error) {
 	page := store.EventPage{Next: q.After}
 	looked, newest, full := 0, int64(0), false
 	err := s.read(ctx, ask(eventsAfter, func(r row) error {
@@ -141,7 +144,7 @@ WHERE time + $2 <= rota.micros($1))`
 
 // pruneEvents deletes from the front of the log what is older than events are kept. Times only grow
 // with seqs.
-func (s *Store) pruneEvents(ctx context.Context, limit int) (pruned int, err error) {
+func (s *events) pruneEvents(ctx context.Context, limit int) (pruned int, err error) {
 	old := false
 	err = s.glance(ctx, ask(oldestEvent, func(r row) error {
 		return r.Scan(&old)

@@ -107,10 +107,10 @@ func (c *lookColumns) queries() []query {
 
 // TakeExpired takes free spans with tasks that nobody has begun in time. See
 // contract.Spans. As a take, it reads the tasks of what it has taken once that is committed.
-func (s *Store) TakeExpired(
+func (s *spans) TakeExpired(
 	ctx context.Context, h store.Holder, limit int,
 ) (answer store.Taken, err error) {
-	s.note(h)
+	s.hints.note(h)
 	lives := false
 	first := ask(firstLook, func(r row) error {
 		return r.Scan(&answer.Now, &lives, &answer.NextDue)

@@ -227,7 +227,7 @@ func (t *tx) lockedOver(
 }
 
 // Stand answers where tasks stand, in the order of ids.
-func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
+func (s *views) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
 	found := make([]fact, len(ids))
 	list := make([]store.Stood, len(ids))
 	unique := make(map[task.ID]bool)

@@ -47,7 +47,7 @@ const (
 )
 
 // fell cancels children of tasks that ended, a piece.
-func (s *Store) fell(ctx context.Context, limit int, answer *store.Looked) error {
+func (s *waiting) fell(ctx context.Context, limit int, answer *store.Looked) error {
 	var f falls
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		f = falls{tx: t, left: min(limit, fallAtOnce)}
@@ -58,7 +58,7 @@ func (s *Store) fell(ctx context.Context, limit int, answer *store.Looked) error
 	}
 	answer.Cancelled = append(answer.Cancelled, f.cancelled...)
 	answer.More = answer.More || f.more
-	s.tellAbout(&f.after)
+	s.hints.tellAbout(&f.after)
 	return nil
 }
 

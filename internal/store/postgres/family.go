@@ -43,7 +43,7 @@ JOIN rota.dependency d ON d.batch = w.batch AND d.n = w.n ORDER BY w.i, d.i LIMI
 )
 
 // Families reads tasks and the ids of their children. See contract.Views.
-func (s *Store) Families(ctx context.Context, q store.FamilyQuery) ([]store.Family, error) {
+func (s *views) Families(ctx context.Context, q store.FamilyQuery) ([]store.Family, error) {
 	found := make([]fact, len(q.IDs))
 	list := make([]store.Family, len(q.IDs))
 	batches, ns := idColumns(q.IDs)

@@ -70,7 +70,7 @@ UNION ALL SELECT -1, '', body FROM rota.history_change`
 
 // fold adds what transactions changed to the rows of the history, and says whether it left some.
 // What is in the way of one of them is said in the log, and that one is left out.
-func (s *Store) fold(ctx context.Context, now int64) (left bool, err error) {
+func (s *statistics) fold(ctx context.Context, now int64) (left bool, err error) {
 	for range foldOnce {
 		n := 0
 		err := s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -106,7 +106,7 @@ func (s *Store) fold(ctx context.Context, now int64) (left bool, err error) {
 }
 
 // manyChanges tells whether there is so much that is not added up yet that it should be.
-func (s *Store) manyChanges(ctx context.Context) (many bool, err error) {
+func (s *statistics) manyChanges(ctx context.Context) (many bool, err error) {
 	err = s.glance(ctx, ask(`SELECT EXISTS (
 SELECT FROM rota.history_change LIMIT 1 OFFSET $1)`, func(r row) error {
 		return r.Scan(&many)
@@ -115,13 +115,13 @@ SELECT FROM rota.history_change LIMIT 1 OFFSET $1)`, func(r row) error {
 }
 
 // sample notes how many tasks are ready and running.
-func (s *Store) sample(ctx context.Context, now int64) error {
+func (s *statistics) sample(ctx context.Context, now int64) error {
 	list, err := s.Counts(ctx)
 	if err != nil {
 		return err
 	}
 	f := history.NewFold(s.conf.History, now)
-	have, some := f.Samples(list, s.pruner.sampled)
+	have, some := f.Samples(list, s.sampled)
 	if !some {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (s *Store) sample(ctx context.Context, now int64) error {
 		return t.addToHistory(ctx, s.conf.Log, f)
 	})
 	if err == nil && mine {
-		s.pruner.sampled = have
+		s.sampled = have
 	}
 	return err
 }
@@ -245,7 +245,7 @@ func (t *tx) countHistory(
 }
 
 // forgetHistory deletes the rows that are kept no longer, some at a time.
-func (s *Store) forgetHistory(ctx context.Context, now int64) error {
+func (s *statistics) forgetHistory(ctx context.Context, now int64) error {
 	for _, minutes := range [...]int{history.Minute, history.Hour} {
 		for n := historyPiece; n == historyPiece; {
 			err := s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -261,7 +261,7 @@ func (s *Store) forgetHistory(ctx context.Context, now int64) error {
 }
 
 // History says what a series did. See contract.Views.
-func (s *Store) History(ctx context.Context, q history.Question) ([]history.Period, error) {
+func (s *statistics) History(ctx context.Context, q history.Question) ([]history.Period, error) {
 	answer := history.NewAnswer(q)
 	from, to := q.Rows()
 	err := s.glance(ctx, ask(readHistory, func(r row) error {
@@ -283,7 +283,7 @@ func (s *Store) History(ctx context.Context, q history.Question) ([]history.Peri
 }
 
 // Minutes says what happened minute by minute. See contract.Views.
-func (s *Store) Minutes(
+func (s *statistics) Minutes(
 	ctx context.Context, from, whole int64,
 ) ([]history.QueueMinute, error) {
 	m := history.NewMinutes(from, whole)

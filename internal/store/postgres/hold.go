@@ -14,7 +14,7 @@ const heldSpans = `SELECT ` + spanColumnList +
 	` FROM rota.span WHERE holder = $1 AND htok = $2 AND id <> ALL ($3::bigint[])`
 
 // Held answers the spans that h holds beyond the known ones. See contract.Spans.
-func (s *Store) Held(
+func (s *spans) Held(
 	ctx context.Context, h store.Holder, known []int64,
 ) (held []store.HeldSpan, err error) {
 	if known == nil {
@@ -101,8 +101,9 @@ var writeDown = insertRunning + `ON CONFLICT DO NOTHING`
 
 // written makes the query that writes hand-outs down, by writeDown or letBegin; each is called with
 // what that answers. Without keys their spans say them.
-func (s *Store) written(
-	text string, h store.Holder, list []store.Running, keys []string, each func(row) error,
+func written(
+	clock any, text string, h store.Holder, list []store.Running, keys []string,
+	each func(row) error,
 ) query {
 	order := make([]int, len(list))
 	for i := range order {
@@ -133,13 +134,13 @@ func (s *Store) written(
 		until = append(until, r.Until)
 	}
 	first, last := batches[0], batches[len(batches)-1]
-	return ask(text, each, s.clock(), h.Node, h.Token, batches, ns, seqs, spans, tokens, workers,
+	return ask(text, each, clock, h.Node, h.Token, batches, ns, seqs, spans, tokens, workers,
 		incarnations, started, until, distinct(slices.Clone(spans)), first, last, groups)
 }
 
 // Sync writes down what runs, and says what others settled. See contract.Steps.
-func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
-	s.note(r.Holder)
+func (s *spans) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
+	s.hints.note(r.Holder)
 	var answer store.Synced
 	var litter keyColumns
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -149,7 +150,7 @@ func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 			return r.Scan(&answer.Now, &lives)
 		}, s.clock(), r.Holder.Node, r.Holder.Token)}
 		if len(r.Insert) > 0 {
-			queries = append(queries, s.written(writeDown, r.Holder, r.Insert, nil, nil))
+			queries = append(queries, written(s.clock(), writeDown, r.Holder, r.Insert, nil, nil))
 		}
 		if len(r.Watch) > 0 {
 			var watch keyColumns
@@ -208,7 +209,7 @@ FROM clock CROSS JOIN LATERAL (
 ORDER BY u.until, u.batch, u.n, u.seq`
 
 // Overdue lists hand-outs that are past their limit. See contract.Steps.
-func (s *Store) Overdue(
+func (s *spans) Overdue(
 	ctx context.Context, q store.OverdueQuery,
 ) (answer store.Overdue, err error) {
 	err = s.glance(ctx, ask(overdue, func(r row) error {
@@ -261,7 +262,7 @@ func takingColumns(list []store.Taking) (spans, tokens []int64) {
 
 // Give gives spans back. See contract.Spans. A span that somebody settles just now
 // is kept, and found by Held.
-func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
+func (s *spans) Give(ctx context.Context, g store.GiveRequest) error {
 	if len(g.Spans) == 0 && !s.closed.Load() {
 		return nil
 	}
@@ -297,7 +298,9 @@ func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
 			queries = []query{tell(freeMineFor, mine, ranks, dues)}
 		}
 		if len(running) > 0 {
-			queries = append([]query{s.written(writeDown, g.Holder, running, nil, nil)}, queries...)
+			queries = append([]query{
+				written(s.clock(), writeDown, g.Holder, running, nil, nil),
+			}, queries...)
 		}
 		return t.finish(ctx, queries...)
 	})
@@ -305,7 +308,7 @@ func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
 		return fmt.Errorf("give %d spans back: %w", len(g.Spans), err)
 	}
 	for queue := range queues {
-		s.hint(Hint{Queue: queue})
+		s.hints.hint(Hint{Queue: queue})
 	}
 	return nil
 }
@@ -334,12 +337,12 @@ SELECT i::int, queue FROM mine`
 
 // GiveRest gives the rests of spans back. See contract.Spans. A span that somebody
 // settles just now stays as it is.
-func (s *Store) GiveRest(ctx context.Context, r store.RestRequest) (given []bool, err error) {
+func (s *spans) GiveRest(ctx context.Context, r store.RestRequest) (given []bool, err error) {
 	n := len(r.Rests)
 	if n == 0 && !s.closed.Load() {
 		return nil, nil
 	}
-	first, err := s.spanIDs(ctx, loose{s}, n)
+	first, err := s.spanIDs(ctx, loose{s.database}, n)
 	if err != nil {
 		return nil, err
 	}
@@ -367,7 +370,7 @@ func (s *Store) GiveRest(ctx context.Context, r store.RestRequest) (given []bool
 		return nil, fmt.Errorf("give the rests of %d spans back: %w", n, err)
 	}
 	for queue := range queues {
-		s.hint(Hint{Queue: queue})
+		s.hints.hint(Hint{Queue: queue})
 	}
 	return given, nil
 }
@@ -405,16 +408,16 @@ RETURNING s.queue`
 )
 
 // Free ends expired leases, then frees what no living lease holds. See contract.Upkeep.
-func (s *Store) Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error) {
+func (s *spans) Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error) {
 	return s.free(ctx,
 		tell(endExpired, s.clock(), self.Node, self.Token, int64(store.WhileMember), judge))
 }
 
 // FreeEnded frees what no lease holds any more. See contract.Upkeep.
-func (s *Store) FreeEnded(ctx context.Context) (freed int, err error) { return s.free(ctx) }
+func (s *spans) FreeEnded(ctx context.Context) (freed int, err error) { return s.free(ctx) }
 
 // free frees what no lease holds after the queries before it, and tells the nodes.
-func (s *Store) free(ctx context.Context, before ...query) (freed int, err error) {
+func (s *spans) free(ctx context.Context, before ...query) (freed int, err error) {
 	queues, orphans := map[string]bool{}, false
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		freed, orphans = 0, false
@@ -431,10 +434,10 @@ func (s *Store) free(ctx context.Context, before ...query) (freed int, err error
 		return 0, fmt.Errorf("free spans of dead nodes: %w", err)
 	}
 	for queue := range queues {
-		s.hint(Hint{Queue: queue})
+		s.hints.hint(Hint{Queue: queue})
 	}
 	if orphans {
-		s.hint(Hint{Seats: true})
+		s.hints.hint(Hint{Seats: true})
 	}
 	return freed, nil
 }

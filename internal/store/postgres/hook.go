@@ -27,11 +27,14 @@ func scanHook(r row, more ...any) (h store.Hook, err error) {
 	return h, err
 }
 
+// hooks keeps what other programs call. The table hook is its own.
+type hooks struct{ *database }
+
 // ChangeHook changes a hook, or creates it. See contract.Hooks.
-func (s *Store) ChangeHook(
+func (s *hooks) ChangeHook(
 	ctx context.Context, name string, change store.Change[store.Hook],
 ) (changed store.Changed[store.Hook], err error) {
-	changed, err = changeConf(ctx, s, lockHook, name, scanHook, change,
+	changed, err = changeConf(ctx, s.database, lockHook, name, scanHook, change,
 		func(_, is *store.Hook) (query, error) {
 			is.Name = name
 			shown, secret, err := is.Columns()
@@ -44,7 +47,7 @@ func (s *Store) ChangeHook(
 }
 
 // Hooks lists all hooks, by name.
-func (s *Store) Hooks(ctx context.Context) (list []store.Hook, err error) {
+func (s *hooks) Hooks(ctx context.Context) (list []store.Hook, err error) {
 	err = s.glance(ctx, ask(allHooks, func(r row) error {
 		h, err := scanHook(r)
 		list = append(list, h)
@@ -57,7 +60,7 @@ func (s *Store) Hooks(ctx context.Context) (list []store.Hook, err error) {
 }
 
 // DeleteHook forgets a hook.
-func (s *Store) DeleteHook(ctx context.Context, name string) error {
+func (s *hooks) DeleteHook(ctx context.Context, name string) error {
 	if err := s.forgetConf(ctx, deleteHook, name); err != nil {
 		return fmt.Errorf("delete hook %q: %w", name, err)
 	}

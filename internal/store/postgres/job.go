@@ -53,8 +53,16 @@ func scanAssignment(r row, group string) (a store.Assignment, err error) {
 	return a, err
 }
 
+// jobs keeps groups, their jobs, and which worker has which replica. The tables job_group, job,
+// job_head, job_remains, seat and assignment are its own. Who changes a group locks its row first
+// and gives what changed its next version.
+type jobs struct {
+	*database
+	hints *hints
+}
+
 // ChangeJobs replaces, adds or removes jobs. See contract.Groups.
-func (s *Store) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsChanged, error) {
+func (s *jobs) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsChanged, error) {
 	answer, err := s.changeJobs(ctx, &c)
 	if err != nil {
 		return store.JobsChanged{}, fmt.Errorf("change jobs of group %q: %w", c.Group, err)
@@ -77,7 +85,7 @@ func listJobs(put []task.Job) jobLists {
 	return l
 }
 
-func (s *Store) changeJobs(
+func (s *jobs) changeJobs(
 	ctx context.Context, c *store.JobChange,
 ) (answer store.JobsChanged, err error) {
 	put := listJobs(c.Put)
@@ -137,23 +145,23 @@ func (s *Store) changeJobs(
 		return t.finish(ctx, tell(changedGroup, g.id, answer.Version, g.Jobs, read))
 	})
 	if err == nil {
-		s.hint(Hint{Group: c.Group})
+		s.hints.hint(Hint{Group: c.Group})
 	}
 	return answer, err
 }
 
 // Changes reads on in a group's changes. See contract.Assignments.
-func (s *Store) Changes(
+func (s *jobs) Changes(
 	ctx context.Context, group string, after int64,
 ) (c store.Changes, err error) {
 	if after > 0 { // almost always: what is new, in one trip
 		err = s.readOnce(ctx, func(ctx context.Context, r runner) error {
-			return changes(ctx, s, r, group, after, &c)
+			return changes(ctx, s.database, r, group, after, &c)
 		})
 	}
 	if err == nil && (after == 0 || c.Whole) {
 		err = s.readOnce(ctx, func(ctx context.Context, r runner) error {
-			return changes(ctx, s, r, group, 0, &c)
+			return changes(ctx, s.database, r, group, 0, &c)
 		})
 	}
 	if err != nil {
@@ -165,7 +173,7 @@ func (s *Store) Changes(
 
 // changes reads what is new after a version or, after 0, everything.
 func changes(
-	ctx context.Context, s *Store, r runner, name string, after int64, c *store.Changes,
+	ctx context.Context, d *database, r runner, name string, after int64, c *store.Changes,
 ) error {
 	*c = store.Changes{}
 	var g group
@@ -175,11 +183,11 @@ func changes(
 		jobs = wantedJobs
 		jobArgs = jobArgs[:1]
 		sites = wantedSites
-		siteArgs = []any{name, s.clock(), limits.MaxPenalty.Microseconds()}
+		siteArgs = []any{name, d.clock(), limits.MaxPenalty.Microseconds()}
 	}
 	err := r.run(ctx, ask(countClock, func(r row) error {
 		return r.Scan(&c.Now)
-	}, s.clock()), ask(findGroup, g.scan, name),
+	}, d.clock()), ask(findGroup, g.scan, name),
 		ask(jobs, func(r row) error {
 			var j store.GroupJob
 			err := r.Scan(&j.Name, &j.Load, (*[]byte)(&j.Spec), &j.Gone, &j.Version)

@@ -181,7 +181,7 @@ func (t *tx) writeRows(ctx context.Context, l *lockedRows) (groups []string, err
 }
 
 // Assign does what a supervisor decided. See contract.Assignments.
-func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assigned, err error) {
+func (s *jobs) Assign(ctx context.Context, a store.Assign) (answer store.Assigned, err error) {
 	var c lockKeys
 	c.add(a.Group, "", "")
 	for _, list := range [...][]store.Place{a.Drop, a.End, a.Move, a.Start} {
@@ -215,12 +215,12 @@ func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assign
 			fmt.Errorf("assign %d parts of group %q: %w",
 				len(a.Drop)+len(a.End)+len(a.Move)+len(a.Start), a.Group, err)
 	}
-	s.hintGroups(changed)
+	s.hints.hintGroups(changed)
 	return answer, nil
 }
 
 // Observe writes down what workers said. See contract.Assignments.
-func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Observing, err error) {
+func (s *jobs) Observe(ctx context.Context, o store.Observed) (answer store.Observing, err error) {
 	var c lockKeys
 	for _, list := range [...][]store.Observation{o.States, o.Adopt} {
 		for i := range list {
@@ -231,7 +231,7 @@ func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Obs
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		lives := false
 		answer, changed = store.Observing{}, nil
-		l, err := t.lockRows(ctx, &c, s.living(o.Holder, &lives))
+		l, err := t.lockRows(ctx, &c, t.living(o.Holder, &lives))
 		if answer.Now, answer.LeaseGone = l.now, !lives; err != nil || !lives {
 			return err
 		}
@@ -243,7 +243,7 @@ func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Obs
 		return store.Observing{},
 			fmt.Errorf("observe %d assignments: %w", len(o.States)+len(o.Adopt), err)
 	}
-	s.hintGroups(changed)
+	s.hints.hintGroups(changed)
 	return answer, nil
 }
 
@@ -252,13 +252,7 @@ const nodeLives = `SELECT FROM rota.lease WHERE name = 'node/' || $2 AND token =
 AND until > (SELECT rota.micros($1)) FOR KEY SHARE`
 
 // living makes the query that tells whether a node has its lease.
-func (s *Store) living(h store.Holder, lives *bool) query {
+func (t *tx) living(h store.Holder, lives *bool) query {
 	*lives = false
-	return ask(nodeLives, func(row) error { *lives = true; return nil }, s.clock(), h.Node, h.Token)
-}
-
-func (s *Store) hintGroups(names []string) {
-	for _, name := range names {
-		s.hint(Hint{Group: name})
-	}
+	return ask(nodeLives, func(row) error { *lives = true; return nil }, t.clock(), h.Node, h.Token)
 }

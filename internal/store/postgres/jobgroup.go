@@ -76,7 +76,7 @@ func lockGroup(g *group, name string) query {
 }
 
 // claimed makes the query that tells whether a claim stands.
-func (s *Store) claimed(claim store.Lease, stands *bool) query {
+func (s *jobs) claimed(claim store.Lease, stands *bool) query {
 	*stands = false
 	return ask(claimStands, func(row) error {
 		*stands = true
@@ -85,7 +85,7 @@ func (s *Store) claimed(claim store.Lease, stands *bool) query {
 }
 
 // ChangeGroup changes a group's configuration, or creates it. See contract.Groups.
-func (s *Store) ChangeGroup(
+func (s *jobs) ChangeGroup(
 	ctx context.Context, name string, change store.Change[task.Group],
 ) (changed store.Changed[task.Group], err error) {
 	for done := false; !done && err == nil; {
@@ -97,7 +97,7 @@ func (s *Store) ChangeGroup(
 	if err != nil {
 		return store.Changed[task.Group]{}, fmt.Errorf("change group %q: %w", name, err)
 	}
-	s.hint(Hint{Group: name})
+	s.hints.hint(Hint{Group: name})
 	return changed, nil
 }
 
@@ -137,7 +137,7 @@ func (t *tx) configure(
 }
 
 // Groups lists all groups, by name.
-func (s *Store) Groups(ctx context.Context) (list []store.Group, err error) {
+func (s *jobs) Groups(ctx context.Context) (list []store.Group, err error) {
 	err = s.glance(ctx, ask(allGroups, func(r row) error {
 		var g group
 		err := g.scan(r)
@@ -152,7 +152,7 @@ func (s *Store) Groups(ctx context.Context) (list []store.Group, err error) {
 
 // DeleteGroup forgets a group. What it had is nobody's from then on, and goes with the next calls
 // of Prune. See contract.Groups.
-func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error {
+func (s *jobs) DeleteGroup(ctx context.Context, name string, force bool) error {
 	err := s.changeGroup(ctx, name, func(ctx context.Context, t *tx, g *group) error {
 		if g.Jobs > 0 && !force {
 			return &store.InUse{Count: g.Jobs, Noun: "job"}
@@ -169,7 +169,7 @@ func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error 
 }
 
 // changeGroup lets do change a group, which is locked.
-func (s *Store) changeGroup(
+func (s *jobs) changeGroup(
 	ctx context.Context, name string, do func(context.Context, *tx, *group) error,
 ) error {
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -183,13 +183,13 @@ func (s *Store) changeGroup(
 		return do(ctx, t, &g)
 	})
 	if err == nil {
-		s.hint(Hint{Group: name})
+		s.hints.hint(Hint{Group: name})
 	}
 	return err
 }
 
 // AskGroup makes the group's Refresh or Rebalance grow.
-func (s *Store) AskGroup(ctx context.Context, name string, refresh, rebalance bool) error {
+func (s *jobs) AskGroup(ctx context.Context, name string, refresh, rebalance bool) error {
 	err := s.changeGroup(ctx, name, func(ctx context.Context, t *tx, g *group) error {
 		if !refresh && !rebalance {
 			return nil
@@ -211,7 +211,7 @@ func one(yes bool) int64 {
 }
 
 // NoteSource writes down what came of reading a group's source. See contract.Groups.
-func (s *Store) NoteSource(
+func (s *jobs) NoteSource(
 	ctx context.Context, group string, claim store.Lease, read store.SourceRead,
 ) error {
 	_, err := s.changeJobs(ctx, &store.JobChange{Group: group, Claim: claim, Read: &read})

@@ -63,14 +63,14 @@ SELECT count(*) FROM gone`
 }
 
 // askJobs makes the query that says what pruning has to do about jobs.
-func (s *Store) askJobs(over *bool, remains *int64) query {
+func (s *jobs) askJobs(over *bool, remains *int64) query {
 	return ask(jobsOver, func(r row) error {
 		return r.Scan(over, remains)
 	}, s.clock(), store.EndedKept.Microseconds(), store.SeatsKept.Microseconds())
 }
 
 // pruneJobs deletes tombstones of jobs and assignments, and seats of workers that are long gone.
-func (s *Store) pruneJobs(ctx context.Context, limit int) (pruned int, err error) {
+func (s *jobs) pruneJobs(ctx context.Context, limit int) (pruned int, err error) {
 	ended, limit := store.EndedKept.Microseconds(), min(limit, piece)
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		pruned = 0
@@ -106,7 +106,7 @@ func (s *Store) pruneJobs(ctx context.Context, limit int) (pruned int, err error
 }
 
 // pruneRemains deletes a piece of what a deleted group has left. Nobody else looks at it.
-func (s *Store) pruneRemains(ctx context.Context, grp int64, limit int) (pruned int, err error) {
+func (s *jobs) pruneRemains(ctx context.Context, grp int64, limit int) (pruned int, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		pruned = 0
 		for _, table := range [...]string{"rota.assignment", "rota.job", "rota.job_log",

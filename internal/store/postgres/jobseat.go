@@ -91,7 +91,7 @@ func (l *seatLists) add(s *store.Seat) error {
 }
 
 // Seat writes down who beats at a node and who does not any more. See contract.Seats.
-func (s *Store) Seat(ctx context.Context, r store.SeatRequest) (answer store.Seated, err error) {
+func (s *jobs) Seat(ctx context.Context, r store.SeatRequest) (answer store.Seated, err error) {
 	r.Taken, r.Away = printableSeats(r.Taken), printableSeats(r.Away)
 	before := int64(0)
 	for range tries {
@@ -109,7 +109,7 @@ func (s *Store) Seat(ctx context.Context, r store.SeatRequest) (answer store.Sea
 				err)
 	}
 	if answer.Version > before {
-		s.hint(Hint{Seats: true})
+		s.hints.hint(Hint{Seats: true})
 	}
 	return answer, nil
 }
@@ -182,7 +182,7 @@ func (t *tx) seat(
 }
 
 // Seats lists the workers that serve groups. See contract.Seats.
-func (s *Store) Seats(ctx context.Context, known int64) (store.Seats, error) {
+func (s *jobs) Seats(ctx context.Context, known int64) (store.Seats, error) {
 	b, err := s.board(ctx, known)
 	if err != nil {
 		return store.Seats{}, fmt.Errorf("list seats: %w", err)
@@ -191,7 +191,7 @@ func (s *Store) Seats(ctx context.Context, known int64) (store.Seats, error) {
 }
 
 // Board reads what a node looks at every beat. See contract.Seats.
-func (s *Store) Board(ctx context.Context, known int64) (store.Board, error) {
+func (s *jobs) Board(ctx context.Context, known int64) (store.Board, error) {
 	b, err := s.board(ctx, known)
 	if err != nil {
 		return store.Board{}, fmt.Errorf("read groups and seats: %w", err)
@@ -199,7 +199,7 @@ func (s *Store) Board(ctx context.Context, known int64) (store.Board, error) {
 	return b, nil
 }
 
-func (s *Store) board(ctx context.Context, known int64) (b store.Board, err error) {
+func (s *jobs) board(ctx context.Context, known int64) (b store.Board, err error) {
 	look := ask(boardOf, func(r row) error {
 		var g group
 		var some bool
@@ -231,7 +231,7 @@ func (s *Store) board(ctx context.Context, known int64) (b store.Board, err erro
 var errMoved = errors.New("its assignments changed meanwhile")
 
 // DeleteSeat forgets a worker and ends its assignments. See contract.Seats.
-func (s *Store) DeleteSeat(ctx context.Context, worker string) error {
+func (s *jobs) DeleteSeat(ctx context.Context, worker string) error {
 	var groups []string
 	var at worksAt
 	err := errMoved
@@ -244,8 +244,8 @@ func (s *Store) DeleteSeat(ctx context.Context, worker string) error {
 	if err != nil {
 		return fmt.Errorf("forget worker %q: %w", worker, err)
 	}
-	s.hintGroups(groups)
-	s.hint(Hint{Seats: true})
+	s.hints.hintGroups(groups)
+	s.hints.hint(Hint{Seats: true})
 	return nil
 }
 

@@ -20,7 +20,7 @@ const keyPatience = time.Second
 const setLocal = `SELECT set_config($1, $2, true)`
 
 // submitWithCare looks for batches that stand already and for keys, then inserts the rest.
-func (s *Store) submitWithCare(
+func (s *submissions) submitWithCare(
 	ctx context.Context, t *tx, sub *store.Submission,
 ) (answer store.Submitted, after aftermath, err error) {
 	c, err := s.look(ctx, t, sub, limitWait())
@@ -41,7 +41,7 @@ func usualWait() query { return tell(setLocal, "lock_timeout", sessions["lock_ti
 
 // care is a submission of which it is known what stands already.
 type care struct {
-	*Store
+	*database
 	sub    *store.Submission
 	stands map[int64]standing
 	owners map[keyName]task.ID // of the keys
@@ -81,10 +81,13 @@ JOIN rota.task_key k ON k.queue = w.queue AND k.key = w.key`
 )
 
 // look reads what stands of a submission, and claims its keys.
-func (s *Store) look(
+func (s *submissions) look(
 	ctx context.Context, r runner, sub *store.Submission, first ...query,
 ) (*care, error) {
-	c := &care{Store: s, sub: sub, stands: map[int64]standing{}, owners: map[keyName]task.ID{}}
+	c := &care{
+		database: s.database, sub: sub,
+		stands: map[int64]standing{}, owners: map[keyName]task.ID{},
+	}
 	var ids []int64
 	for i := range sub.Batches {
 		ids = append(ids, sub.Batches[i].ID)
@@ -232,11 +235,11 @@ func (c *care) insert(
 	if c.unique != nil {
 		answer.Refused = c.unique.Refusals()
 	}
-	if err := load.name(ctx, c.Store, ids); err != nil {
+	if err := load.name(ctx, c.database, ids); err != nil {
 		return answer, err
 	}
 	granted := false
-	queries := load.queries(c.Store, c.sub, func(r row) error {
+	queries := load.queries(c.database, c.sub, func(r row) error {
 		return r.Scan(&answer.Now, &granted)
 	})
 	if len(c.stands) > 0 || c.unique != nil {
@@ -247,7 +250,7 @@ func (c *care) insert(
 		if len(c.unique.Replace) > 0 {
 			if err = r.run(ctx, queries...); err == nil {
 				queries = nil
-				c.after, err = c.unique.replace(ctx, c.Store, r)
+				c.after, err = c.unique.replace(ctx, c.database, r)
 			}
 			if err != nil {
 				return answer, err

@@ -76,7 +76,7 @@ DELETE FROM rota.key_rule r USING o WHERE r.queue = o.queue AND r.key = o.key RE
 
 // ChangeKey changes what is said of a key. See contract.Queues. Who asks whether a
 // task of it may begin waits for the gate meanwhile.
-func (s *Store) ChangeKey(
+func (s *gates) ChangeKey(
 	ctx context.Context, c store.KeyChange,
 ) (rule store.KeyRule, err error) {
 	queue := []string{c.Queue}
@@ -142,7 +142,7 @@ func (h *holds) queries(clock any) []query {
 }
 
 // pruneKeyRules deletes the rules of keys whose pauses are over.
-func (s *Store) pruneKeyRules(ctx context.Context, now int64, limit int) (pruned int, err error) {
+func (s *gates) pruneKeyRules(ctx context.Context, now int64, limit int) (pruned int, err error) {
 	limit = min(limit, piece)
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		pruned = 0

@@ -50,7 +50,7 @@ GROUP BY 1, 2 ORDER BY 1, 2`
 )
 
 // Keys says how much work the group keys of a queue have. See contract.Views.
-func (s *Store) Keys(ctx context.Context, queue string) (answer store.KeyUses, err error) {
+func (s *gates) Keys(ctx context.Context, queue string) (answer store.KeyUses, err error) {
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {
 		var u *rules.KeyUses
 		var spans []dueSpan

@@ -69,8 +69,13 @@ WHERE w.until <> $6 OR EXISTS (SELECT FROM self) ORDER BY w.name
 ON CONFLICT DO NOTHING RETURNING ` + leaseColumns
 )
 
+// leases keeps rights that end by themselves: memberships, claims and chores. The table lease is
+// its own. Others share the lock of a row, so that a right can't end while they write; and Free
+// (hold.go) ends those of dead nodes in the transaction that frees their spans.
+type leases struct{ *database }
+
 // Acquire gives a lease to a holder. See contract.Leases.
-func (s *Store) Acquire(
+func (s *leases) Acquire(
 	ctx context.Context, name, holder string, ttl time.Duration, value []byte,
 ) (store.Lease, error) {
 	granted, others, err := s.acquireAll(ctx, holder, []store.Lease{{Name: name, Value: value}},
@@ -89,7 +94,7 @@ func (s *Store) Acquire(
 }
 
 // AcquireAll gives a holder what nobody else has of the wanted leases. See contract.Leases.
-func (s *Store) AcquireAll(
+func (s *leases) AcquireAll(
 	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
 ) (store.Granted, error) {
 	granted, _, err := s.acquireAll(ctx, holder, wants, ttl, judge)
@@ -101,7 +106,7 @@ func (s *Store) AcquireAll(
 
 // acquireAll takes over the rows that stand; only for names without a row it makes one, which is
 // rare. others are those that it did not get.
-func (s *Store) acquireAll(
+func (s *leases) acquireAll(
 	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
 ) (g store.Granted, others []store.Lease, err error) {
 	err = s.writeWithin(ctx, func(ctx context.Context, t *tx) error {
@@ -175,7 +180,7 @@ AND starts_with(name, w.prefix) OFFSET 0) l`
 )
 
 // Renew extends leases in one statement. See contract.Leases.
-func (s *Store) Renew(
+func (s *leases) Renew(
 	ctx context.Context, leases []store.Lease, ttl time.Duration,
 ) ([]store.Lease, error) {
 	b, err := s.beat(ctx, leases, ttl)
@@ -186,7 +191,7 @@ func (s *Store) Renew(
 }
 
 // Beat renews what a node holds and lists what all hold. See contract.Leases.
-func (s *Store) Beat(
+func (s *leases) Beat(
 	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
 ) (store.Beat, error) {
 	b, err := s.beat(ctx, held, ttl, prefixes...)
@@ -196,7 +201,7 @@ func (s *Store) Beat(
 	return b, nil
 }
 
-func (s *Store) beat(
+func (s *leases) beat(
 	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
 ) (b store.Beat, err error) {
 	err = s.writeWithin(ctx, func(ctx context.Context, t *tx) error {
@@ -257,7 +262,7 @@ FROM gone)`
 )
 
 // End ends a lease. See contract.Leases.
-func (s *Store) End(ctx context.Context, name string, token int64, remove bool) error {
+func (s *leases) End(ctx context.Context, name string, token int64, remove bool) error {
 	if err := s.end(ctx, []store.Lease{{Name: name, Token: token}}, remove); err != nil {
 		return fmt.Errorf("end lease %q: %w", name, err)
 	}
@@ -265,14 +270,14 @@ func (s *Store) End(ctx context.Context, name string, token int64, remove bool) 
 }
 
 // EndAll ends leases in one statement. See contract.Leases.
-func (s *Store) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
+func (s *leases) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
 	if err := s.end(ctx, leases, remove); err != nil {
 		return fmt.Errorf("end %d leases: %w", len(leases), err)
 	}
 	return nil
 }
 
-func (s *Store) end(ctx context.Context, leases []store.Lease, remove bool) error {
+func (s *leases) end(ctx context.Context, leases []store.Lease, remove bool) error {
 	return s.writeWithin(ctx, func(ctx context.Context, t *tx) error {
 		var queries []query
 		list := columnsOf(leases)
@@ -289,7 +294,7 @@ func (s *Store) end(ctx context.Context, leases []store.Lease, remove bool) erro
 }
 
 // LeasesOf lists the leases whose name begins with prefix, by name.
-func (s *Store) LeasesOf(ctx context.Context, prefix string) (list []store.Lease, err error) {
+func (s *leases) LeasesOf(ctx context.Context, prefix string) (list []store.Lease, err error) {
 	err = s.glance(ctx, ask(leasesWith, func(r row) error {
 		l, err := scanLease(r)
 		list = append(list, l)

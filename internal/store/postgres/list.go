@@ -151,7 +151,7 @@ type list struct {
 }
 
 // Tasks lists the tasks that a filter selects, newest first. See contract.Views.
-func (s *Store) Tasks(
+func (s *views) Tasks(
 	ctx context.Context, f store.Filter, after task.ID, limit int,
 ) (page []task.View, next task.ID, err error) {
 	err = s.reading(ctx, func(ctx context.Context, r runner) error {

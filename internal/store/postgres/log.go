@@ -81,15 +81,19 @@ func (z *logSize) scan(r row) error {
 	return r.Scan(&z.next, &z.head, &z.tail, &z.cut, &z.dropped, &z.droppedBytes)
 }
 
+// logs keeps what handlers of tasks and runs of jobs have to say. The tables log, log_size, job_log
+// and job_log_size are its own; who deletes a task or a job deletes its log, too.
+type logs struct{ *database }
+
 // AppendLog adds lines to a task's log. See contract.Texts.
-func (s *Store) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error {
+func (s *logs) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error {
 	if err := s.appendLog(ctx, logOf(id), lines); err != nil {
 		return fmt.Errorf("append to the log of task %s: %w", id, err)
 	}
 	return nil
 }
 
-func (s *Store) appendLog(ctx context.Context, log textLog, lines []task.LogLine) error {
+func (s *logs) appendLog(ctx context.Context, log textLog, lines []task.LogLine) error {
 	return s.write(ctx, func(ctx context.Context, t *tx) error {
 		stands := false
 		var z logSize
@@ -170,7 +174,7 @@ func (t *tx) dropLines(ctx context.Context, log textLog, z *logSize) error {
 }
 
 // Log reads lines from a position on. Where lines were dropped, one line says how many.
-func (s *Store) Log(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error) {
+func (s *logs) Log(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error) {
 	page, err := s.logPage(ctx, logOf(id), from, limit)
 	if err != nil {
 		return store.LogPage{}, fmt.Errorf("read the log of task %s: %w", id, err)
@@ -178,7 +182,7 @@ func (s *Store) Log(ctx context.Context, id task.ID, from int64, limit int) (sto
 	return page, nil
 }
 
-func (s *Store) logPage(
+func (s *logs) logPage(
 	ctx context.Context, log textLog, from int64, limit int,
 ) (store.LogPage, error) {
 	page := store.LogPage{Next: from}

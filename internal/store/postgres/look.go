@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/store"
@@ -92,25 +93,29 @@ RETURNING id`
 // changesAtOnce is how many changes one look deletes.
 const changesAtOnce = 1000
 
+// waiting ends the waits of blocked tasks, and cancels the children of tasks that ended badly. The
+// tables signal, change, child_count and unseen are its own, and so are the rows of wait and
+// dependency once they are inserted. Only a look decides what a change comes to: whoever writes
+// something that may end a wait leaves a row of change in the same transaction, and a look deletes
+// it.
+type waiting struct {
+	*database
+	hints    *hints
+	unseenAt atomic.Int64 // behind which row of unseen the next look without addresses begins
+}
+
 // Look ends waits. See contract.Waits.
-func (s *Store) Look(ctx context.Context, r store.LookRequest) (store.Looked, error) {
+func (s *waiting) Look(ctx context.Context, r store.LookRequest) (store.Looked, error) {
 	answer, err := s.looks(ctx, r)
 	if err != nil {
 		return store.Looked{}, fmt.Errorf("look which tasks wait no longer: %w", err)
 	}
-	s.hintWoken(answer.Ready)
+	s.hints.hintWoken(answer.Ready)
 	return answer, nil
 }
 
-// hintWoken tells other nodes of queues that have tasks which are ready since a moment.
-func (s *Store) hintWoken(list []store.Ready) {
-	for _, ready := range list {
-		s.hint(Hint{Queue: ready.Queue})
-	}
-}
-
 // looks is Look with a query about what it has done.
-func (s *Store) looks(
+func (s *waiting) looks(
 	ctx context.Context, r store.LookRequest, then ...query,
 ) (answer store.Looked, err error) {
 	least := ask(leastUntil, func(r row) error { return r.Scan(&answer.NextUntil) })

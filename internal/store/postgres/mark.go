@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	"github.com/rotahq/rota/internal/store"
@@ -172,29 +171,6 @@ func (m marks) each(ids []task.ID, visit func(i int, d *pack.Done)) error {
 		}
 	}
 	return nil
-}
-
-// markAll applies to facts, which have no more than how they ended, what marks say of those without
-// steps.
-func (s *Store) markAll(ctx context.Context, list []fact) error {
-	var ids []task.ID
-	for i := range list {
-		if list[i].Kind == 0 {
-			ids = append(ids, list[i].ID)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	found := marks{}
-	if err := s.glance(ctx, found.reading(ids)); err != nil {
-		return err
-	}
-	at := make(map[task.ID]*fact, len(ids))
-	for i := range list {
-		at[list[i].ID] = &list[i]
-	}
-	return found.each(ids, func(i int, d *pack.Done) { at[ids[i]].marked(d) })
 }
 
 // isMarked is the condition that a task's first hand-out is marked as done: its columns are put in

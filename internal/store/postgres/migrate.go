@@ -24,8 +24,12 @@ var migrations embed.FS
 // oldest is the first version of PostgreSQL that has all that is used here.
 const oldest = 140000
 
+// schema makes the tables and brings them up to this version of the program, once, when a store is
+// opened. All tables are its own until then; the others find them as they are to be.
+type schema struct{ *database }
+
 // setUp sees to it that the tables are there, as this version of the program knows them.
-func (s *Store) setUp(ctx context.Context) error {
+func (s *schema) setUp(ctx context.Context) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return err
@@ -74,7 +78,7 @@ true),
 )
 
 // alone waits until no other node makes the tables, and keeps others from it until leave is called.
-func (s *Store) alone(ctx context.Context) (leave func(), err error) {
+func (s *schema) alone(ctx context.Context) (leave func(), err error) {
 	guard, err := s.pool.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -96,7 +100,7 @@ func (s *Store) alone(ctx context.Context) (leave func(), err error) {
 }
 
 // migrate brings the tables up to this version of the program.
-func (s *Store) migrate(ctx context.Context) (err error) {
+func (s *schema) migrate(ctx context.Context) (err error) {
 	leave, err := s.alone(ctx)
 	if err != nil {
 		return err
@@ -155,7 +159,7 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 const versionHere = `SELECT coalesce(max(version_id), 0) FROM rota.version WHERE is_applied`
 
 // stands says what is wrong with the tables, if they are not those of this version of the program.
-func (s *Store) stands(ctx context.Context) error {
+func (s *schema) stands(ctx context.Context) error {
 	steps, err := s.migrations(func(int64) {})
 	if err != nil {
 		return err
@@ -177,14 +181,14 @@ func (s *Store) stands(ctx context.Context) error {
 }
 
 // versions says which version the tables have, and which one this program knows.
-func (s *Store) versions(current, target int64) error {
+func (s *schema) versions(current, target int64) error {
 	return fmt.Errorf("the tables in schema %s have version %d, this program knows %d",
 		s.conf.Schema, current, target)
 }
 
 // migrations are the files, in the configured schema, and what moves tasks into packs. begin is
 // called with each that begins.
-func (s *Store) migrations(begin func(version int64)) (list []*goose.Migration, err error) {
+func (s *schema) migrations(begin func(version int64)) (list []*goose.Migration, err error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return nil, err
@@ -225,7 +229,7 @@ FROM rota.store`
 )
 
 // identify gives the store a name when it has none.
-func (s *Store) identify(ctx context.Context) error {
+func (s *schema) identify(ctx context.Context) error {
 	var commit, isolation string
 	var key []byte
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {

@@ -28,7 +28,7 @@ func (t *tx) movesOut(ctx context.Context, moves []moved) ([]query, error) {
 	}
 	var ids runner = t
 	if t.inside != nil {
-		ids = loose{t.Store}
+		ids = loose{t.database}
 	}
 	first, err := t.spanIDs(ctx, ids, len(moves))
 	if err != nil {

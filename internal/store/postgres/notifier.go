@@ -36,11 +36,14 @@ func scanNotifier(r row, more ...any) (n store.Notifier, err error) {
 	return n, err
 }
 
+// notifiers keeps who is told of events, and how far each has come. The table notifier is its own.
+type notifiers struct{ *database }
+
 // ChangeNotifier changes a notifier, or creates it. See contract.Notifiers.
-func (s *Store) ChangeNotifier(
+func (s *notifiers) ChangeNotifier(
 	ctx context.Context, name string, change store.Change[store.Notifier],
 ) (changed store.Changed[store.Notifier], err error) {
-	changed, err = changeConf(ctx, s, lockNotifier, name, scanNotifier, change,
+	changed, err = changeConf(ctx, s.database, lockNotifier, name, scanNotifier, change,
 		func(was, is *store.Notifier) (query, error) {
 			is.Name, is.Served = name, was.Served
 			shown, secret, err := is.Columns()
@@ -53,7 +56,7 @@ func (s *Store) ChangeNotifier(
 }
 
 // Notifiers lists all notifiers, by name.
-func (s *Store) Notifiers(ctx context.Context) (list []store.Notifier, err error) {
+func (s *notifiers) Notifiers(ctx context.Context) (list []store.Notifier, err error) {
 	err = s.glance(ctx, ask(allNotifiers, func(r row) error {
 		n, err := scanNotifier(r)
 		list = append(list, n)
@@ -66,7 +69,7 @@ func (s *Store) Notifiers(ctx context.Context) (list []store.Notifier, err error
 }
 
 // DeleteNotifier forgets a notifier.
-func (s *Store) DeleteNotifier(ctx context.Context, name string) error {
+func (s *notifiers) DeleteNotifier(ctx context.Context, name string) error {
 	if err := s.forgetConf(ctx, deleteNotifier, name); err != nil {
 		return fmt.Errorf("delete notifier %q: %w", name, err)
 	}
@@ -74,7 +77,7 @@ func (s *Store) DeleteNotifier(ctx context.Context, name string) error {
 }
 
 // Advance moves a notifier on from where it still stands. See contract.Notifiers.
-func (s *Store) Advance(
+func (s *notifiers) Advance(
 	ctx context.Context, name string, from int64, to store.Progress,
 ) (ok bool, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {

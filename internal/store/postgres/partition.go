@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
@@ -38,6 +39,15 @@ type bounds struct{ from, to int64 }
 func (b bounds) name() string {
 	return fmt.Sprintf("_%s_%d",
 		time.UnixMicro(store.BatchTime(b.from)).UTC().Format("20060102t150405"), b.from)
+}
+
+// partitioning makes the partitions of what is partitioned (see partitioned). It never drops any:
+// that is upkeep's (retire.go).
+type partitioning struct {
+	*database
+	// covered are batch ids that have partitions, as far as is known: from included, to not. They
+	// are a hint: a partition may be gone, and then an insert says so.
+	covered struct{ from, to atomic.Int64 }
 }
 
 // partition is one that stands.
@@ -100,7 +110,9 @@ func missing(stand []partition, from, to, width int64) (list []bounds) {
 }
 
 // width is how many batch ids a partition covers.
-func (s *Store) partitionWidth() int64 { return store.BatchID(s.conf.Partition.Microseconds(), 0) }
+func (s *partitioning) partitionWidth() int64 {
+	return store.BatchID(s.conf.Partition.Microseconds(), 0)
+}
 
 // partitionLock makes nodes that make or drop partitions wait for one another.
 const partitionLock = migrateLock + 1
@@ -108,7 +120,7 @@ const partitionLock = migrateLock + 1
 const lockPartitions = `SELECT pg_advisory_xact_lock($1)`
 
 // cover makes the partitions that are missing from one batch id up to another.
-func (s *Store) cover(ctx context.Context, from, to int64) error {
+func (s *partitioning) cover(ctx context.Context, from, to int64) error {
 	var stand []partition
 	err := s.reading(ctx, func(ctx context.Context, r runner) (err error) {
 		stand, err = partitions(ctx, r)
@@ -173,7 +185,7 @@ func (t *tx) attach(ctx context.Context, b bounds, suffix string) error {
 }
 
 // makeAhead makes the partitions for now and the time to come. It answers when to look again.
-func (s *Store) makeAhead(ctx context.Context, now int64) (next int64, err error) {
+func (s *partitioning) makeAhead(ctx context.Context, now int64) (next int64, err error) {
 	width := s.conf.Partition.Microseconds()
 	from, to := store.BatchID(now, 0), store.BatchID(now+ahead*width, 0)
 	if err := s.cover(ctx, from, to); err != nil {
@@ -185,7 +197,7 @@ func (s *Store) makeAhead(ctx context.Context, now int64) (next int64, err error
 }
 
 // makeRoom makes the partitions that a submission found missing.
-func (s *Store) makeRoom(ctx context.Context, sub *store.Submission) error {
+func (s *partitioning) makeRoom(ctx context.Context, sub *store.Submission) error {
 	for i := range sub.Batches {
 		if err := s.cover(ctx, sub.Batches[i].ID, sub.Batches[i].ID+1); err != nil {
 			return fmt.Errorf("make a partition for batch %d: %w", sub.Batches[i].ID, err)
@@ -195,7 +207,7 @@ func (s *Store) makeRoom(ctx context.Context, sub *store.Submission) error {
 }
 
 // coverNow makes the partitions that the store needs from its first moment.
-func (s *Store) coverNow(ctx context.Context) error {
+func (s *partitioning) coverNow(ctx context.Context) error {
 	var now int64
 	if err := s.glance(ctx, ask(countClock, func(r row) error {
 		return r.Scan(&now)
@@ -204,4 +216,14 @@ func (s *Store) coverNow(ctx context.Context) error {
 	}
 	_, err := s.makeAhead(ctx, now)
 	return err
+}
+
+// coverAll makes the partitions of a submission that are not known to be there.
+func (s *partitioning) coverAll(ctx context.Context, sub *store.Submission) error {
+	for i := range sub.Batches {
+		if id := sub.Batches[i].ID; id < s.covered.from.Load() || id >= s.covered.to.Load() {
+			return s.makeRoom(ctx, sub)
+		}
+	}
+	return nil
 }

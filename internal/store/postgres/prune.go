@@ -3,18 +3,33 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/blob"
 	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/internal/store/rules/retain"
 	"github.com/rotahq/rota/task"
 )
+
+// upkeep deletes what is kept no longer, of every table, and has the rest of the housekeeping done:
+// partitions made ahead, statistics added up. Other parts delete what is theirs alone; here are
+// keys, tasks with all that they have, blobs, and whole partitions.
+type upkeep struct {
+	*database
+	values       *values
+	partitioning *partitioning
+	gates        *gates
+	queues       *queues
+	events       *events
+	jobs         *jobs
+	schedules    *schedules
+	statistics   *statistics
+	pruner       pruner
+}
 
 // pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest
 // meets what can be deleted first and ends at the first batch that is too young; then it rests
@@ -33,18 +48,11 @@ type pruner struct {
 	blobs string // the last blob that was looked at
 	sweep int64  // no look at blobs before
 	ahead int64  // no look for missing partitions before
-	// no adding up of the history before, and none of statistics; owned by whoever adds up
-	folded, tidied int64
-	// the queues that had ready or running tasks when it was last noted how many there are; owned
-	// by whoever adds up
-	sampled map[string]bool
-	retry   int64 // no look for partitions that are over before
+	retry int64  // no look for partitions that are over before
 	// no reading of a partition before, by its suffix: too much of it was to be kept
 	later map[string]int64
 
 	retiring chan error // answers the look for partitions that is under way; nil = none is
-	// closed when the statistics are added up that are being added up; nil = none are
-	adding chan struct{}
 }
 
 // pruneWalk is a walk in progress; it takes several calls when there is much to look at.
@@ -80,7 +88,7 @@ const (
 
 // Prune deletes what retention no longer keeps, and sees to it that partitions are there for what
 // comes. See contract.Upkeep.
-func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
+func (s *upkeep) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	p := &s.pruner
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,43 +97,43 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	p.behind.Store(false)
 	p.called.Store(s.stopwatch())
 	defer func() { p.behind.Store(err == nil && (pruned > 0 || p.walk.at != task.ID{})) }()
-	pruned, err = s.pruneKeys(ctx, limit, &now, s.askJobs(&jobs, &remains),
-		s.askFires(&fires, &left),
+	pruned, err = s.pruneKeys(ctx, limit, &now, s.jobs.askJobs(&jobs, &remains),
+		s.schedules.askFires(&fires, &left),
 		ask(keyRulesOver, func(r row) error { return r.Scan(&pauses) }, s.clock()),
 		ask(keptByQueues, func(r row) error { return r.Scan(&kept) }))
 	if err != nil {
 		return pruned, fmt.Errorf("prune keys: %w", err)
 	}
 	if pauses && pruned < limit {
-		n, err := s.pruneKeyRules(ctx, now, limit-pruned)
+		n, err := s.gates.pruneKeyRules(ctx, now, limit-pruned)
 		pruned += n
 		if err != nil {
 			return pruned, fmt.Errorf("prune pauses of keys: %w", err)
 		}
 	}
 	if jobs && pruned < limit {
-		n, err := s.pruneJobs(ctx, limit-pruned)
+		n, err := s.jobs.pruneJobs(ctx, limit-pruned)
 		pruned += n
 		if err != nil {
 			return pruned, fmt.Errorf("prune jobs: %w", err)
 		}
 	}
 	if remains > 0 && pruned < limit {
-		n, err := s.pruneRemains(ctx, remains, limit-pruned)
+		n, err := s.jobs.pruneRemains(ctx, remains, limit-pruned)
 		pruned += n
 		if err != nil {
 			return pruned, fmt.Errorf("prune a deleted group: %w", err)
 		}
 	}
 	if fires && pruned < limit {
-		n, err := s.pruneFires(ctx, limit-pruned)
+		n, err := s.schedules.pruneFires(ctx, limit-pruned)
 		pruned += n
 		if err != nil {
 			return pruned, fmt.Errorf("prune fires: %w", err)
 		}
 	}
 	if left > 0 && pruned < limit {
-		n, err := s.pruneLeft(ctx, left, limit-pruned)
+		n, err := s.schedules.pruneLeft(ctx, left, limit-pruned)
 		pruned += n
 		if err != nil {
 			return pruned, fmt.Errorf("prune a deleted schedule: %w", err)
@@ -135,11 +143,11 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 		p.kept, p.walk, p.rest, p.retry, p.later = kept, pruneWalk{}, 0, 0, nil
 	}
 	if now >= p.ahead {
-		if p.ahead, err = s.makeAhead(ctx, now); err != nil {
+		if p.ahead, err = s.partitioning.makeAhead(ctx, now); err != nil {
 			return pruned, fmt.Errorf("make partitions: %w", err)
 		}
 	}
-	s.tidyBeside(ctx, now)
+	s.statistics.tidyBeside(ctx, now)
 	if now >= p.rest && pruned < limit {
 		n, err := s.pruneTasks(ctx, now, limit-pruned)
 		pruned += n
@@ -148,7 +156,7 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 		}
 	}
 	if pruned < limit {
-		n, err := s.pruneEvents(ctx, limit-pruned)
+		n, err := s.events.pruneEvents(ctx, limit-pruned)
 		pruned += n
 		if err != nil {
 			return pruned, fmt.Errorf("prune events: %w", err)
@@ -163,7 +171,7 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 }
 
 // Retention says how far Prune is behind. See contract.Upkeep.
-func (s *Store) Retention() store.Retention {
+func (s *upkeep) Retention() store.Retention {
 	p := &s.pruner
 	if at := p.called.Load(); at == 0 || s.stopwatch()-at > othersPrune.Microseconds() {
 		return store.Retention{} // another node prunes
@@ -200,7 +208,7 @@ UNION ALL SELECT 1 FROM signals`
 
 // pruneKeys deletes keys and signals whose time is over, and asks what else is to be known in the
 // same trip.
-func (s *Store) pruneKeys(
+func (s *upkeep) pruneKeys(
 	ctx context.Context, limit int, now *int64, more ...query,
 ) (pruned int, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -214,276 +222,6 @@ func (s *Store) pruneKeys(
 			}, s.clock(), min(limit, piece)))...)
 	})
 	return pruned, err
-}
-
-// retention is how long the tasks of queues are kept.
-type retention struct {
-	queues map[string]task.Queue
-	linger time.Duration
-}
-
-func (s *Store) retention(ctx context.Context) (retention, error) {
-	r := retention{map[string]task.Queue{}, s.conf.Linger}
-	list, err := s.Queues(ctx)
-	for _, q := range list {
-		r.queues[q.Name] = q
-	}
-	return r, err
-}
-
-func (r *retention) of(queue string) task.Queue {
-	if q, ok := r.queues[queue]; ok {
-		return q
-	}
-	return limits.DefaultQueue(queue)
-}
-
-// kept is how long tasks are kept that are to be kept for d: a little longer, when that is little
-// beside d, because by then all of them may have gone together, with their partition.
-func (r *retention) kept(d time.Duration) time.Duration {
-	if d >= 4*r.linger {
-		return d + r.linger
-	}
-	return d
-}
-
-// shortest is how long tasks of a queue are kept at least.
-func (r *retention) shortest(queue string) time.Duration {
-	q := r.of(queue)
-	return min(r.kept(q.Retention), r.kept(q.DeadKept))
-}
-
-// least is the shortest time that anything is kept.
-func (r *retention) least() time.Duration {
-	d := min(r.kept(limits.DefaultRetention), r.kept(limits.DefaultDeadKept))
-	for _, q := range r.queues {
-		d = min(d, r.kept(q.Retention), r.kept(q.DeadKept))
-	}
-	return d
-}
-
-// of a final task: how long it is to be kept.
-func (r *retention) due(queue string, kind task.Kind) time.Duration {
-	q := r.of(queue)
-	if rules.KeptAsDead(kind) {
-		return q.DeadKept
-	}
-	return q.Retention
-}
-
-// until is when a final task is kept no longer.
-func (r *retention) until(f *fact) int64 {
-	return f.Finished + r.kept(r.due(f.Queue, f.Kind)).Microseconds()
-}
-
-// pruneTasks goes on with the walk.
-func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned int, err error) {
-	p := &s.pruner
-	keep, err := s.retention(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if now >= p.retry {
-		if over, err := s.retireBeside(ctx, &keep, now); err != nil || !over {
-			// what is to go whole is not deleted task by task
-			return 0, err
-		}
-	}
-	walk := p.walk
-	over := false
-	for end := walk.seen + pruneExamined; walk.seen < end && pruned < limit && !over; {
-		found, passed, err := s.outlived(ctx, &keep, &walk, now, limit-pruned)
-		if err != nil {
-			return pruned, err
-		}
-		for len(found) > 0 || len(passed) > 0 {
-			n := min(len(found), p.piece.Size(pruneLeast, pruneMost))
-			began := time.Now()
-			dropped, lag, err := s.dropOutlived(ctx, &keep, found[:n], passed, now)
-			p.piece.Took(n, time.Since(began), pruneGoal)
-			pruned += dropped
-			if dropped > 0 {
-				walk.some = true
-				p.lag.Store(lag)
-			}
-			if err != nil {
-				return pruned, err
-			}
-			found, passed = found[n:], nil
-		}
-		over = walk.at == task.ID{}
-	}
-	p.walk = walk
-	if over {
-		if !walk.some {
-			p.lag.Store(0)
-		}
-		walk.later(now + keep.least().Microseconds()) // what ends from now on
-		p.rest = max(walk.next, now+int64(walk.seen)*prunePace)
-		p.walk = pruneWalk{}
-	}
-	return pruned, nil
-}
-
-const (
-	oldBatches = `SELECT id, queue, created FROM rota.batch WHERE id >= $1 ORDER BY id LIMIT 200`
-	tasksUpTo  = `SELECT t.batch, t.n, coalesce(p.base, 0), coalesce(p.kind, 0)::int,
-coalesce(p.finished, 0)
-FROM (
-  SELECT t.batch, t.n FROM unnest($3::bigint[]) b (id) CROSS JOIN LATERAL (
-    SELECT p.batch, i.n FROM (SELECT CASE WHEN b.id = $1 THEN $2::int + 1 ELSE 0 END AS n) f
-    JOIN rota.pack p ON p.batch = b.id AND p.lo >= f.n & -64
-    CROSS JOIN LATERAL generate_series(greatest(p.lo, f.n), p.lo | 63) i (n)
-    WHERE p.has >> (i.n & 63) & 1 = 1 ORDER BY p.lo, i.n LIMIT $4) t
-  ORDER BY t.batch, t.n LIMIT $4) t
-LEFT JOIN LATERAL (SELECT base, kind, finished FROM rota.step WHERE batch = t.batch AND n = t.n
-ORDER BY seq DESC LIMIT 1) p ON true
-ORDER BY t.batch, t.n`
-	deleteVacant = `WITH gone AS (DELETE FROM rota.batch b WHERE b.id = ANY($1::bigint[])
-  AND NOT EXISTS (SELECT
-FROM rota.pack p WHERE p.batch = b.id)
-  AND NOT EXISTS (SELECT FROM rota.span s WHERE s.batch = b.id) RETURNING b.id),
-kin AS (DELETE FROM rota.child_batch c USING gone g WHERE c.batch = g.id)
-DELETE FROM rota.expiry e USING gone g WHERE e.batch = g.id`
-)
-
-// head is a batch that the walk comes to.
-type head struct {
-	id, created int64
-	queue       string
-}
-
-// upTo is the batches from the front that have so many tasks, as far as is known; the others are
-// not looked at yet. Those that queues does not have are passed over.
-func (p *pruner) upTo(heads []head, queues map[int64]string, size int) []head {
-	some := size/max(p.width, 1) + 1
-	for i, h := range heads {
-		if queues[h.id] == "" {
-			continue
-		}
-		if some--; some < 0 {
-			for _, later := range heads[i:] {
-				delete(queues, later.id)
-			}
-			return heads[:i]
-		}
-	}
-	return heads
-}
-
-// outlived goes a stretch of the walk: it looks for tasks that are kept no longer, and answers the
-// batches that it has passed. At the end walk.at is zero.
-func (s *Store) outlived(
-	ctx context.Context, keep *retention, w *pruneWalk, now int64, limit int,
-) (found []task.ID, passed []int64, err error) {
-	least := keep.least().Microseconds()
-	var heads []head
-	queues := map[int64]string{}
-	young := false
-	err = s.glance(ctx, ask(oldBatches, func(r row) error {
-		var h head
-		if err := r.Scan(&h.id, &h.queue, &h.created); err != nil || young {
-			return err
-		}
-		if young = h.created+least > now; young {
-			w.later(h.created + least)
-			return nil
-		}
-		heads = append(heads, h)
-		if old := h.created + keep.shortest(h.queue).Microseconds(); old > now {
-			// none of its tasks can be over
-			w.later(old)
-			return nil
-		}
-		queues[h.id] = h.queue
-		return nil
-	}, w.at.Batch))
-	if err != nil || len(heads) == 0 {
-		w.at = task.ID{}
-		return nil, nil, err
-	}
-	size := min(limit, max(2*piece, s.pruner.piece.Size(pruneLeast, pruneMost)))
-	seen := 0
-	heads = s.pruner.upTo(heads, queues, size)
-	last := heads[len(heads)-1].id
-	if w.at == (task.ID{}) {
-		w.at.N = -1
-	}
-	var list []fact
-	err = s.glance(ctx, ask(tasksUpTo, func(r row) error {
-		var f fact
-		var kind int32
-		err := r.Scan(&f.ID.Batch, &f.ID.N, &f.Base, &kind, &f.Finished)
-		seen++
-		w.at = f.ID
-		f.Kind, f.Queue = task.Kind(kind), queues[f.ID.Batch]
-		list = append(list, f)
-		return err
-	}, w.at.Batch, w.at.N, slices.Sorted(maps.Keys(queues)), size))
-	if err == nil {
-		err = s.markAll(ctx, list)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	for i := range list {
-		f := &list[i]
-		if f.Base != store.Final {
-			continue
-		}
-		if until := keep.until(f); until > now {
-			w.later(until)
-		} else {
-			found = append(found, f.ID)
-		}
-	}
-	s.pruner.width = seen / max(len(queues), 1)
-	if seen < size { // nothing is left up to the last
-		w.at = task.ID{Batch: last + 1, N: -1}
-	}
-	found, waited, err := s.notWaitedFor(ctx, found)
-	if waited {
-		w.later(now + waitedAgain.Microseconds())
-	}
-	for _, h := range heads {
-		if queues[h.id] != "" && h.id < w.at.Batch {
-			passed = append(passed, h.id)
-		}
-	}
-	w.seen += seen + len(heads)
-	return found, passed, err
-}
-
-// dropOutlived deletes those of the tasks that are still final, and those of the passed batches
-// that are empty then.
-func (s *Store) dropOutlived(
-	ctx context.Context, keep *retention, ids []task.ID, passed []int64, now int64,
-) (dropped int, lag int64, err error) {
-	var blobs []string
-	err = s.write(ctx, func(ctx context.Context, t *tx) error {
-		dropped, lag, blobs = 0, 0, nil
-		all, keyed, err := t.lockedOver(ctx, ids)
-		if err != nil {
-			return err
-		}
-		var list []fact
-		for i := range all {
-			if f := &all[i]; keep.until(f) <= now {
-				list = append(list, *f)
-				lag = max(lag, now-keep.until(f))
-			}
-		}
-		dropped = len(list)
-		var last []query
-		if len(passed) > 0 {
-			last = append(last, tell(deleteVacant, passed))
-		}
-		return t.drop(ctx, list, keyed, &blobs, last...)
-	})
-	if err == nil {
-		s.deleteBlobs(ctx, blobs)
-	}
-	return dropped, lag, err
 }
 
 const (
@@ -575,4 +313,33 @@ func (t *tx) drop(
 	queries = append(queries, tell(dropMarks, packs.batch, packs.lo))
 	return t.finish(ctx, slices.Concat(queries, counts.queries(), ends.queries(nil),
 		falls.queries(), over.queries(nil), last)...)
+}
+
+const (
+	blobGrace     = 24 * time.Hour // from a blob to the row that refers to it
+	blobsExamined = 200            // by one call
+)
+
+// pruneBlobs removes blobs that no row refers to, a day after they were written: their process died
+// in between. Each is looked at once in a life of the store, because later ones are removed
+// together with their task.
+func (s *upkeep) pruneBlobs(ctx context.Context, now int64) error {
+	p := &s.pruner
+	names, err := s.values.blobs.List(ctx, p.blobs, blob.Day(time.UnixMicro(now).Add(-blobGrace)),
+		blobsExamined)
+	if err != nil {
+		return err
+	}
+	orphans, err := s.values.unknownOf(ctx, names)
+	if err != nil {
+		return err
+	}
+	s.values.deleteBlobs(ctx, orphans)
+	if len(names) > 0 {
+		p.blobs = names[len(names)-1]
+	}
+	if len(names) < blobsExamined {
+		p.sweep = now + time.Hour.Microseconds()
+	}
+	return nil
 }

@@ -77,8 +77,16 @@ func newQueues(names []string) (list []query) {
 	return list
 }
 
+// queues keeps the configurations of queues, and deletes queues with all that they have. The table
+// queue is its own; whoever submits inserts queues that are not known yet, as defaults.
+type queues struct {
+	*database
+	values *values
+	gates  *gates
+}
+
 // ChangeQueue changes a configuration, or creates it. See contract.Queues.
-func (s *Store) ChangeQueue(
+func (s *queues) ChangeQueue(
 	ctx context.Context, name string, change store.Change[task.Queue],
 ) (changed store.Changed[task.Queue], err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -96,7 +104,7 @@ func (s *Store) ChangeQueue(
 			return err
 		}
 		changed.Is.Name, changed.Is.KeyRules = name, before.KeyRules
-		return t.finish(ctx, append(s.gateChanged(&before, &changed.Is),
+		return t.finish(ctx, append(s.gates.gateChanged(&before, &changed.Is),
 			writeQueue(updateQueue, changed.Is))...)
 	})
 	if err != nil {
@@ -106,7 +114,7 @@ func (s *Store) ChangeQueue(
 }
 
 // Queues lists all configurations, by name.
-func (s *Store) Queues(ctx context.Context) (list []task.Queue, err error) {
+func (s *queues) Queues(ctx context.Context) (list []task.Queue, err error) {
 	err = s.glance(ctx, ask(allQueues, func(r row) error {
 		q, err := scanQueue(r)
 		list = append(list, q)
@@ -140,7 +148,7 @@ WHERE p.batch = $1 AND p.has >> (i.n & 63) & 1 = 1 ORDER BY p.lo, i.n LIMIT $2`
 
 // DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted
 // the rest is still there, to be deleted again. See contract.Queues.
-func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error {
+func (s *queues) DeleteQueue(ctx context.Context, name string, force bool) error {
 	for pass := 0; ; pass++ {
 		gone, err := s.deleteQueue(ctx, name, force, pass > 0)
 		if err == nil && !gone {
@@ -157,7 +165,7 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error 
 
 // deleteQueue deletes the configuration, unless there may be tasks; force is to delete unfinished
 // ones, too.
-func (s *Store) deleteQueue(
+func (s *queues) deleteQueue(
 	ctx context.Context, name string, force, emptied bool,
 ) (gone bool, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -195,7 +203,7 @@ func (s *Store) deleteQueue(
 }
 
 // emptyQueue deletes the tasks of a queue, a piece in each transaction.
-func (s *Store) emptyQueue(ctx context.Context, name string) error {
+func (s *queues) emptyQueue(ctx context.Context, name string) error {
 	for last := int64(0); ; {
 		var batches []int64
 		err := s.glance(ctx, ask(batchesOfQueue, func(r row) error {
@@ -219,7 +227,7 @@ func (s *Store) emptyQueue(ctx context.Context, name string) error {
 
 // dropBatch deletes a batch, at most a piece of it at once, its waits and spans first: nobody is to
 // wake or take what is left.
-func (s *Store) dropBatch(ctx context.Context, batch int64, queue string) (more bool, err error) {
+func (s *queues) dropBatch(ctx context.Context, batch int64, queue string) (more bool, err error) {
 	var blobs []string
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		var ids []task.ID
@@ -243,7 +251,7 @@ func (s *Store) dropBatch(ctx context.Context, batch int64, queue string) (more 
 		return t.drop(ctx, found, keyed, &blobs, tell(deleteVacant, []int64{batch}))
 	})
 	if err == nil {
-		s.deleteBlobs(ctx, blobs)
+		s.values.deleteBlobs(ctx, blobs)
 	}
 	return more, err
 }

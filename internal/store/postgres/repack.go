@@ -36,7 +36,7 @@ const repackTold = 10 * time.Second // between lines of the log
 // It may be killed at any time. A piece is one transaction, and the next one begins after the last
 // task that has a pack, whoever put it there. A partition of task_before is dropped when its pack
 // has as many tasks, so the store never has a second copy of more than one.
-func (s *Store) repack(ctx context.Context) error {
+func (s *schema) repack(ctx context.Context) error {
 	var suffixes []string
 	stands := false
 	err := s.read(ctx, ask(`SELECT to_regclass('rota.task_before') IS NOT NULL`,
@@ -49,7 +49,7 @@ func (s *Store) repack(ctx context.Context) error {
 	if err != nil || !stands {
 		return err
 	}
-	m := repacking{Store: s, began: time.Now(), told: time.Now()}
+	m := repacking{database: s.database, began: time.Now(), told: time.Now()}
 	slices.Sort(suffixes)
 	for i, suffix := range suffixes {
 		m.left = len(suffixes) - i
@@ -68,7 +68,7 @@ WHERE i.inhparent = to_regclass('rota.task_before')`
 
 // repacking is the move in progress.
 type repacking struct {
-	*Store
+	*database
 	began, told time.Time
 	moved       int64
 	left        int // partitions, the present one included

@@ -33,7 +33,7 @@ const (
 // retireBeside drops the partitions that are over: while the caller waits, and beside it when that
 // takes longer than ctx allows. What it reads and writes takes as long as it takes, and no beat may
 // hang on it. It says whether it is over.
-func (s *Store) retireBeside(
+func (s *upkeep) retireBeside(
 	ctx context.Context, keep *retention, now int64,
 ) (over bool, err error) {
 	p := &s.pruner
@@ -62,7 +62,7 @@ func (s *Store) retireBeside(
 
 // retire drops the partitions that are over. later is its own as long as it runs: before which time
 // which partition is not read again.
-func (s *Store) retire(
+func (s *upkeep) retire(
 	ctx context.Context, keep *retention, now int64, later map[string]int64,
 ) error {
 	var stand []partition
@@ -97,7 +97,7 @@ type remains struct {
 	others int64     // how many those are
 }
 
-func (s *Store) retireOne(
+func (s *upkeep) retireOne(
 	ctx context.Context, keep *retention, p partition, now int64, later map[string]int64,
 ) error {
 	state, err := s.isOver(ctx, keep, p, now)
@@ -140,7 +140,7 @@ const (
 // isOver tells how much of what is done in a partition is kept no longer. Of an empty one all is.
 // Where nothing may linger, tasks go one by one, to the moment, and only empty partitions are
 // dropped.
-func (s *Store) isOver(
+func (s *upkeep) isOver(
 	ctx context.Context, keep *retention, p partition, now int64,
 ) (state int, err error) {
 	age := now - store.BatchTime(p.to)
@@ -204,7 +204,7 @@ AND ((t.batch, t.n) IN (SELECT on_batch, on_n FROM needed)) IS NOT TRUE, false)`
 	listKept = waitedIn + `SELECT t.batch, t.n ` + standingOf + ` IS FALSE ORDER BY 1, 2 LIMIT $9`
 )
 
-func (s *Store) remains(
+func (s *upkeep) remains(
 	ctx context.Context, keep *retention, p partition, now int64,
 ) (rest remains, err error) {
 	var names []string
@@ -269,7 +269,7 @@ ORDER BY batch, n LIMIT $4`
 
 // dropBeside deletes the logs, blobs and edits of those that are not to be kept. It comes first:
 // should it be interrupted, the tasks are still there for another time.
-func (s *Store) dropBeside(ctx context.Context, p partition, tasks []task.ID) error {
+func (s *upkeep) dropBeside(ctx context.Context, p partition, tasks []task.ID) error {
 	spared := make(map[task.ID]bool, len(tasks))
 	for _, id := range tasks {
 		spared[id] = true
@@ -306,7 +306,7 @@ func (s *Store) dropBeside(ctx context.Context, p partition, tasks []task.ID) er
 		if err != nil {
 			return err
 		}
-		s.deleteBlobs(ctx, blobs)
+		s.values.deleteBlobs(ctx, blobs)
 	}
 }
 
@@ -352,7 +352,7 @@ AND NOT EXISTS (SELECT FROM rota.batch WHERE id = e.batch)`
 )
 
 // swap puts small tables into the place of a partition, or nothing when nothing is kept.
-func (s *Store) swap(ctx context.Context, p partition, rest remains) error {
+func (s *upkeep) swap(ctx context.Context, p partition, rest remains) error {
 	return s.writeLong(ctx, func(ctx context.Context, t *tx) error {
 		if err := t.run(ctx, tell(setLocal, "lock_timeout", swapWait),
 			tell(lockPartitions, int64(partitionLock))); err != nil {

@@ -26,7 +26,7 @@ has_database_privilege(current_database(), 'CREATE'),
 FROM (SELECT $1::text AS name) s LEFT JOIN pg_namespace n ON n.nspname = s.name
   LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'store'`
 
-func (s *Store) rights(ctx context.Context) (r rights, err error) {
+func (s *schema) rights(ctx context.Context) (r rights, err error) {
 	r.schema = s.conf.Schema
 	err = s.glance(ctx, ask(askRights, func(row row) error {
 		return row.Scan(&r.role, &r.database, &r.create, &r.stands, &r.use, &r.tables, &r.owner,

@@ -40,7 +40,7 @@ type run struct {
 }
 
 // RunTimes lists how long hand-outs took lately. See contract.Views.
-func (s *Store) RunTimes(
+func (s *views) RunTimes(
 	ctx context.Context, queue string, limit int,
 ) (list []store.RunTime, err error) {
 	var all []run

@@ -96,8 +96,19 @@ func scanSchedule(r row, more ...any) (s store.Schedule, err error) {
 	return s, err
 }
 
+// schedules keeps schedules and calendars, and what came of each due time. The tables schedule,
+// era, fire, calendar, schedule_head and schedule_remains are its own. What a schedule fires is
+// submitted in the transaction that moves its cursor.
+type schedules struct {
+	*database
+	hints       *hints
+	submissions *submissions
+}
+
 // Schedules lists the schedules that are selected, by name. See contract.Schedules.
-func (s *Store) Schedules(ctx context.Context, q store.ScheduleQuery) ([]store.Schedule, error) {
+func (s *schedules) Schedules(
+	ctx context.Context, q store.ScheduleQuery,
+) ([]store.Schedule, error) {
 	selection, args := everySchedule, []any{q.After, int64(q.Limit)}
 	switch {
 	case len(q.Names) > 0:
@@ -116,7 +127,7 @@ func (s *Store) Schedules(ctx context.Context, q store.ScheduleQuery) ([]store.S
 }
 
 // Due lists schedules whose cursor is not after a time. See contract.Schedules.
-func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]store.Schedule, error) {
+func (s *schedules) Due(ctx context.Context, q store.DueQuery) ([]store.Schedule, error) {
 	var p page
 	if err := s.read(ctx,
 		p.queries(dueSchedule, false, q.Until, q.After.Next, q.After.Name,
@@ -138,7 +149,7 @@ const standSchedules = `SELECT spec::jsonb ->> 'queue', count(*),
 FROM rota.schedule GROUP BY 1`
 
 // ScheduleStands counts schedules by their queue. See contract.Schedules.
-func (s *Store) ScheduleStands(
+func (s *schedules) ScheduleStands(
 	ctx context.Context, late int64,
 ) (list []store.ScheduleStand, err error) {
 	err = s.glance(ctx, ask(standSchedules, func(r row) error {
@@ -154,7 +165,9 @@ func (s *Store) ScheduleStands(
 }
 
 // ScheduleKeys counts schedules, and names them if they are at most limit.
-func (s *Store) ScheduleKeys(ctx context.Context, limit int) (keys store.ScheduleKeys, err error) {
+func (s *schedules) ScheduleKeys(
+	ctx context.Context, limit int,
+) (keys store.ScheduleKeys, err error) {
 	err = s.read(ctx, ask(countSchedules, func(r row) error {
 		return r.Scan(&keys.Count)
 	}), ask(scheduleNames, func(r row) error {
@@ -179,7 +192,7 @@ ORDER BY e.version`
 )
 
 // Eras lists what a schedule was, and is. See contract.Schedules.
-func (s *Store) Eras(
+func (s *schedules) Eras(
 	ctx context.Context, schedule string, from int64,
 ) (list []store.Schedule, err error) {
 	stands := false
@@ -217,7 +230,7 @@ func scanEra(r row, more ...any) (store.Schedule, error) {
 const allCalendars = `SELECT name, days FROM rota.calendar ORDER BY name`
 
 // Calendars lists all calendars, by name.
-func (s *Store) Calendars(ctx context.Context) (list []task.Calendar, err error) {
+func (s *schedules) Calendars(ctx context.Context) (list []task.Calendar, err error) {
 	err = s.glance(ctx, ask(allCalendars, func(r row) error {
 		var name, text string
 		if err := r.Scan(&name, &text); err != nil {

@@ -93,7 +93,7 @@ type putColumns struct {
 }
 
 // ChangeSchedules creates or replaces schedules and a calendar. See contract.Schedules.
-func (s *Store) ChangeSchedules(
+func (s *schedules) ChangeSchedules(
 	ctx context.Context, sc store.ScheduleChange,
 ) (list []store.Schedule, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -102,7 +102,7 @@ func (s *Store) ChangeSchedules(
 			leaders: map[string]bool{},
 			after:   map[string][]string{}, calendar: map[string]string{},
 		}
-		queries, err := c.look(s)
+		queries, err := c.look(s.database)
 		if err == nil {
 			err = t.run(ctx, queries...)
 		}
@@ -124,7 +124,7 @@ func (s *Store) ChangeSchedules(
 }
 
 // look makes the queries that lock and read what is to change.
-func (c *change) look(s *Store) ([]query, error) {
+func (c *change) look(d *database) ([]query, error) {
 	names := make([]string, 0, len(c.Puts)) // nil would be NULL
 	var leaders, calendars []string
 	for i := range c.Puts {
@@ -135,7 +135,7 @@ func (c *change) look(s *Store) ([]query, error) {
 	}
 	list := []query{c.head.lock(), ask(countClock, func(r row) error {
 		return r.Scan(&c.now)
-	}, s.clock()), ask(lockSchedules, func(r row) error {
+	}, d.clock()), ask(lockSchedules, func(r row) error {
 		var id int64
 		is, err := scanSchedule(r, &id)
 		c.ids[is.Name], c.stand[is.Name] = id, &is
@@ -326,7 +326,7 @@ ORDER BY name LIMIT 1`
 
 // DeleteSchedule forgets a schedule. Its eras and fires are nobody's from then on, and go with the
 // next calls of Prune. See contract.Schedules.
-func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
+func (s *schedules) DeleteSchedule(ctx context.Context, name string) error {
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		var head scheduleHead
 		var old store.Schedule
@@ -354,7 +354,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
 }
 
 // DeleteCalendar forgets a calendar that no schedule has. See contract.Schedules.
-func (s *Store) DeleteCalendar(ctx context.Context, name string) error {
+func (s *schedules) DeleteCalendar(ctx context.Context, name string) error {
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		var head scheduleHead
 		booked, found := "", false

@@ -105,13 +105,13 @@ type firing struct {
 }
 
 // Fire writes down what came of due times, and submits their tasks. See contract.Schedules.
-func (s *Store) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
+func (s *schedules) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 	var v *firing
 	var submitted store.Submitted
 	sub := store.Submission{NewQueues: f.NewQueues, Batches: f.Batches}
-	err := s.writeBatches(ctx, &sub, func(ctx context.Context, t *tx, _ bool) error {
+	err := s.submissions.writeBatches(ctx, &sub, func(ctx context.Context, t *tx, _ bool) error {
 		v, submitted = newFiring(&f), store.Submitted{}
-		c, err := s.look(ctx, t, &sub, v.look(s)...)
+		c, err := s.submissions.look(ctx, t, &sub, v.look(s.database)...)
 		if err == nil {
 			err = v.lookAgain(ctx, t, c.stands)
 		}
@@ -135,7 +135,7 @@ func (s *Store) Fire(ctx context.Context, f store.Firing) (store.Fired, error) {
 	if err != nil {
 		return store.Fired{}, fmt.Errorf("fire %d schedules: %w", len(f.Parts), err)
 	}
-	s.hintReady(&submitted, nil)
+	s.hints.hintReady(&submitted, nil)
 	return store.Fired{Now: v.found.Now, Parts: v.answer}, nil
 }
 
@@ -148,7 +148,7 @@ func newFiring(f *store.Firing) *firing {
 }
 
 // look makes the queries that lock the schedules and read what stands of them.
-func (v *firing) look(s *Store) []query {
+func (v *firing) look(d *database) []query {
 	var names, asked, at, bounded, joining []string
 	var times []int64
 	for i := range v.Parts {
@@ -172,12 +172,12 @@ func (v *firing) look(s *Store) []query {
 	for i := range v.Ends {
 		names = append(names, v.Ends[i].Schedule)
 	}
-	return append(v.lookAt(s, names, asked, at, times), v.lookBefore(bounded, joining)...)
+	return append(v.lookAt(d, names, asked, at, times), v.lookBefore(bounded, joining)...)
 }
 
 // lookAt makes the queries that lock schedules, and read what stands where fires are to be written.
 func (v *firing) lookAt(
-	s *Store, names, asked, at []string, times []int64,
+	d *database, names, asked, at []string, times []int64,
 ) []query {
 	return []query{ask(lockCursors, func(r row) error {
 		var name string
@@ -198,7 +198,7 @@ func (v *firing) lookAt(
 		err := r.Scan(&v.found.Now, &k.Schedule, &k.At, &outcome)
 		v.stands(k, outcome)
 		return err
-	}, s.clock(), distinct(asked)), ask(firesThere, func(r row) error {
+	}, d.clock(), distinct(asked)), ask(firesThere, func(r row) error {
 		var k store.FireKey
 		var outcome task.FireOutcome
 		err := r.Scan(&k.Schedule, &k.At, &outcome)

@@ -36,14 +36,14 @@ SELECT count(*) FROM gone`
 }
 
 // askFires makes the query that says what pruning has to do about schedules.
-func (s *Store) askFires(over *bool, left *int64) query {
+func (s *schedules) askFires(over *bool, left *int64) query {
 	return ask(firesOver, func(r row) error {
 		return r.Scan(over, left)
 	}, s.clock(), store.FiresKept.Microseconds())
 }
 
 // pruneFires deletes fires that are not open, and eras, when they are kept no longer.
-func (s *Store) pruneFires(ctx context.Context, limit int) (pruned int, err error) {
+func (s *schedules) pruneFires(ctx context.Context, limit int) (pruned int, err error) {
 	kept, limit := store.FiresKept.Microseconds(), min(limit, piece)
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		fires, eras := 0, 0
@@ -62,7 +62,9 @@ func (s *Store) pruneFires(ctx context.Context, limit int) (pruned int, err erro
 }
 
 // pruneLeft deletes a piece of what a deleted schedule has left. Nobody else looks at it.
-func (s *Store) pruneLeft(ctx context.Context, schedule int64, limit int) (pruned int, err error) {
+func (s *schedules) pruneLeft(
+	ctx context.Context, schedule int64, limit int,
+) (pruned int, err error) {
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		fires, eras := 0, 0
 		limit := min(limit, piece)

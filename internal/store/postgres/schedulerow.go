@@ -48,7 +48,7 @@ AND at >= w.at AND coalesce(through, at) >= $4
 )
 
 // Fires lists what came of due times. See contract.Schedules.
-func (s *Store) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire, err error) {
+func (s *schedules) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire, err error) {
 	text, after, before := oldestFires, int64(math.MinInt64), cmp.Or(q.To, math.MaxInt64)
 	switch {
 	case q.Newest && q.After != 0:
@@ -84,7 +84,7 @@ const runFires = `SELECT f.name, ` + fireColumns + ` FROM (
 ORDER BY f.name, f.at LIMIT $3`
 
 // RunFires lists the fires of a run. See contract.Schedules.
-func (s *Store) RunFires(
+func (s *schedules) RunFires(
 	ctx context.Context, run store.FireKey, limit int,
 ) (list []store.Fire, err error) {
 	err = s.glance(ctx, ask(runFires, func(r row) error {
@@ -127,7 +127,7 @@ ORDER BY f.name, f.at`
 
 // OpenFires lists fires of which something is still to come, and how their tasks stand. See the
 // contract, contract.Schedules.
-func (s *Store) OpenFires(
+func (s *schedules) OpenFires(
 	ctx context.Context, q store.OpenQuery,
 ) (list []store.OpenFire, err error) {
 	text, args := openOfAll,

@@ -10,20 +10,32 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// steps records what becomes of tasks: what workers report (Settle), and what people do to tasks
+// (Act). The tables step, mark and edit are its own; waiting adds steps that wake tasks or cancel
+// children. At most one outcome stands at (task, seq), in either of the first two, and nothing
+// changes it.
+type steps struct {
+	*database
+	hints        *hints
+	values       *values
+	partitioning *partitioning
+	submissions  *submissions // for final notices and children, which come with a report
+}
+
 // Settle records reports. See contract.Steps. As a rule all of them are good, and
 // what some say a worker's transaction has recorded stands. So that is tried first, in one trip
 // which records all or nothing. When it is not so, three trips find out which: one records what
 // has the right to be recorded, one looks at the others, one does what follows and commits.
-func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled, error) {
+func (s *steps) Settle(ctx context.Context, set store.Settlement) (store.Settled, error) {
 	d, err := s.settle(ctx, &set)
 	if err != nil {
 		return store.Settled{}, fmt.Errorf("settle %d reports: %w", len(set.Reports), err)
 	}
 	for node, ids := range d.others {
-		s.hint(Hint{Node: node, Tasks: ids})
+		s.hints.hint(Hint{Node: node, Tasks: ids})
 	}
 	for _, queue := range d.told {
-		s.hint(Hint{Queue: queue})
+		s.hints.hint(Hint{Queue: queue})
 	}
 	var refused []store.Value
 	for i, v := range d.verdicts {
@@ -36,13 +48,13 @@ func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled
 		}
 	}
 	if len(refused) > 0 {
-		s.dropUnused(ctx, refused)
+		s.values.dropUnused(ctx, refused)
 	}
 	return d.answer()
 }
 
 // settle records, again when the time of a final notice or of a child has no partition yet.
-func (s *Store) settle(ctx context.Context, set *store.Settlement) (d *settlement, err error) {
+func (s *steps) settle(ctx context.Context, set *store.Settlement) (d *settlement, err error) {
 	for range tries {
 		d, err = s.settleOnce(ctx, set)
 		if codeOf(err) != codeCheck {
@@ -55,14 +67,14 @@ func (s *Store) settle(ctx context.Context, set *store.Settlement) (d *settlemen
 			}
 			sub.Batches = append(sub.Batches, set.Reports[i].Spawn...)
 		}
-		if err := s.makeRoom(ctx, &sub); err != nil {
+		if err := s.partitioning.makeRoom(ctx, &sub); err != nil {
 			return d, err
 		}
 	}
 	return d, err
 }
 
-func (s *Store) settleOnce(ctx context.Context, set *store.Settlement) (d *settlement, err error) {
+func (s *steps) settleOnce(ctx context.Context, set *store.Settlement) (d *settlement, err error) {
 	var by means
 	for range tries {
 		err = s.write(ctx, func(ctx context.Context, t *tx) error {
@@ -85,7 +97,7 @@ func (s *Store) settleOnce(ctx context.Context, set *store.Settlement) (d *settl
 
 // settlement is one settlement in progress.
 type settlement struct {
-	*Store
+	*steps
 	reports  []store.Report
 	verdicts []task.Status
 	order    []int32 // of the reports, by (batch, n, seq)
@@ -101,9 +113,9 @@ type settlement struct {
 	changed  []string // addresses
 }
 
-func (s *Store) newSettlement(reports []store.Report, by *means) *settlement {
+func (s *steps) newSettlement(reports []store.Report, by *means) *settlement {
 	d := &settlement{
-		Store: s, by: by, reports: reports, verdicts: make([]task.Status, len(reports)),
+		steps: s, by: by, reports: reports, verdicts: make([]task.Status, len(reports)),
 		order: make([]int32, len(reports)),
 	}
 	sorted := true
@@ -241,7 +253,7 @@ func (d *settlement) atOnce(ctx context.Context, t *tx, spent []store.Taking) er
 	record = marking.steps
 	first := d.firsts(record)
 	from, to := first.bounds()
-	queries := append([]query{ask(lockSpans, d.sees, d.spans(), d.node())}, d.sharing(&first)...)
+	queries := append([]query{d.locking()}, d.sharing(&first)...)
 	if len(stand) > 0 {
 		queries = append(queries, ask(expectCommitted, now, d.committed(stand)...), tell(confirm))
 	}
@@ -258,6 +270,11 @@ func (d *settlement) atOnce(ctx context.Context, t *tx, spent []store.Taking) er
 		return err
 	}
 	return d.finish(ctx, t, queries, follow)
+}
+
+// locking makes the query that shares the locks of the reports' spans.
+func (d *settlement) locking() query {
+	return ask(lockSpans, d.sees, d.spans(), d.hints.node())
 }
 
 // spans of the reports, each once, in order.
@@ -289,7 +306,7 @@ func (d *settlement) oneByOne(ctx context.Context, t *tx, spent []store.Taking) 
 	}
 	c := d.columns(d.order, false)
 	first := d.firsts(d.order)
-	queries := append([]query{ask(lockSpans, d.sees, d.spans(), d.node())}, d.sharing(&first)...)
+	queries := append([]query{d.locking()}, d.sharing(&first)...)
 	err := t.run(ctx, append(queries, ask(countClock, func(r row) error {
 		return r.Scan(&d.now)
 	}, d.clock()), d.recording(c))...)
@@ -307,14 +324,6 @@ func (d *settlement) oneByOne(ctx context.Context, t *tx, spent []store.Taking) 
 		follow.last = slices.Concat(follow.last, d.askSpawned(), []query{tell(confirm)})
 	}
 	return d.finish(ctx, t, nil, follow)
-}
-
-// node is whom this process holds spans as; "" = it never did.
-func (s *Store) node() string {
-	if h := s.self.Load(); h != nil {
-		return h.Node
-	}
-	return ""
 }
 
 // sees notes the tasks whose spans other nodes hold: they are to be told.
@@ -362,109 +371,6 @@ func (d *settlement) recording(c *reportColumns) query {
 		return fmt.Errorf("recorded a step of task %s at %d that nobody reported", key.ID,
 			key.Token.Seq)
 	}, c.args()...)
-}
-
-// reportColumns are reports on their way to recordSteps.
-type reportColumns struct {
-	order                                      []int32 // of these reports among all
-	hash, started, finished, due               []int64
-	h, n, seq, attempt, base, kind, contextSeq []int32
-	ran, stage, worker, err                    []string
-	result, context                            [][]byte
-	dues, errs, values                         bool // some report has one
-
-	hands handColumns
-}
-
-// handColumns are hands: runs of reports on one span's tasks under one token, which have the right
-// to be recorded together.
-type handColumns struct {
-	batch, span, token []int64
-	lo, hi             []int32
-}
-
-// add says to which hand a report belongs, counted from 1. Reports come sorted.
-func (c *handColumns) add(r *store.Report, alone bool) int32 {
-	k := len(c.batch) - 1
-	if alone || k < 0 || c.batch[k] != r.ID.Batch || c.span[k] != r.Token.Span ||
-		c.token[k] != r.Token.SpanToken {
-		c.batch = append(c.batch, r.ID.Batch)
-		c.span = append(c.span, r.Token.Span)
-		c.token = append(c.token, r.Token.SpanToken)
-		c.lo = append(c.lo, r.ID.N)
-		c.hi = append(c.hi, r.ID.N)
-		k++
-	}
-	c.hi[k] = r.ID.N
-	return int32(k) + 1
-}
-
-// columns makes columns of reports. Each may be right while its neighbours are not, unless all of
-// them have to be.
-func (d *settlement) columns(order []int32, all bool) *reportColumns {
-	k := len(order)
-	longs, ints, texts := make([]int64, 3*k), make([]int32, 7*k), make([]string, 3*k)
-	long := func(i int) []int64 { return longs[i*k : i*k : (i+1)*k] }
-	short := func(i int) []int32 { return ints[i*k : i*k : (i+1)*k] }
-	text := func(i int) []string { return texts[i*k : i*k : (i+1)*k] }
-	c := &reportColumns{
-		order: order, hash: long(0), started: long(1), finished: long(2),
-		n: short(0), seq: short(1), attempt: short(2), base: short(3), kind: short(4),
-		contextSeq: short(5), h: short(6), ran: text(0), stage: text(1), worker: text(2),
-	}
-	for _, i := range order {
-		r := &d.reports[i]
-		s := &r.Step
-		c.h = append(c.h, c.hands.add(r, !all))
-		c.n = append(c.n, r.ID.N)
-		c.seq = append(c.seq, r.Token.Seq)
-		c.hash = append(c.hash, s.Hash)
-		c.started = append(c.started, s.Started)
-		c.finished = append(c.finished, s.Finished)
-		c.attempt = append(c.attempt, s.Attempt)
-		c.base = append(c.base, s.Base)
-		c.kind = append(c.kind, int32(s.Kind))
-		c.contextSeq = append(c.contextSeq, s.ContextSeq)
-		c.ran = append(c.ran, s.Ran)
-		c.stage = append(c.stage, s.Stage)
-		c.worker = append(c.worker, s.Worker)
-		c.dues = c.dues || s.Due != 0
-		c.errs = c.errs || s.Error != ""
-		c.values = c.values || s.Result != nil || s.Context != nil
-	}
-	c.rest(d)
-	return c
-}
-
-// rest fills in the columns that few reports have.
-func (c *reportColumns) rest(d *settlement) {
-	for _, i := range c.order {
-		s := &d.reports[i].Step
-		if c.dues {
-			c.due = append(c.due, s.Due)
-		}
-		if c.errs {
-			c.err = append(c.err, printable(s.Error))
-		}
-		if c.values {
-			c.result = append(c.result, s.Result)
-			c.context = append(c.context, s.Context)
-		}
-	}
-}
-
-func (c *reportColumns) args() []any {
-	attempt, attempts := common(c.attempt)
-	base, bases := common(c.base)
-	kind, kinds := common(c.kind)
-	ran, rans := common(c.ran)
-	stage, stages := common(c.stage)
-	worker, workers := common(c.worker)
-	at, contextSeqs := common(c.contextSeq)
-	h := &c.hands
-	return []any{c.h, c.n, c.seq, c.hash, c.started, c.finished, attempts, bases, kinds, rans,
-		stages, workers, contextSeqs, c.due, c.err, c.result, c.context,
-		attempt, base, kind, ran, stage, worker, at, h.batch, h.span, h.token, h.lo, h.hi}
 }
 
 // judgeRefused tries once more to record what was not, and finds out why.

@@ -254,7 +254,7 @@ func (d *settlement) sharing(c *packColumns) []query {
 }
 
 // marksFrom is how many outcomes of a pack make a mark.
-func (s *Store) marksFrom() int {
+func (s *steps) marksFrom() int {
 	if s.conf.marksFrom != 0 {
 		return s.conf.marksFrom
 	}

@@ -35,7 +35,7 @@ SELECT at FROM sent`
 // Signal writes down a signal, and looks at its address. See contract.Waits. It is
 // there once the first transaction has committed: should the look fail, the change that stands by
 // then has somebody look, so that is no failure of the call.
-func (s *Store) Signal(ctx context.Context, sig store.Signal) (store.Signalled, error) {
+func (s *waiting) Signal(ctx context.Context, sig store.Signal) (store.Signalled, error) {
 	answer, err := s.send(ctx, &sig)
 	if err != nil {
 		return store.Signalled{}, fmt.Errorf("send signal %q: %w", sig.To.Name, err)
@@ -53,12 +53,12 @@ func (s *Store) Signal(ctx context.Context, sig store.Signal) (store.Signalled, 
 		return answer, nil
 	}
 	answer.Delivered, answer.Ready = delivered, looked.Ready
-	s.hintWoken(looked.Ready)
+	s.hints.hintWoken(looked.Ready)
 	return answer, nil
 }
 
 // send writes a signal down.
-func (s *Store) send(ctx context.Context, sig *store.Signal) (answer store.Signalled, err error) {
+func (s *waiting) send(ctx context.Context, sig *store.Signal) (answer store.Signalled, err error) {
 	address := sig.To.String()
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		answer = store.Signalled{Found: true}

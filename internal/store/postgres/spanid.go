@@ -22,12 +22,12 @@ const nextBlocks = `SELECT nextval('rota.span_block') FROM generate_series(1, $1
 // asks by that: were all of them to wait here for one that asks by another, none would come free. A
 // server that was promoted may not know what its predecessor gave, so ids of an older timeline are
 // not used.
-func (s *Store) spanIDs(ctx context.Context, r runner, n int) (first int64, err error) {
-	p := &s.ids
+func (d *database) spanIDs(ctx context.Context, r runner, n int) (first int64, err error) {
+	p := &d.ids
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.end-p.next < int64(n) || p.timeline != s.server.line() {
-		if err := s.reserve(ctx, r, n); err != nil {
+	for p.end-p.next < int64(n) || p.timeline != d.server.line() {
+		if err := d.reserve(ctx, r, n); err != nil {
 			return 0, fmt.Errorf("reserve span ids: %w", err)
 		}
 	}
@@ -37,9 +37,9 @@ func (s *Store) spanIDs(ctx context.Context, r runner, n int) (first int64, err 
 }
 
 // reserve gets blocks until n ids follow one another: other processes get blocks in between.
-func (s *Store) reserve(ctx context.Context, r runner, n int) error {
-	p := &s.ids
-	line := s.server.line()
+func (d *database) reserve(ctx context.Context, r runner, n int) error {
+	p := &d.ids
+	line := d.server.line()
 	next, end := int64(0), int64(0)
 	err := r.run(ctx, ask(nextBlocks, func(r row) error {
 		var block int64

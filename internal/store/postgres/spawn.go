@@ -89,7 +89,7 @@ func (d *settlement) finish(
 		if err := t.run(ctx, queries...); err != nil {
 			return err
 		}
-		c, err := d.look(ctx, t, sub, limitWait())
+		c, err := d.submissions.look(ctx, t, sub, limitWait())
 		if err != nil {
 			return err
 		}
@@ -102,11 +102,11 @@ func (d *settlement) finish(
 		return err
 	}
 	load := newLoading(sub.Batches, w.kin)
-	if err := load.name(ctx, d.Store, t); err != nil {
+	if err := load.name(ctx, d.database, t); err != nil {
 		return err
 	}
 	d.spawns(w, nil)
-	queries = append(queries, load.queries(d.Store, sub, func(row) error { return nil })...)
+	queries = append(queries, load.queries(d.database, sub, func(row) error { return nil })...)
 	return t.finish(ctx, append(queries, follow.last...)...)
 }
 

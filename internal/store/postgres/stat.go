@@ -73,13 +73,29 @@ sum(lost), sum(expired) FROM gone GROUP BY queue`
 // statPiece is how many rows of statistics one transaction adds up.
 const statPiece = 5000
 
+// statistics counts tasks, and what was done when. The tables stat, history and history_change are
+// its own: others only insert rows of them, in the transactions that make them true (see stats),
+// and here they are added up.
+type statistics struct {
+	*database
+
+	// adding is closed when the statistics are added up that are being added up; nil = none are.
+	// Whoever calls tidyBeside has the lock of upkeep.pruner.
+	adding chan struct{}
+
+	// Owned by whoever adds up, of whom there is one at a time: no adding up of the history before,
+	// and none of statistics, and the queues that had ready or running tasks when it was last noted
+	// how many there are.
+	folded, tidied int64
+	sampled        map[string]bool
+}
+
 // tidyBeside adds up statistics and the history: while the caller waits, and beside it when that
 // takes longer than ctx allows. A failure is logged; what is left is added up the next time.
-func (s *Store) tidyBeside(ctx context.Context, now int64) {
-	p := &s.pruner
-	if p.adding == nil && history.Due(now, p.folded) {
+func (s *statistics) tidyBeside(ctx context.Context, now int64) {
+	if s.adding == nil && history.Due(now, s.folded) {
 		done := make(chan struct{})
-		p.adding = done
+		s.adding = done
 		s.works.Go(func() {
 			defer close(done)
 			if err := s.tidy(s.life, now); err != nil && s.life.Err() == nil {
@@ -92,18 +108,17 @@ func (s *Store) tidyBeside(ctx context.Context, now int64) {
 		}
 	}
 	select {
-	case <-p.adding:
-		p.adding = nil
+	case <-s.adding:
+		s.adding = nil
 	default:
 	}
 }
 
 // tidy adds up the history: once a minute, and every few seconds while much happens. Once a minute
 // it also adds up the statistics, notes how many tasks there are, and deletes what is old.
-func (s *Store) tidy(ctx context.Context, now int64) error {
-	p := &s.pruner
+func (s *statistics) tidy(ctx context.Context, now int64) error {
 	began := time.Now()
-	minute := history.Due(now, p.tidied)
+	minute := history.Due(now, s.tidied)
 	many, left := true, false
 	var err error
 	if !minute {
@@ -112,18 +127,18 @@ func (s *Store) tidy(ctx context.Context, now int64) error {
 	if err == nil && many {
 		left, err = s.fold(ctx, now)
 	}
-	p.folded = now + history.Rest(time.Since(began), left).Microseconds()
+	s.folded = now + history.Rest(time.Since(began), left).Microseconds()
 	if !minute {
 		return err
 	}
-	p.tidied = now + time.Minute.Microseconds()
+	s.tidied = now + time.Minute.Microseconds()
 	return errors.Join(err, s.rollUp(ctx), s.sample(ctx, now), s.forgetHistory(ctx, now))
 }
 
 // rollUp adds up the rows that came: afterwards each queue has one, so that counting reads few. It
 // reads and writes what came since the last time: 1,000 queues that all did something cost some
 // 1,000 rows a minute.
-func (s *Store) rollUp(ctx context.Context) error {
+func (s *statistics) rollUp(ctx context.Context) error {
 	pieces, err := s.statPieces(ctx)
 	if err != nil {
 		return err
@@ -149,7 +164,7 @@ type statsOf struct {
 
 // statPieces shares out what is to be added up: as many queues to a piece as have statPiece rows
 // together, or one that has more.
-func (s *Store) statPieces(ctx context.Context) (list []statsOf, err error) {
+func (s *statistics) statPieces(ctx context.Context) (list []statsOf, err error) {
 	err = s.glance(ctx, ask(manyStats, func(r row) error {
 		var queue string
 		var n int64

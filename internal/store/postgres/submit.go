@@ -13,66 +13,35 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// submissions inserts tasks: rows of batch, pack, keyed, task_key, unique_key, child_batch, blob
+// and expiry, and their first spans, waits and dependencies. A batch is inserted once; what others
+// do to its tasks later is theirs.
+type submissions struct {
+	*database
+	hints        *hints
+	values       *values
+	partitioning *partitioning
+}
+
 // Submit inserts batches with their tasks, keys and spans. See contract.Spans.
 //
 // Submissions without keys take one trip, and do not look before they insert: the key of batch says
 // when one stands already. Those with keys, and those that may be a repetition, look first.
-func (s *Store) Submit(ctx context.Context, sub store.Submission) (store.Submitted, error) {
-	s.note(sub.Holder)
+func (s *submissions) Submit(ctx context.Context, sub store.Submission) (store.Submitted, error) {
+	s.hints.note(sub.Holder)
 	answer, after, err := s.submit(ctx, &sub)
 	if err != nil { // its large contexts stay: it may be tried again
 		return store.Submitted{}, fmt.Errorf("submit: %w", err)
 	}
 	if len(answer.Existing) > 0 {
-		s.dropUnused(ctx, largeOf(sub.Batches))
+		s.values.dropUnused(ctx, largeOf(sub.Batches))
 	}
-	s.hintReady(&answer, sub.Shares)
-	s.tellAbout(&after)
+	s.hints.hintReady(&answer, sub.Shares)
+	s.hints.tellAbout(&after)
 	return answer, nil
 }
 
-// hintReady tells other nodes which queues have free tasks, and who had better take them.
-func (s *Store) hintReady(answer *store.Submitted, shares []store.Share) {
-	var offers []store.Offer
-	for i := range answer.Spans {
-		sp := &answer.Spans[i]
-		if sp.Token != 0 || sp.Due > answer.Now {
-			continue
-		}
-		if n := len(offers); n > 0 && offers[n-1].Queue == sp.Queue {
-			offers[n-1].Rank = min(offers[n-1].Rank, sp.Rank)
-			continue
-		}
-		offers = append(offers, store.Offer{Queue: sp.Queue, Rank: sp.Rank})
-	}
-	for _, o := range offers {
-		for _, share := range shares {
-			if share.Queue == o.Queue {
-				o.Shares = append(o.Shares, share)
-			}
-		}
-		// a queue may come twice
-		shares = slices.DeleteFunc(slices.Clone(shares), func(x store.Share) bool {
-			return x.Queue == o.Queue
-		})
-		s.hint(Hint{Offer: o})
-	}
-}
-
-// Announce tells other nodes how many tasks the workers that wait at this one could begin, by
-// queue. It never waits.
-func (s *Store) Announce(node string, queues map[string]int) {
-	s.hint(Hint{Room: Room{node, queues}})
-}
-
-// TellEnded tells other nodes that tasks of queues with limits have ended.
-func (s *Store) TellEnded(queues []string) {
-	for _, queue := range queues {
-		s.hint(Hint{Ended: queue})
-	}
-}
-
-func (s *Store) submit(
+func (s *submissions) submit(
 	ctx context.Context, sub *store.Submission,
 ) (answer store.Submitted, after aftermath, err error) {
 	if err := ctx.Err(); err != nil {
@@ -92,7 +61,7 @@ func (s *Store) submit(
 
 // writeBatches lets do insert batches in a transaction: again, when one stands already, since just
 // now if it was looked for, and when the time of one has no partition yet.
-func (s *Store) writeBatches(
+func (s *submissions) writeBatches(
 	ctx context.Context, sub *store.Submission,
 	do func(ctx context.Context, t *tx, again bool) error,
 ) (err error) {
@@ -103,7 +72,7 @@ func (s *Store) writeBatches(
 		case code == codeUnique, errors.Is(err, errUniqueRace):
 			again = true
 		case code == codeCheck:
-			if err := s.makeRoom(ctx, sub); err != nil {
+			if err := s.partitioning.makeRoom(ctx, sub); err != nil {
 				return err
 			}
 		default:
@@ -138,16 +107,16 @@ func keyed(batches []store.Batch) bool {
 }
 
 // submitAtOnce inserts a submission without keys, none of whose batches is thought to stand.
-func (s *Store) submitAtOnce(
+func (s *submissions) submitAtOnce(
 	ctx context.Context, t *tx, sub *store.Submission,
 ) (answer store.Submitted, err error) {
 	load := newLoading(sub.Batches, nil)
-	if err := load.name(ctx, s, t); err != nil {
+	if err := load.name(ctx, s.database, t); err != nil {
 		return answer, err
 	}
 	granted := false
 	into := func(r row) error { return r.Scan(&answer.Now, &granted) }
-	err = t.finish(ctx, load.queries(s, sub, into)...)
+	err = t.finish(ctx, load.queries(s.database, sub, into)...)
 	for i := range load.made {
 		m := &load.made[i]
 		for k, n := range m.batch.Spans {
@@ -274,8 +243,8 @@ func (l *loading) add(b *store.Batch, tasks []store.Task) {
 }
 
 // name gives the spans their ids.
-func (l *loading) name(ctx context.Context, s *Store, r runner) error {
-	first, err := s.spanIDs(ctx, r, len(l.spans.batch))
+func (l *loading) name(ctx context.Context, d *database, r runner) error {
+	first, err := d.spanIDs(ctx, r, len(l.spans.batch))
 	if err != nil {
 		return err
 	}
@@ -325,7 +294,7 @@ changed AS (
 SELECT now, EXISTS (SELECT FROM me) FROM clock`
 
 // queries inserts what is loaded.
-func (l *loading) queries(s *Store, sub *store.Submission, into func(row) error) []query {
+func (l *loading) queries(d *database, sub *store.Submission, into func(row) error) []query {
 	var ids, ranks, dues, created, spans []int64
 	var queues, origins []string
 	var existing [][]byte
@@ -355,12 +324,12 @@ func (l *loading) queries(s *Store, sub *store.Submission, into func(row) error)
 	}
 	p := &l.spans
 	list := append(newQueues(sub.NewQueues),
-		ask(insertSubmission, into, append(first.args(), s.clock(), holder.Node, holder.Token,
+		ask(insertSubmission, into, append(first.args(), d.clock(), holder.Node, holder.Token,
 			ids, queues, ranks, dues, created, origins, spans,
 			p.id, p.batch, p.lo, p.hi, p.queue, p.rank, p.due, p.size, p.gaps, p.hold, names,
 			counts, l.since.Encode(), existing)...))
 	return slices.Concat(list, l.packs.rest(), l.blobs.queries(), l.looks.queries(),
-		l.child.queries(), l.after.queries(s.clock()))
+		l.child.queries(), l.after.queries(d.clock()))
 }
 
 const insertBlobs = `INSERT INTO rota.blob (batch, n, name) SELECT *

@@ -15,37 +15,37 @@ import (
 // commits, and never were when it does not. Spans are free, whatever Hold says; nothing is known of
 // the commit here. Until then, submissions elsewhere with the same keys wait, a second at most. An
 // error spoils the transaction, but for store.ErrConflict.
-func (s *Store) SubmitTx(
+func (s *submissions) SubmitTx(
 	ctx context.Context, tx pgx.Tx, sub store.Submission,
 ) (store.Submitted, error) {
-	return s.submitInside(ctx, pgxTx{s, tx}, sub)
+	return s.submitInside(ctx, pgxTx{s.database, tx}, sub)
 }
 
 // SubmitSQL is SubmitTx for a transaction of database/sql, of pgx's driver
 // (github.com/jackc/pgx/v5/stdlib).
-func (s *Store) SubmitSQL(
+func (s *submissions) SubmitSQL(
 	ctx context.Context, tx *sql.Tx, sub store.Submission,
 ) (store.Submitted, error) {
-	return s.submitInside(ctx, sqlTx{s, tx}, sub)
+	return s.submitInside(ctx, sqlTx{s.database, tx}, sub)
 }
 
-func (s *Store) submitInside(
+func (s *submissions) submitInside(
 	ctx context.Context, in runner, sub store.Submission,
 ) (answer store.Submitted, err error) {
 	if s.closed.Load() {
 		return answer, store.ErrClosed
 	}
 	sub.Holder = store.Holder{}
-	if err := s.coverAll(ctx, &sub); err != nil {
+	if err := s.partitioning.coverAll(ctx, &sub); err != nil {
 		// by a transaction of its own: the caller's must not make tables
 		return answer, fmt.Errorf("submit: %w", err)
 	}
 	c, err := s.look(ctx, in, &sub)
 	if err == nil {
 		last := func(ctx context.Context, queries ...query) error {
-			return in.run(ctx, append(queries, s.notifying(&sub)...)...)
+			return in.run(ctx, append(queries, s.hints.notifying(&sub)...)...)
 		}
-		answer, err = c.insert(ctx, in, loose{s}, last)
+		answer, err = c.insert(ctx, in, loose{s.database}, last)
 	}
 	if err != nil {
 		return store.Submitted{}, fmt.Errorf("submit: %w", err)
@@ -53,42 +53,19 @@ func (s *Store) submitInside(
 	return answer, nil
 }
 
-// coverAll makes the partitions of a submission that are not known to be there.
-func (s *Store) coverAll(ctx context.Context, sub *store.Submission) error {
-	for i := range sub.Batches {
-		if id := sub.Batches[i].ID; id < s.covered.from.Load() || id >= s.covered.to.Load() {
-			return s.makeRoom(ctx, sub)
-		}
-	}
-	return nil
-}
-
-// notifying tells other nodes as soon as the transaction is committed. PostgreSQL says equal things
-// once.
-func (s *Store) notifying(sub *store.Submission) []query {
-	if s.notices == nil {
-		return nil
-	}
-	var payloads []string
-	for i := range sub.Batches {
-		payloads = append(payloads, Hint{Queue: sub.Batches[i].Queue}.payload("tx")...)
-	}
-	return []query{tell(notify, s.conf.Schema, payloads)}
-}
-
 // pgxTx runs queries in a caller's transaction.
 type pgxTx struct {
-	s  *Store
+	*database
 	tx pgx.Tx
 }
 
 func (t pgxTx) run(ctx context.Context, queries ...query) error {
-	return t.tx.SendBatch(ctx, t.s.batch(queries, nil)).Close()
+	return t.tx.SendBatch(ctx, t.batch(queries, nil)).Close()
 }
 
 // sqlTx is pgxTx for database/sql, which has no way to send queries together.
 type sqlTx struct {
-	s  *Store
+	*database
 	tx *sql.Tx
 }
 
@@ -102,7 +79,7 @@ func (t sqlTx) run(ctx context.Context, queries ...query) error {
 }
 
 func (t sqlTx) one(ctx context.Context, q *query) (err error) {
-	list, err := t.tx.QueryContext(ctx, t.s.in(q.text), q.args...)
+	list, err := t.tx.QueryContext(ctx, t.in(q.text), q.args...)
 	if err != nil {
 		return err
 	}

@@ -12,13 +12,24 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
+// spans moves tasks between the store and the nodes that hold them: a node takes runs of tasks,
+// writes down what of them runs, and gives back what it does not need; what dead nodes held is
+// freed. The tables span, running and expiry are its own. Others insert spans and limits of tasks
+// that are submitted or go on by themselves, and delete those of tasks that are over; what runs of
+// queues with limits gates writes down.
+type spans struct {
+	*database
+	hints  *hints
+	widths widths // so that a take locks no more rows than it needs
+}
+
 // Take makes a holder hold ready spans. See contract.Spans.
 //
 // The spans are taken in one trip, and their tasks read in the next: by a later statement than the
 // one that waited for locks, so that nothing which was written under the last holder is missed. If
 // the second trip fails, the spans are held all the same and the holder finds them (Held).
-func (s *Store) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
-	s.note(r.Holder)
+func (s *spans) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
+	s.hints.note(r.Holder)
 	take := s.take
 	if r.Keys != nil {
 		take = s.takeByKey
@@ -60,7 +71,7 @@ func (w *widths) saw(queue string, spans []store.Span) {
 // width is how many numbers a span has.
 func width(sp *store.Span) int { return int(sp.Hi-sp.Lo) + 1 }
 
-func (s *Store) take(ctx context.Context, r store.TakeRequest) (answer store.Taken, err error) {
+func (s *spans) take(ctx context.Context, r store.TakeRequest) (answer store.Taken, err error) {
 	var spans []store.Span
 	for left := max(r.Limit, 0); ; {
 		asked := s.widths.spans(r.Queue, left)
@@ -97,7 +108,7 @@ func (s *Store) take(ctx context.Context, r store.TakeRequest) (answer store.Tak
 }
 
 // loadTaken reads the tasks of spans that are held since a moment.
-func (s *Store) loadTaken(
+func (s *spans) loadTaken(
 	ctx context.Context, spans []store.Span,
 ) (held []store.HeldSpan, err error) {
 	if len(spans) == 0 {
@@ -208,11 +219,11 @@ func scanSpan(r row, first ...any) (sp store.Span, err error) {
 
 // takeSpans takes at most n tasks in at most asked spans. ready says that there are more than it
 // got.
-func (s *Store) takeSpans(
+func (s *spans) takeSpans(
 	ctx context.Context, r store.TakeRequest, n, asked int, answer *store.Taken, statement string,
 	first ...query,
 ) (got []store.Span, ready bool, err error) {
-	id, err := s.spanIDs(ctx, loose{s}, 1)
+	id, err := s.spanIDs(ctx, loose{s.database}, 1)
 	if err != nil {
 		return nil, false, err
 	}
@@ -253,7 +264,7 @@ SELECT q.name, s.rank FROM clock CROSS JOIN unnest($2::text[]) q (name) CROSS JO
 WHERE s.rank IS NOT NULL`
 
 // Ready says which queues have ready spans that nobody holds. See contract.Spans.
-func (s *Store) Ready(ctx context.Context, queues []string) (list []store.Ready, err error) {
+func (s *spans) Ready(ctx context.Context, queues []string) (list []store.Ready, err error) {
 	err = s.glance(ctx, ask(readyOf, func(r row) error {
 		var ready store.Ready
 		err := r.Scan(&ready.Queue, &ready.Rank)
@@ -274,7 +285,7 @@ const takerPatience = "50ms"
 
 // takeWaiting takes when something is ready but locked: it waits for whoever has the locks, and
 // takes what that one leaves.
-func (s *Store) takeWaiting(
+func (s *spans) takeWaiting(
 	ctx context.Context, r store.TakeRequest, n int, answer *store.Taken,
 ) (got []store.Span, err error) {
 	got, _, err = s.takeSpans(ctx, r, n, 1, answer, takeSpansWaiting,
@@ -283,4 +294,54 @@ func (s *Store) takeWaiting(
 		return nil, nil
 	}
 	return got, err
+}
+
+// TakeRunning takes free spans of queues with limits that have tasks which run. See
+// contract.Spans. As a take, it reads the tasks of what it has taken once that is committed.
+func (s *spans) TakeRunning(
+	ctx context.Context, h store.Holder, limit int,
+) (answer store.Taken, err error) {
+	s.hints.note(h)
+	lives := false
+	good := ask(leaseGood, func(r row) error {
+		return r.Scan(&answer.Now, &lives)
+	}, s.clock(), h.Node, h.Token)
+	var ids []int64
+	err = s.reading(ctx, func(ctx context.Context, r runner) error {
+		ids, answer.More = nil, false
+		left := limit
+		return r.run(ctx, good, ask(freeRunning, func(r row) error {
+			var id int64
+			var width int
+			err := r.Scan(&id, &width)
+			if left > 0 {
+				ids = append(ids, id)
+			} else {
+				answer.More = true
+			}
+			left -= width
+			return err
+		}, max(limit, 0)+1))
+	})
+	if answer.LeaseGone = !lives; err == nil && lives && len(ids) > 0 {
+		var spans []store.Span
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
+			spans = nil
+			return t.finish(ctx, good, ask(takeThose, func(r row) error {
+				sp, err := scanSpan(r)
+				spans = append(spans, sp)
+				return err
+			}, ids, h.Node, h.Token, s.clock()))
+		})
+		if err == nil {
+			answer.Spans, err = s.loadTaken(ctx, spans)
+		}
+	}
+	if err != nil {
+		return store.Taken{}, fmt.Errorf("take what runs and nobody holds: %w", err)
+	}
+	if answer.LeaseGone = !lives; !lives {
+		answer.More = false
+	}
+	return answer, nil
 }

@@ -38,28 +38,28 @@ type runner interface {
 }
 
 // in puts the configured schema and capabilities into a statement.
-func (s *Store) in(text string) string {
-	if s.plain {
+func (d *database) in(text string) string {
+	if d.plain {
 		return text
 	}
-	if known, ok := s.texts.Load(text); ok {
+	if known, ok := d.texts.Load(text); ok {
 		return known.(string)
 	}
-	changed := strings.ReplaceAll(text, "rota.", s.conf.Schema+".")
-	if s.conf.NoSkipLocked {
+	changed := strings.ReplaceAll(text, "rota.", d.conf.Schema+".")
+	if d.conf.NoSkipLocked {
 		changed = strings.ReplaceAll(changed, " SKIP LOCKED", "")
 	}
-	s.texts.Store(text, changed)
+	d.texts.Store(text, changed)
 	return changed
 }
 
 // batch puts queries together for one trip. heard, if there is one, becomes true with the first row
 // of an answer.
-func (s *Store) batch(queries []query, heard *bool) *pgx.Batch {
+func (d *database) batch(queries []query, heard *bool) *pgx.Batch {
 	b := &pgx.Batch{}
 	for i := range queries {
 		q := &queries[i]
-		queued := b.Queue(s.in(q.text), q.args...)
+		queued := b.Queue(d.in(q.text), q.args...)
 		queued.Query(func(list pgx.Rows) error {
 			for list.Next() {
 				if heard != nil {
@@ -80,7 +80,7 @@ func (s *Store) batch(queries []query, heard *bool) *pgx.Batch {
 
 // tx is an open write transaction. It begins with its first trip.
 type tx struct {
-	*Store
+	*database
 	// inside is a caller's transaction of which this one is a part; nil = there is none. Such a one
 	// is never finished here.
 	inside runner
@@ -135,34 +135,34 @@ const tries = 4
 // write runs do in a transaction: again, when it lost a deadlock. do sets everything that it
 // answers with anew, and ends with finish; without it nothing is changed. The caller's context
 // bounds the waiting for a connection and nothing after that.
-func (s *Store) write(ctx context.Context, do func(context.Context, *tx) error) (err error) {
+func (d *database) write(ctx context.Context, do func(context.Context, *tx) error) (err error) {
 	for range tries {
-		if err = s.writeOnce(ctx, do); !lostRace(err) {
+		if err = d.writeOnce(ctx, do); !lostRace(err) {
 			return err
 		}
 	}
 	return err
 }
 
-func (s *Store) writeOnce(ctx context.Context, do func(context.Context, *tx) error) error {
-	conn, err := s.acquire(ctx)
+func (d *database) writeOnce(ctx context.Context, do func(context.Context, *tx) error) error {
+	conn, err := d.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.conf.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.conf.Timeout)
 	defer cancel()
-	return s.writeBy(ctx, conn, do)
+	return d.writeBy(ctx, conn, do)
 }
 
 // writeWithin is write for what is asked again anyway, as a renewal: it ends by its context's
 // deadline, so that a connection that hangs keeps nobody from asking on another one.
-func (s *Store) writeWithin(ctx context.Context, do func(context.Context, *tx) error) error {
+func (d *database) writeWithin(ctx context.Context, do func(context.Context, *tx) error) error {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return s.write(ctx, do)
+		return d.write(ctx, do)
 	}
-	return s.write(ctx, func(running context.Context, t *tx) error {
+	return d.write(ctx, func(running context.Context, t *tx) error {
 		running, cancel := context.WithDeadline(running, deadline)
 		defer cancel()
 		return do(running, t)
@@ -170,13 +170,13 @@ func (s *Store) writeWithin(ctx context.Context, do func(context.Context, *tx) e
 }
 
 // writeLong is write for what takes as long as it takes, and ends with its context.
-func (s *Store) writeLong(ctx context.Context, do func(context.Context, *tx) error) error {
-	conn, err := s.acquire(ctx)
+func (d *database) writeLong(ctx context.Context, do func(context.Context, *tx) error) error {
+	conn, err := d.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	return s.writeBy(ctx, conn, func(ctx context.Context, t *tx) error {
+	return d.writeBy(ctx, conn, func(ctx context.Context, t *tx) error {
 		if err := t.run(ctx, noTimeout); err != nil {
 			return err
 		}
@@ -187,10 +187,10 @@ func (s *Store) writeLong(ctx context.Context, do func(context.Context, *tx) err
 // noTimeout lets the statements of a transaction take as long as they take.
 var noTimeout = tell(setLocal, "statement_timeout", "0")
 
-func (s *Store) writeBy(
+func (d *database) writeBy(
 	ctx context.Context, conn *pgxpool.Conn, do func(context.Context, *tx) error,
 ) error {
-	t := &tx{Store: s, conn: conn}
+	t := &tx{database: d, conn: conn}
 	marks := conn.Conn().PgConn().CustomData()
 	delete(marks, doubtful)
 	err := do(ctx, t)
@@ -202,23 +202,23 @@ func (s *Store) writeBy(
 			conn.Conn().Close(ctx) // the pool drops it, and the server rolls back
 		}
 	}
-	return s.judge(err, conn.Conn(), t.committing)
+	return d.judge(err, conn.Conn(), t.committing)
 }
 
 // acquire waits for a connection. When the server refuses another one because it has none free,
 // those that this node has must do: they come free within milliseconds.
-func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	if s.closed.Load() {
+func (d *database) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	if d.closed.Load() {
 		return nil, store.ErrClosed
 	}
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := d.pool.Acquire(ctx)
 	if crowded(err) {
-		conn, err = s.acquireCrowded(ctx, err)
+		conn, err = d.acquireCrowded(ctx, err)
 	}
 	switch {
 	case err == nil:
 		return conn, nil
-	case s.closed.Load():
+	case d.closed.Load():
 		return nil, store.ErrClosed
 	case crowded(err):
 		return nil, fmt.Errorf("connect: %w: the database has no connection free (its max_connections or the role's CONNECTION LIMIT, shared by all nodes; "+
@@ -229,12 +229,12 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 
 // acquireCrowded tries again for a while, one caller at a time: the server counts an attempt that
 // it is going to refuse, so callers who try together keep each other out.
-func (s *Store) acquireCrowded(ctx context.Context, refused error) (*pgxpool.Conn, error) {
+func (d *database) acquireCrowded(ctx context.Context, refused error) (*pgxpool.Conn, error) {
 	patience := time.NewTimer(crowdedFor)
 	defer patience.Stop()
 	select {
-	case s.crowd <- struct{}{}:
-		defer func() { <-s.crowd }()
+	case d.crowd <- struct{}{}:
+		defer func() { <-d.crowd }()
 	case <-patience.C:
 		return nil, refused
 	case <-ctx.Done():
@@ -243,7 +243,7 @@ func (s *Store) acquireCrowded(ctx context.Context, refused error) (*pgxpool.Con
 	pause := time.NewTicker(crowdedPause)
 	defer pause.Stop()
 	for {
-		conn, err := s.pool.Acquire(ctx)
+		conn, err := d.pool.Acquire(ctx)
 		if !crowded(err) {
 			return conn, err
 		}
@@ -269,22 +269,22 @@ func crowded(err error) bool {
 }
 
 // read makes one trip of queries that see the same state of the store.
-func (s *Store) read(ctx context.Context, queries ...query) error {
-	return s.readOnce(ctx, func(ctx context.Context, r runner) error {
+func (d *database) read(ctx context.Context, queries ...query) error {
+	return d.readOnce(ctx, func(ctx context.Context, r runner) error {
 		return r.run(ctx, queries...)
 	})
 }
 
 // readOnce lets do make one trip, whose queries see the same state of the store.
-func (s *Store) readOnce(ctx context.Context, do func(context.Context, runner) error) error {
-	return s.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
-		return do(ctx, &glimpse{s, conn, heard})
+func (d *database) readOnce(ctx context.Context, do func(context.Context, runner) error) error {
+	return d.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
+		return do(ctx, &glimpse{d, conn, heard})
 	})
 }
 
 // glimpse is a snapshot that lasts for one trip.
 type glimpse struct {
-	*Store
+	*database
 	conn  *pgxpool.Conn
 	heard *bool
 }
@@ -301,7 +301,7 @@ func (r *glimpse) run(ctx context.Context, queries ...query) error {
 
 // snapshot lets queries of several trips see one state.
 type snapshot struct {
-	*Store
+	*database
 	conn  *pgxpool.Conn
 	begun bool
 	heard *bool
@@ -318,32 +318,32 @@ func (r *snapshot) run(ctx context.Context, queries ...query) error {
 }
 
 // reading runs do on one state of the store. It waits for nobody.
-func (s *Store) reading(ctx context.Context, do func(context.Context, runner) error) error {
-	return s.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
-		return s.readBy(ctx, conn, heard, do)
+func (d *database) reading(ctx context.Context, do func(context.Context, runner) error) error {
+	return d.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
+		return d.readBy(ctx, conn, heard, do)
 	})
 }
 
 // readLong is reading for what takes as long as it takes.
-func (s *Store) readLong(ctx context.Context, do func(context.Context, runner) error) error {
-	conn, err := s.acquire(ctx)
+func (d *database) readLong(ctx context.Context, do func(context.Context, runner) error) error {
+	conn, err := d.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	err = s.readBy(ctx, conn, nil, func(ctx context.Context, r runner) error {
+	err = d.readBy(ctx, conn, nil, func(ctx context.Context, r runner) error {
 		if err := r.run(ctx, noTimeout); err != nil {
 			return err
 		}
 		return do(ctx, r)
 	})
-	return s.judge(err, conn.Conn(), false)
+	return d.judge(err, conn.Conn(), false)
 }
 
-func (s *Store) readBy(
+func (d *database) readBy(
 	ctx context.Context, conn *pgxpool.Conn, heard *bool, do func(context.Context, runner) error,
 ) error {
-	r := &snapshot{Store: s, conn: conn, heard: heard}
+	r := &snapshot{database: d, conn: conn, heard: heard}
 	err := do(ctx, r)
 	if r.begun && !conn.Conn().IsClosed() {
 		if _, e := conn.Exec(ctx, "COMMIT"); err == nil {
@@ -354,18 +354,18 @@ func (s *Store) readBy(
 }
 
 // glance makes one trip of one query, which is its own state.
-func (s *Store) glance(ctx context.Context, q query) error {
-	return s.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
-		return conn.SendBatch(ctx, s.batch([]query{q}, heard)).Close()
+func (d *database) glance(ctx context.Context, q query) error {
+	return d.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
+		return conn.SendBatch(ctx, d.batch([]query{q}, heard)).Close()
 	})
 }
 
 // loose runs queries outside of any transaction, each by whichever connection is free.
-type loose struct{ s *Store }
+type loose struct{ *database }
 
 func (l loose) run(ctx context.Context, queries ...query) error {
 	for _, q := range queries {
-		if err := l.s.glance(ctx, q); err != nil {
+		if err := l.glance(ctx, q); err != nil {
 			return err
 		}
 	}
@@ -374,19 +374,19 @@ func (l loose) run(ctx context.Context, queries ...query) error {
 
 // borrow lets do read by a connection, and by another one when the first turns out to be lost
 // before anything was heard: nobody noticed it while it was idle.
-func (s *Store) borrow(
+func (d *database) borrow(
 	ctx context.Context, do func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error,
 ) error {
 	heard := false
 	try := func() error {
-		conn, err := s.acquire(ctx)
+		conn, err := d.acquire(ctx)
 		if err != nil {
 			return err
 		}
 		defer conn.Release()
-		ctx, cancel := context.WithTimeout(ctx, s.conf.Timeout)
+		ctx, cancel := context.WithTimeout(ctx, d.conf.Timeout)
 		defer cancel()
-		return s.judge(do(ctx, conn, &heard), conn.Conn(), false)
+		return d.judge(do(ctx, conn, &heard), conn.Conn(), false)
 	}
 	err := try()
 	if errors.Is(err, errLost) && !heard {
@@ -430,14 +430,14 @@ func lostRace(err error) bool {
 }
 
 // judge gives an error its meaning. committing tells that the commit was on its way.
-func (s *Store) judge(err error, conn *pgx.Conn, committing bool) error {
+func (d *database) judge(err error, conn *pgx.Conn, committing bool) error {
 	if err == nil {
 		return nil
 	}
 	code := codeOf(err)
 	switch {
 	case code == codeDiskFull:
-		s.full.Store(s.stopwatch())
+		d.full.Store(d.stopwatch())
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
 	case code == codeLocked, code == codeCancelled:
 		return fmt.Errorf("%w: %w", store.ErrBusy, err)
@@ -445,14 +445,14 @@ func (s *Store) judge(err error, conn *pgx.Conn, committing bool) error {
 		// A failover: this was the primary once, and the other connections lead to it, too. Or
 		// somebody has made the database read-only. The server says so before it writes, and the
 		// transaction is undone.
-		s.pool.Reset()
+		d.pool.Reset()
 		return fmt.Errorf("%w: the database can't be written to: %w", store.ErrOutOfReach, err)
 	case code != "", !committing && !conn.IsClosed():
 		return err
 	}
 	// The server did not say that it failed: it is not known what became of it.
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		s.pool.Reset() // the other connections are lost, too, as a rule
+		d.pool.Reset() // the other connections are lost, too, as a rule
 	}
 	if committing && !pgconn.SafeToRetry(err) && !isOurs(err) {
 		return fmt.Errorf("%w: %w", store.ErrUnknown, err)

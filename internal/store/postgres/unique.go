@@ -92,7 +92,7 @@ type uniques struct {
 
 // chooseUnique says what becomes of those tasks of a submission that want unique keys, and has
 // these for itself from here on; nil: none of them wants any.
-func (s *Store) chooseUnique(
+func (s *submissions) chooseUnique(
 	ctx context.Context, r runner, sub *store.Submission, stands func(int64) bool,
 ) (*uniques, error) {
 	u := &uniques{asks: rules.UniqueAsks(sub.Batches, stands)}
@@ -102,7 +102,7 @@ func (s *Store) chooseUnique(
 	if err := u.lock(ctx, r); err != nil {
 		return nil, err
 	}
-	held, err := u.held(ctx, s, r)
+	held, err := u.held(ctx, s.database, r)
 	if err == nil {
 		u.UniqueChoice = rules.ChooseUnique(u.asks, held)
 	}
@@ -146,7 +146,7 @@ func (u *uniques) lock(ctx context.Context, r runner) error {
 
 // held are the tasks that have the keys.
 func (u *uniques) held(
-	ctx context.Context, s *Store, r runner,
+	ctx context.Context, d *database, r runner,
 ) (map[rules.UniqueName]rules.UniqueHolder, error) {
 	own := make(map[task.ID]bool, len(u.asks))
 	for i := range u.asks {
@@ -172,7 +172,7 @@ func (u *uniques) held(
 		err := r.Scan(&id.Batch, &id.N)
 		begun[id] = true
 		return err
-	}, batches, ns), ask(clockNow, func(r row) error { return r.Scan(&now) }, s.clock()))...,
+	}, batches, ns), ask(clockNow, func(r row) error { return r.Scan(&now) }, d.clock()))...,
 	); err != nil {
 		return nil, err
 	}
@@ -222,10 +222,10 @@ func (u *uniques) queries() (list []query) {
 }
 
 // replace makes of tasks that wait what was submitted in their place.
-func (u *uniques) replace(ctx context.Context, s *Store, r runner) (after aftermath, err error) {
+func (u *uniques) replace(ctx context.Context, d *database, r runner) (after aftermath, err error) {
 	t, ok := r.(*tx)
 	if !ok {
-		t = &tx{Store: s, inside: r}
+		t = &tx{database: d, inside: r}
 	}
 	acted := make([]store.Acted, len(u.Replace))
 	for _, round := range rounds(u.Replace) {

@@ -27,8 +27,16 @@ WHERE (m.bits >> (t.n & 63)) & 1 = 1`
 WHERE batch = $1 AND n = $2 ORDER BY seq DESC LIMIT 1`
 )
 
+// views answers what people and nodes want to know of single tasks and of lists of them. It writes
+// nothing, and waits for nobody.
+type views struct {
+	*database
+	values   *values
+	examined int // rows that one page of a list looks at before it is cut short
+}
+
 // Task is one task with its steps. See contract.Views.
-func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
+func (s *views) Task(ctx context.Context, id task.ID) (task.View, error) {
 	found := make([]fact, 1)
 	var now int64
 	var result store.Value
@@ -81,10 +89,10 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 	v.After = after
 	v.Parent, v.Children = kin.parents[id.Batch], kin.children
 	if err == nil {
-		v.Context, err = s.Value(ctx, f.context)
+		v.Context, err = s.values.Value(ctx, f.context)
 	}
 	if err == nil {
-		v.Result, err = s.Value(ctx, result)
+		v.Result, err = s.values.Value(ctx, result)
 	}
 	if err != nil {
 		return task.View{}, fmt.Errorf("read task %s: %w", id, err)

@@ -44,7 +44,7 @@ var waitedAmong = waitedBatches + ` AND c.batch = ANY($1::bigint[])`
 // notWaitedFor are those of some tasks that are over which have not to stay for others; waited
 // tells whether there are more. It holds from then on: who is over begins no more, but in another
 // run.
-func (s *Store) notWaitedFor(
+func (s *upkeep) notWaitedFor(
 	ctx context.Context, list []task.ID,
 ) (left []task.ID, waited bool, err error) {
 	var batches []int64

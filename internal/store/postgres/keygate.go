@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rotahq/rota/internal/store"
+)
+
+const (
+	// keyGatesOf reads how keys stand, of those queues that limit each key, or have rules of some.
+	// A bucket from before the rate was set is none. Of keys that go in order it reads which task
+	// began last, how that stands, and the spans that it is in and that comes first.
+	keyGatesOf = `SELECT k.queue, k.key, q.key_running, q.key_rate_count, q.key_rate_per, q.key_burst,
+  coalesce(b.level, 0), coalesce(b.at, g.since), (SELECT count(*) FROM (SELECT FROM rota.running u
+    WHERE u.queue = k.queue AND u.key = k.key LIMIT q.key_running) u),
+  q.key_stop, coalesce(o.batch, 0), coalesce(o.n, 0), coalesce(o.base, 0), coalesce(o.kind, 0),
+  coalesce(o.span, 0), coalesce(o.free, false), coalesce(f.id, 0), coalesce(f.free, false),
+  coalesce(r.paused, 0), coalesce(r.weight, 0)
+FROM unnest($1::text[], $2::text[]) k (queue, key)
+CROSS JOIN (SELECT rota.micros($3) AS now) c
+JOIN rota.queue q ON q.name = k.queue
+AND (q.key_running > 0 OR q.key_rate_count > 0 OR q.key_rules)
+JOIN rota.gate g ON g.queue = k.queue
+LEFT JOIN rota.bucket b ON b.queue = k.queue AND b.key = k.key AND b.at >= g.since
+LEFT JOIN rota.key_rule r ON q.key_rules AND r.queue = k.queue AND r.key = k.key
+LEFT JOIN LATERAL (` + ownerOfKey + `) o ON q.key_running = 1
+LEFT JOIN LATERAL (SELECT id, holder IS NULL AS free FROM rota.span
+  WHERE key IS NOT NULL AND queue = k.queue AND key = k.key AND rank <= c.now AND due <= c.now
+  ORDER BY rank, batch, lo, id LIMIT 1) f ON q.key_running = 1
+ORDER BY k.queue COLLATE "C", k.key COLLATE "C"`
+	keepBuckets = `INSERT INTO rota.bucket (queue, key, level, at, full_at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])
+ON CONFLICT (queue, key) DO UPDATE SET level = excluded.level, at = excluded.at,
+  full_at = excluded.full_at`
+	dropBuckets = `DELETE FROM rota.bucket WHERE queue = $1 AND key = ANY (ARRAY(
+  SELECT key FROM rota.bucket WHERE queue = $1 AND full_at <= $2 ORDER BY full_at LIMIT $3))`
+	deleteBuckets = `DELETE FROM rota.bucket WHERE queue = $1`
+)
+
+// KeyGates says how keys of a queue stand beside the limits of each key. See contract.Views.
+func (s *gates) KeyGates(
+	ctx context.Context, queue string, keys []string,
+) (now int64, list []store.KeyGate, err error) {
+	names := slices.Compact(slices.Sorted(slices.Values(keys)))
+	names = slices.DeleteFunc(names, func(key string) bool { return key == "" })
+	queues := slices.Repeat([]string{queue}, len(names))
+	err = s.reading(ctx, func(ctx context.Context, r runner) error {
+		list = nil
+		return r.run(ctx, ask(clockNow, func(r row) error { return r.Scan(&now) }, s.clock()),
+			ask(keyGatesOf, func(r row) error {
+				s, err := scanKeyStand(r)
+				list = append(list, s.KeyGate)
+				return err
+			}, queues, names, s.clock()))
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("read limits of %d keys of queue %q: %w", len(keys), queue, err)
+	}
+	return now, list, nil
+}
