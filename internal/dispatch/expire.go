@@ -39,14 +39,14 @@ const (
 // expiredPieces times expiredAtOnce of them, and one piece after another, so that neither memory
 // nor the settlements of others feel how many there are. It takes their spans as if to hand them
 // out; what has not expired of them goes out from here, or back with the next rounds.
-func (d *Dispatcher) Expire(ctx context.Context) error {
-	if !d.conf.Judges() {
+func (ds *deadlines) Expire(ctx context.Context) error {
+	if !ds.conf.Judges() {
 		return nil
 	}
 	for range expiredPieces {
-		more, err := d.expireFree(ctx)
+		more, err := ds.expireFree(ctx)
 		if err != nil {
-			d.note(err)
+			ds.note(err)
 			return fmt.Errorf("let tasks expire that nobody holds: %w", err)
 		}
 		if !more {
@@ -57,18 +57,18 @@ func (d *Dispatcher) Expire(ctx context.Context) error {
 }
 
 // expireFree lets one piece of the tasks expire that nobody holds.
-func (d *Dispatcher) expireFree(ctx context.Context) (more bool, err error) {
-	if err := d.conf.Reach(); err != nil {
+func (ds *deadlines) expireFree(ctx context.Context) (more bool, err error) {
+	if err := ds.conf.Reach(); err != nil {
 		return false, err
 	}
-	got, s, err := d.takeExpired(ctx)
+	got, s, err := ds.takeExpired(ctx)
 	if err != nil || s == nil {
 		return false, err
 	}
-	if !d.settles.add(s) {
-		d.mu.Lock()
-		defer d.release()
-		d.mem.unsettle(s.reports, time.Now())
+	if !ds.settlements.settle(s) {
+		ds.mu.Lock()
+		defer ds.release()
+		ds.mem.unsettle(s.reports, time.Now())
 		return false, nil
 	}
 	select {
@@ -81,18 +81,18 @@ func (d *Dispatcher) expireFree(ctx context.Context) (more bool, err error) {
 
 // takeExpired takes spans with tasks that have expired, and makes the settlement of these; nil =
 // there are none.
-func (d *Dispatcher) takeExpired(ctx context.Context) (got store.Taken, s *settlement, err error) {
-	defer d.loads.begin()()
-	if got, err = d.store.TakeExpired(ctx, d.conf.Holder, expiredAtOnce); err != nil {
+func (ds *deadlines) takeExpired(ctx context.Context) (got store.Taken, s *settlement, err error) {
+	defer ds.loads.begin()()
+	if got, err = ds.store.TakeExpired(ctx, ds.conf.Holder, expiredAtOnce); err != nil {
 		return got, nil, err
 	}
 	if got.LeaseGone { // of which the membership tells
 		return got, nil, nil
 	}
-	d.mu.Lock()
-	defer d.release()
-	if !d.mem.closed {
-		s = d.mem.tookExpired(got, time.Now())
+	ds.mu.Lock()
+	defer ds.release()
+	if !ds.mem.closed {
+		s = ds.mem.tookExpired(got, time.Now())
 	}
 	return got, s, nil
 }

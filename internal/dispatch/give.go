@@ -12,26 +12,31 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
+// transfers move spans between the store and memory: they take what workers here wait for, look
+// where there may be some, give back what nobody here waits for, and find what lost answers left.
+// They take in what other nodes tell of that.
+type transfers struct{ *core }
+
 // giveBack frees the spans of queues that nobody waits for, so that other nodes' workers get them.
 // Whole spans, with running rows for their hand-outs, whose tokens stay good; but of a queue with
 // limits what runs stays: see rest.go. Until the store has said yes, nothing of them goes out any
 // more.
-func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
-	d.mu.Lock()
-	req, giving, rests := d.mem.beginGive(now)
-	d.release()
+func (ts *transfers) giveBack(ctx context.Context, now time.Time) error {
+	ts.mu.Lock()
+	req, giving, rests := ts.mem.beginGive(now)
+	ts.release()
 	var errs []error
 	if len(giving) > 0 {
-		err := d.give(ctx, req)
-		d.mu.Lock()
-		d.mem.endGive(giving, err == nil, now)
-		d.release()
+		err := ts.give(ctx, req)
+		ts.mu.Lock()
+		ts.mem.endGive(giving, err == nil, now)
+		ts.release()
 		if err != nil {
 			errs = append(errs, fmt.Errorf("give spans back: %w", err))
 		}
 	}
 	if len(rests) > 0 {
-		errs = append(errs, d.giveRests(ctx, rests, now))
+		errs = append(errs, ts.giveRests(ctx, rests, now))
 	}
 	return errors.Join(errs...)
 }
@@ -190,19 +195,19 @@ func (m *memory) giveAtOnce() {
 }
 
 // giveNow gives back beside the rounds.
-func (d *Dispatcher) giveNow(ctx context.Context) {
-	d.note(d.giveBack(ctx, time.Now()))
-	d.mu.Lock()
-	d.mem.handing = false
-	d.release()
+func (ts *transfers) giveNow(ctx context.Context) {
+	ts.note(ts.giveBack(ctx, time.Now()))
+	ts.mu.Lock()
+	ts.mem.handing = false
+	ts.release()
 }
 
 // give writes down what runs, then gives spans back. In this order, because a store gives nothing
 // back for a node whose lease has expired, and does not say so: then the rounds find the spans
 // again, and must see what runs.
-func (d *Dispatcher) give(ctx context.Context, req store.GiveRequest) error {
+func (ts *transfers) give(ctx context.Context, req store.GiveRequest) error {
 	if len(req.Running) > 0 {
-		got, err := d.store.Sync(ctx, store.SyncRequest{Holder: req.Holder, Insert: req.Running})
+		got, err := ts.store.Sync(ctx, store.SyncRequest{Holder: req.Holder, Insert: req.Running})
 		if err == nil && got.LeaseGone {
 			err = errLeaseGone
 		}
@@ -210,7 +215,7 @@ func (d *Dispatcher) give(ctx context.Context, req store.GiveRequest) error {
 			return fmt.Errorf("write down what runs: %w", err)
 		}
 	}
-	return d.again(func() error { return d.store.Give(ctx, req) })
+	return ts.again(func() error { return ts.store.Give(ctx, req) })
 }
 
 // park keeps a span's tasks from going out.

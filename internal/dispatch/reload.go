@@ -9,28 +9,31 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// reloads read in the store where tasks stand, and bring memory there.
+type reloads struct{ *core }
+
 // reload reads again where tasks stand whose outcome was decided elsewhere. They are settling, and
 // stay so until it is known.
-func (d *Dispatcher) reload(items []*item) {
+func (rs *reloads) reload(items []*item) {
 	if len(items) == 0 {
 		return
 	}
 	ids, seqs := make([]task.ID, len(items)), make([]int32, len(items))
-	d.mu.Lock()
+	rs.mu.Lock()
 	for i, it := range items {
 		ids[i], seqs[i] = it.id, it.seq
 	}
-	d.release()
-	stood, err := d.store.Stand(d.ctx, ids)
-	d.mu.Lock()
-	defer d.release()
+	rs.release()
+	stood, err := rs.store.Stand(rs.ctx, ids)
+	rs.mu.Lock()
+	defer rs.release()
 	if err != nil {
-		d.note(err)
-		d.log.Warn("read where tasks stand", "error", err)
-		d.mem.unresolved = append(d.mem.unresolved, items...) // the next round asks again
+		rs.note(err)
+		rs.log.Warn("read where tasks stand", "error", err)
+		rs.mem.unresolved = append(rs.mem.unresolved, items...) // the next round asks again
 		return
 	}
-	d.mem.replaceAll(items, seqs, stood, time.Now())
+	rs.mem.replaceAll(items, seqs, stood, time.Now())
 }
 
 // replaceAll makes of settling items what the store says of their tasks. seqs are those that they
@@ -106,7 +109,7 @@ func (m *memory) reloadSoon(items ...*item) {
 
 // verify reads whether hand-outs still stand, and brings memory to where the tasks are of those
 // that do not. What can't be read now is found by the next rounds.
-func (d *Dispatcher) verify(list []handed) {
+func (rs *reloads) verify(list []handed) {
 	if len(list) == 0 {
 		return
 	}
@@ -114,14 +117,14 @@ func (d *Dispatcher) verify(list []handed) {
 	for i := range list {
 		ids[i] = list[i].id()
 	}
-	stood, err := d.store.Stand(d.ctx, ids)
+	stood, err := rs.store.Stand(rs.ctx, ids)
 	if err != nil {
-		d.note(err)
+		rs.note(err)
 		return
 	}
-	d.mu.Lock()
-	defer d.release()
-	d.mem.replaceTouched(list, stood, time.Now())
+	rs.mu.Lock()
+	defer rs.release()
+	rs.mem.replaceTouched(list, stood, time.Now())
 }
 
 // replaceTouched takes those hand-outs from their workers that no longer stand in the store.
@@ -157,25 +160,25 @@ func (sp *span) drop() {
 // recover finds spans that the store says this node holds and that memory misses: the answer to the
 // submission or take that got them was lost. They must be missed for some rounds, because answers
 // on their way are not lost. While the store answers, nothing is lost, and it looks seldom.
-func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
-	d.mu.Lock()
-	if d.mem.rounds++; d.mem.rounds%calmRounds != 0 && len(d.mem.unmatched) == 0 &&
-		d.doubts.Add(-1) < 0 {
-		d.release()
+func (ts *transfers) recover(ctx context.Context, now time.Time) error {
+	ts.mu.Lock()
+	if ts.mem.rounds++; ts.mem.rounds%calmRounds != 0 && len(ts.mem.unmatched) == 0 &&
+		ts.doubts.Add(-1) < 0 {
+		ts.release()
 		return nil
 	}
-	known := d.mem.knownSpans()
-	d.release()
-	defer d.loads.begin()()
-	held, err := d.store.Held(ctx, d.conf.Holder, known)
+	known := ts.mem.knownSpans()
+	ts.release()
+	defer ts.loads.begin()()
+	held, err := ts.store.Held(ctx, ts.conf.Holder, known)
 	if err != nil {
 		return fmt.Errorf("read held spans: %w", err)
 	}
-	d.mu.Lock()
-	found := d.mem.noteHeld(held, now)
-	d.release()
+	ts.mu.Lock()
+	found := ts.mem.noteHeld(held, now)
+	ts.release()
 	for _, s := range found {
-		d.log.Info("found a span whose answer was lost", "span", s.ID, "tasks", len(s.Tasks))
+		ts.log.Info("found a span whose answer was lost", "span", s.ID, "tasks", len(s.Tasks))
 	}
 	return nil
 }

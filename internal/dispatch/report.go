@@ -16,6 +16,36 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// settlements bring into the store what became of hand-outs: what workers report, and what this
+// node finds by itself. They delete the spans of which nothing is left, too.
+type settlements struct {
+	*core
+	settles gather[settlement]
+	reuse   reuse
+
+	submissions *submissions // check the children that outcomes submit
+	queueCalls  *queueCalls  // hear of keys that reports pause
+	reloads     *reloads     // read what the store did not record
+}
+
+func newSettlements(
+	c *core, submissions *submissions, queueCalls *queueCalls, reloads *reloads,
+) *settlements {
+	st := &settlements{
+		core: c, submissions: submissions, queueCalls: queueCalls, reloads: reloads,
+	}
+	st.settles = gather[settlement]{
+		flights: c.conf.Flights, patience: lateFlight, company: c.conf.Company,
+		limit: c.conf.Gather, room: c.conf.Room,
+		wait: c.afterYou, fly: st.flySettlements, size: (*settlement).size,
+	}
+	return st
+}
+
+// settle lets a settlement that no worker asked for take part in the next flight, unless there are
+// too many.
+func (st *settlements) settle(s *settlement) bool { return st.settles.add(s) }
+
 // reporting is what memory thinks of one report on its way into the store.
 type reporting struct {
 	row      *store.Report // in its settlement
@@ -108,7 +138,7 @@ func (s *settlement) size() int { return len(s.reports) + s.bytes>>10 }
 // Report records what a worker says became of its hand-outs; the answers are in the order of the
 // reports, each for itself. An error means that none may count on being recorded: repeat the same
 // call.
-func (d *Dispatcher) Report(
+func (st *settlements) Report(
 	ctx context.Context, name string, reports []task.Report,
 ) ([]task.Answer, error) {
 	if name = names.Canonical(name); !limits.ValidName(name) {
@@ -130,34 +160,34 @@ func (d *Dispatcher) Report(
 		return nil, err
 	}
 	answers := make([]task.Answer, len(reports))
-	ready, err := d.checkReports(ctx, reports, answers)
+	ready, err := st.checkReports(ctx, reports, answers)
 	if err != nil {
 		return nil, err
 	}
-	s := d.reuse.settlement(len(ready))
+	s := st.reuse.settlement(len(ready))
 	index := make([]int, 0, len(ready))
-	d.mu.Lock()
-	if d.mem.closed {
-		d.release()
+	st.mu.Lock()
+	if st.mem.closed {
+		st.release()
 		return nil, ErrClosed
 	}
-	foreign := s.decideHeld(d.mem, name, ready, &index, time.Now())
-	d.release()
+	foreign := s.decideHeld(st.mem, name, ready, &index, time.Now())
+	st.release()
 	if len(foreign) > 0 {
-		if err := d.decideForeign(ctx, name, foreign, s, &index, answers); err != nil {
-			d.mu.Lock()
-			d.mem.unsettle(s.reports, time.Now())
-			d.release()
+		if err := st.decideForeign(ctx, name, foreign, s, &index, answers); err != nil {
+			st.mu.Lock()
+			st.mem.unsettle(s.reports, time.Now())
+			st.release()
 			return nil, err
 		}
 	}
 	if len(s.reports) == 0 {
 		return answers, nil
 	}
-	if !d.settles.add(s) {
-		d.mu.Lock()
-		d.mem.unsettle(s.reports, time.Now())
-		d.release()
+	if !st.settles.add(s) {
+		st.mu.Lock()
+		st.mem.unsettle(s.reports, time.Now())
+		st.release()
 		return nil, store.ErrBusy
 	}
 	select {
@@ -174,8 +204,8 @@ func (d *Dispatcher) Report(
 			answers[index[i]].Spawned = s.spawned[i]
 		}
 	}
-	d.hearHolds(ctx, s)
-	d.reuse.done(s)
+	st.queueCalls.hearHolds(ctx, s)
+	st.reuse.done(s)
 	return answers, nil
 }
 
@@ -203,7 +233,7 @@ type checked struct {
 }
 
 // checkReports sorts out the invalid reports and keeps large contexts and results.
-func (d *Dispatcher) checkReports(
+func (st *settlements) checkReports(
 	ctx context.Context, reports []task.Report, answers []task.Answer,
 ) ([]checked, error) {
 	list := make([]checked, 0, len(reports))
@@ -217,7 +247,7 @@ func (d *Dispatcher) checkReports(
 			reason = "token: not one that rota gave out"
 		case reason == "" &&
 			(len(r.Context) > store.InlineLimit || len(r.Result) > store.InlineLimit):
-			reason = d.checkSize(r)
+			reason = st.checkSize(r)
 		}
 		if reason != "" {
 			answers[i].Status, answers[i].Detail = task.Invalid, reason
@@ -230,18 +260,18 @@ func (d *Dispatcher) checkReports(
 		}
 		if len(r.Context) > store.InlineLimit || len(r.Result) > store.InlineLimit ||
 			len(r.Spawn) > 0 {
-			if c.checkSeal(d.mem.seals) == seal.Forged { // nothing of it will be kept
+			if c.checkSeal(st.mem.seals) == seal.Forged { // nothing of it will be kept
 				list = append(list, c)
 				continue
 			}
 		}
-		if c.context, err = d.keep(ctx, r.Context); err != nil {
+		if c.context, err = st.keep(ctx, r.Context); err != nil {
 			return nil, fmt.Errorf("keep context of report %d: %w", i, err)
 		}
-		if c.result, err = d.keep(ctx, r.Result); err != nil {
+		if c.result, err = st.keep(ctx, r.Result); err != nil {
 			return nil, fmt.Errorf("keep result of report %d: %w", i, err)
 		}
-		if c.brood, reason, err = d.broodOf(ctx, r); err != nil {
+		if c.brood, reason, err = st.submissions.broodOf(ctx, r); err != nil {
 			return nil, fmt.Errorf("keep children of report %d: %w", i, err)
 		}
 		if reason != "" {
@@ -277,10 +307,10 @@ func (it *item) isOf(c *checked, name string) bool {
 }
 
 // checkSize holds a report's context and result against the queue's limit.
-func (d *Dispatcher) checkSize(r *task.Report) string {
-	d.mu.Lock()
-	limit := d.mem.contextLimit(r.ID)
-	d.release()
+func (st *settlements) checkSize(r *task.Report) string {
+	st.mu.Lock()
+	limit := st.mem.contextLimit(r.ID)
+	st.release()
 	if n := int64(len(r.Context)); n > limit {
 		return fmt.Sprintf("context: %d bytes are more than the %d that the queue allows", n, limit)
 	}
@@ -453,7 +483,7 @@ func cutText(s string) string {
 // decideForeign decides the reports of tasks that this node does not hold, from what the store says
 // of them. Where the store has moved on, the report goes in all the same: the store tells a
 // repeated one from a stale one.
-func (d *Dispatcher) decideForeign(
+func (st *settlements) decideForeign(
 	ctx context.Context, name string, list []checked, s *settlement, index *[]int,
 	answers []task.Answer,
 ) error {
@@ -461,17 +491,17 @@ func (d *Dispatcher) decideForeign(
 	for i := range list {
 		ids[i] = list[i].ID
 	}
-	stood, err := d.store.Stand(ctx, ids)
+	stood, err := st.store.Stand(ctx, ids)
 	if err != nil {
-		d.note(err)
+		st.note(err)
 		return fmt.Errorf("read where tasks stand: %w", err)
 	}
 	for i := range list {
-		list[i].checkSeal(d.mem.seals) // before the lock is taken
+		list[i].checkSeal(st.mem.seals) // before the lock is taken
 	}
-	d.mu.Lock()
-	defer d.release()
-	s.decideStood(d.mem, name, list, stood, index, answers, time.Now())
+	st.mu.Lock()
+	defer st.release()
+	s.decideStood(st.mem, name, list, stood, index, answers, time.Now())
 	return nil
 }
 

@@ -57,18 +57,18 @@ func (sp *span) beginsElsewhere(now time.Time) bool {
 }
 
 // giveRests gives the rests of spans back.
-func (d *Dispatcher) giveRests(ctx context.Context, list []rest, now time.Time) error {
-	req := store.RestRequest{Holder: d.conf.Holder}
+func (ts *transfers) giveRests(ctx context.Context, list []rest, now time.Time) error {
+	req := store.RestRequest{Holder: ts.conf.Holder}
 	for i := range list {
 		req.Rests = append(req.Rests, list[i].Rest)
 	}
 	var given []bool
-	err := d.again(func() (err error) {
-		given, err = d.store.GiveRest(ctx, req)
+	err := ts.again(func() (err error) {
+		given, err = ts.store.GiveRest(ctx, req)
 		return err
 	})
-	d.mu.Lock()
-	defer d.release()
+	ts.mu.Lock()
+	defer ts.release()
 	for i := range list {
 		list[i].end(err == nil && given[i], now)
 	}

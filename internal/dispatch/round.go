@@ -141,20 +141,20 @@ const lookAtOnce = 1000
 // look asks which queues have ready tasks in the store, of those whose tasks somebody waits for or
 // that are ready here: a sign may have been lost. It asks for all of them in one call, for each at
 // most once in Config.Look.
-func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
-	d.mu.Lock()
-	names, signs := d.mem.beginLook(now)
-	d.release()
+func (ts *transfers) look(ctx context.Context, now time.Time) error {
+	ts.mu.Lock()
+	names, signs := ts.mem.beginLook(now)
+	ts.release()
 	if len(names) == 0 {
 		return nil
 	}
-	list, err := d.store.Ready(ctx, names)
+	list, err := ts.store.Ready(ctx, names)
 	if err != nil {
 		return err
 	}
-	d.mu.Lock()
-	defer d.release()
-	d.mem.endLook(names, signs, list, now)
+	ts.mu.Lock()
+	defer ts.release()
+	ts.mem.endLook(names, signs, list, now)
 	return nil
 }
 
@@ -223,17 +223,17 @@ func (m *memory) heed(working bool, now time.Time) {
 }
 
 // deleteSpent deletes spent spans that no settlement carried along since the last round.
-func (d *Dispatcher) deleteSpent(ctx context.Context) error {
-	d.mu.Lock()
-	spent := d.mem.takeSpent(nil)
-	d.release()
+func (st *settlements) deleteSpent(ctx context.Context) error {
+	st.mu.Lock()
+	spent := st.mem.takeSpent(nil)
+	st.release()
 	if len(spent) == 0 {
 		return nil
 	}
-	if _, err := d.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {
-		d.mu.Lock()
-		d.mem.spent = append(d.mem.spent, spent...)
-		d.release()
+	if _, err := st.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {
+		st.mu.Lock()
+		st.mem.spent = append(st.mem.spent, spent...)
+		st.release()
 		return fmt.Errorf("delete spent spans: %w", err)
 	}
 	return nil

@@ -89,38 +89,38 @@ func (m *memory) unsettle(list []reporting, now time.Time) {
 }
 
 // flySettlements is one flight of the gather: write, answer, apply.
-func (d *Dispatcher) flySettlements(load []*settlement) {
-	d.mu.Lock()
-	set := store.Settlement{Reports: load[0].rows, Spent: d.mem.takeSpent(load)}
-	d.release()
+func (st *settlements) flySettlements(load []*settlement) {
+	st.mu.Lock()
+	set := store.Settlement{Reports: load[0].rows, Spent: st.mem.takeSpent(load)}
+	st.release()
 	if len(load) > 1 {
-		set.Reports = d.reuse.gather(load)
+		set.Reports = st.reuse.gather(load)
 	}
 	var got store.Settled
-	err := d.again(func() (err error) {
-		got, err = d.store.Settle(d.ctx, set)
+	err := st.again(func() (err error) {
+		got, err = st.store.Settle(st.ctx, set)
 		return err
 	})
 	if err != nil {
-		d.failSettlements(load, set.Spent, fmt.Errorf("settle: %w", err))
+		st.failSettlements(load, set.Spent, fmt.Errorf("settle: %w", err))
 		return
 	}
-	d.mu.Lock()
-	again := d.mem.apply(load, got, time.Now())
-	d.release()
-	d.reload(again)
+	st.mu.Lock()
+	again := st.mem.apply(load, got, time.Now())
+	st.release()
+	st.reloads.reload(again)
 	if len(load) > 1 {
-		d.reuse.gathered(set.Reports)
+		st.reuse.gathered(set.Reports)
 	}
 	for _, s := range load {
 		close(s.done)
 	}
 }
 
-func (d *Dispatcher) failSettlements(load []*settlement, spent []store.Taking, err error) {
-	d.mu.Lock()
-	d.mem.notSettled(load, spent, time.Now())
-	d.release()
+func (st *settlements) failSettlements(load []*settlement, spent []store.Taking, err error) {
+	st.mu.Lock()
+	st.mem.notSettled(load, spent, time.Now())
+	st.release()
 	for _, s := range load {
 		s.err = err
 		close(s.done)

@@ -99,10 +99,10 @@ func (m *memory) trusts(n *neighbour, now time.Time) bool {
 }
 
 // HearRoom takes in how many tasks the workers that wait at another node could begin now, by queue.
-func (d *Dispatcher) HearRoom(node string, room map[string]int) {
-	d.mu.Lock()
-	defer d.release()
-	d.mem.hearRoom(node, room, time.Now())
+func (ts *transfers) HearRoom(node string, room map[string]int) {
+	ts.mu.Lock()
+	defer ts.release()
+	ts.mem.hearRoom(node, room, time.Now())
 }
 
 func (m *memory) hearRoom(node string, room map[string]int, now time.Time) {
@@ -189,11 +189,11 @@ func level(list []store.Share, n int) {
 }
 
 // HearOffer takes in that a queue has free tasks, and who had better take them.
-func (d *Dispatcher) HearOffer(o store.Offer) {
+func (ts *transfers) HearOffer(o store.Offer) {
 	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
-	d.mem.hearOffer(o, now)
+	ts.mu.Lock()
+	defer ts.release()
+	ts.mem.hearOffer(o, now)
 }
 
 func (m *memory) hearOffer(o store.Offer, now time.Time) {
@@ -244,10 +244,10 @@ func (q *queue) takeLeftOver(now time.Time) {
 
 // RoomElsewhere is how many tasks of a queue the workers that wait at other nodes could begin now,
 // as far as is known here.
-func (d *Dispatcher) RoomElsewhere(queue string) int {
-	d.mu.Lock()
-	defer d.release()
-	return d.mem.roomOfOthers(queue, time.Now())
+func (ts *transfers) RoomElsewhere(queue string) int {
+	ts.mu.Lock()
+	defer ts.release()
+	return ts.mem.roomOfOthers(queue, time.Now())
 }
 
 func (m *memory) roomOfOthers(queue string, now time.Time) (room int) {

@@ -115,22 +115,22 @@ func (q *queue) takeSoon(now time.Time) {
 }
 
 // take asks the store for ready tasks of a queue.
-func (d *Dispatcher) take(t taking) {
-	defer d.loads.begin()()
-	got, err := d.store.Take(d.ctx, t.TakeRequest)
-	d.note(err)
+func (ts *transfers) take(t taking) {
+	defer ts.loads.begin()()
+	got, err := ts.store.Take(ts.ctx, t.TakeRequest)
+	ts.note(err)
 	if err == nil && got.LeaseGone {
 		err = errLeaseGone
 	}
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrOutOfReach) {
-		d.log.Warn("take", "queue", t.Queue, "error", err)
+		ts.log.Warn("take", "queue", t.Queue, "error", err)
 	}
-	d.mu.Lock()
-	defer d.release()
+	ts.mu.Lock()
+	defer ts.release()
 	if now := time.Now(); err != nil {
 		t.queue.tookNothing(now)
 	} else {
-		d.mem.took(t, got, now)
+		ts.mem.took(t, got, now)
 	}
 }
 

@@ -32,6 +32,9 @@ const (
 	lookedApart = 50 * time.Millisecond
 )
 
+// wakes end the waiting of tasks: they look in the store at what is over, and bring signals.
+type wakes struct{ *core }
+
 // waitLooks is what memory knows of looks: what is to be looked at next, and when.
 type waitLooks struct {
 	changed map[store.Address]bool // where this node's settlements changed something
@@ -88,30 +91,30 @@ func (m *memory) nextLook() (r store.LookRequest, no bool) {
 }
 
 // lookOn looks until there is nothing to look at.
-func (d *Dispatcher) lookOn() {
+func (wk *wakes) lookOn() {
 	for {
-		d.mu.Lock()
-		r, over := d.mem.nextLook()
-		d.release()
+		wk.mu.Lock()
+		r, over := wk.mem.nextLook()
+		wk.release()
 		if over {
 			return
 		}
 		var got store.Looked
-		err := d.conf.Reach()
+		err := wk.conf.Reach()
 		if err == nil {
-			got, err = d.store.Look(d.ctx, r)
-			d.note(err)
+			got, err = wk.store.Look(wk.ctx, r)
+			wk.note(err)
 		}
 		if err != nil { // the next beat looks at it again
 			if !errors.Is(err, store.ErrOutOfReach) {
-				d.log.Warn("look at what tasks wait for", "error", err)
+				wk.log.Warn("look at what tasks wait for", "error", err)
 			}
 			got = store.Looked{}
 		}
-		watches := got.NextUntil != 0 && d.conf.Judges()
-		d.mu.Lock()
-		d.mem.looked(got, watches, time.Now())
-		d.release()
+		watches := got.NextUntil != 0 && wk.conf.Judges()
+		wk.mu.Lock()
+		wk.mem.looked(got, watches, time.Now())
+		wk.release()
 	}
 }
 
@@ -188,7 +191,7 @@ func tellWoken(w *store.Woken, t *task.Handout) {
 // Signal sends a signal in the name of by, to a task or to whoever waits for its name and key, now
 // or while it is kept. Errors: *task.InvalidError with locations below "body", store.ErrNotFound,
 // store.ErrConflict with the reason.
-func (d *Dispatcher) Signal(
+func (wk *wakes) Signal(
 	ctx context.Context, by string, s task.SignalRequest,
 ) (task.SignalReceipt, error) {
 	s.Name = names.Canonical(s.Name)
@@ -205,14 +208,14 @@ func (d *Dispatcher) Signal(
 		row.Payload = store.Value(s.Payload)
 	}
 	if s.Task != (task.ID{}) {
-		row.Key = cmp.Or(s.Key, d.ownKey())
+		row.Key = cmp.Or(s.Key, wk.ownKey())
 	} else {
 		row.To.Key = s.Key
 		row.Keep = cmp.Or(s.Keep, limits.DefaultKeep).Microseconds()
 	}
 	var got store.Signalled
-	err := d.again(func() (err error) {
-		got, err = d.store.Signal(ctx, row)
+	err := wk.again(func() (err error) {
+		got, err = wk.store.Signal(ctx, row)
 		return err
 	})
 	if err != nil {
@@ -229,18 +232,18 @@ func (d *Dispatcher) Signal(
 			"and that is the most: %w", store.MaxOpenSignals, s.Task, store.ErrConflict)
 	}
 	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
+	wk.mu.Lock()
+	defer wk.release()
 	for _, r := range got.Ready {
-		d.mem.hearReady(r.Queue, r.Rank, now)
+		wk.mem.hearReady(r.Queue, r.Rank, now)
 	}
 	return task.SignalReceipt{Delivered: got.Delivered, Repeated: got.Repeated}, nil
 }
 
 // ownKey is a key for a signal that has none, so that it counts by itself, and once also when it is
 // written a second time. No caller's key has such a character.
-func (d *Dispatcher) ownKey() string {
-	d.mu.Lock()
-	defer d.release()
-	return fmt.Sprintf("\x01%016x", d.mem.nextBatch(d.mem.clock.read(time.Now())))
+func (wk *wakes) ownKey() string {
+	wk.mu.Lock()
+	defer wk.release()
+	return fmt.Sprintf("\x01%016x", wk.mem.nextBatch(wk.mem.clock.read(time.Now())))
 }

@@ -251,10 +251,10 @@ func (m *memory) askPatience(
 
 // Reserve notes what a worker's jobs take of its capacity, and lets a beat of it that waits be
 // answered: its orders changed.
-func (d *Dispatcher) Reserve(worker string, load task.Units) {
-	d.mu.Lock()
-	defer d.release()
-	d.mem.reserve(worker, load, time.Now())
+func (wc *workerCalls) Reserve(worker string, load task.Units) {
+	wc.mu.Lock()
+	defer wc.release()
+	wc.mem.reserve(worker, load, time.Now())
 }
 
 func (m *memory) reserve(worker string, load task.Units, now time.Time) {

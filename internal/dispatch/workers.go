@@ -88,11 +88,11 @@ func (m *memory) takeAway(now time.Time) {
 }
 
 // Workers lists what this node knows of workers, by name.
-func (d *Dispatcher) Workers(context.Context) ([]task.Worker, error) {
+func (wc *workerCalls) Workers(context.Context) ([]task.Worker, error) {
 	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
-	return d.mem.listWorkers(now), nil
+	wc.mu.Lock()
+	defer wc.release()
+	return wc.mem.listWorkers(now), nil
 }
 
 func (m *memory) listWorkers(now time.Time) []task.Worker {
@@ -135,38 +135,38 @@ func (w *worker) state(now time.Time) task.WorkerState {
 }
 
 // DrainWorker makes a worker give up work. It is remembered across restarts.
-func (d *Dispatcher) DrainWorker(ctx context.Context, name string, what store.Drain) error {
-	d.mu.Lock()
-	w := d.mem.workers[name]
-	d.release()
+func (wc *workerCalls) DrainWorker(ctx context.Context, name string, what store.Drain) error {
+	wc.mu.Lock()
+	w := wc.mem.workers[name]
+	wc.release()
 	if w == nil {
 		return fmt.Errorf("drain worker %q: %w", name, store.ErrNotFound)
 	}
 	word, err := what.Lease(name)
 	if err == nil {
-		_, err = d.store.AcquireAll(ctx, anyNode, []store.Lease{word}, remembered, math.MaxInt64)
+		_, err = wc.store.AcquireAll(ctx, anyNode, []store.Lease{word}, remembered, math.MaxInt64)
 	}
 	if err != nil {
-		d.note(err)
+		wc.note(err)
 		return fmt.Errorf("remember drain of worker %q: %w", name, err)
 	}
-	d.said(w, true, what)
+	wc.said(w, true, what)
 	return nil
 }
 
 // UndrainWorker lets a worker take work again.
-func (d *Dispatcher) UndrainWorker(ctx context.Context, name string) error {
-	forgotten, err := d.forgetDrain(ctx, name)
+func (wc *workerCalls) UndrainWorker(ctx context.Context, name string) error {
+	forgotten, err := wc.forgetDrain(ctx, name)
 	if err != nil {
-		d.note(err)
+		wc.note(err)
 		return fmt.Errorf("forget the drain of worker %q: %w", name, err)
 	}
-	d.mu.Lock()
-	w := d.mem.workers[name]
-	d.release()
+	wc.mu.Lock()
+	w := wc.mem.workers[name]
+	wc.release()
 	switch {
 	case w != nil:
-		d.said(w, false, store.Drain{})
+		wc.said(w, false, store.Drain{})
 	case !forgotten: // else another node was told that it drains, and may be gone
 		return fmt.Errorf("undrain worker %q: %w", name, store.ErrNotFound)
 	}
@@ -174,19 +174,19 @@ func (d *Dispatcher) UndrainWorker(ctx context.Context, name string) error {
 }
 
 // said takes in at once what was written down of a worker: older words are out of date.
-func (d *Dispatcher) said(w *worker, drained bool, what store.Drain) {
+func (wc *workerCalls) said(w *worker, drained bool, what store.Drain) {
 	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
+	wc.mu.Lock()
+	defer wc.release()
 	w.wordAt = now
 	w.drain(drained, what, now)
 }
 
 // forgetDrain removes what was written of a worker, at whichever node, and reports whether anything
 // was.
-func (d *Dispatcher) forgetDrain(ctx context.Context, name string) (found bool, err error) {
+func (wc *workerCalls) forgetDrain(ctx context.Context, name string) (found bool, err error) {
 	word := store.DrainPrefix + name
-	got, err := d.store.Beat(ctx, nil, remembered, word)
+	got, err := wc.store.Beat(ctx, nil, remembered, word)
 	if err != nil {
 		return false, err
 	}
@@ -194,21 +194,21 @@ func (d *Dispatcher) forgetDrain(ctx context.Context, name string) (found bool, 
 	if len(words) == 0 {
 		return false, nil
 	}
-	return true, d.store.EndAll(ctx, words, true)
+	return true, wc.store.EndAll(ctx, words, true)
 }
 
 // DeleteWorker gives back what a worker holds and forgets it.
-func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
-	d.mu.Lock()
-	w := d.mem.workers[name]
+func (wc *workerCalls) DeleteWorker(ctx context.Context, name string) error {
+	wc.mu.Lock()
+	w := wc.mem.workers[name]
 	if w == nil {
-		d.release()
+		wc.release()
 		return fmt.Errorf("delete worker %q: %w", name, store.ErrNotFound)
 	}
 	w.drop(time.Now())
-	d.release()
-	if _, err := d.forgetDrain(ctx, name); err != nil {
-		d.note(err)
+	wc.release()
+	if _, err := wc.forgetDrain(ctx, name); err != nil {
+		wc.note(err)
 		return fmt.Errorf("forget worker %q: %w", name, err)
 	}
 	return nil
