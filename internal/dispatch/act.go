@@ -153,7 +153,7 @@ func (as *actions) act(
 	defer as.release()
 	as.mem.learn(what, got, a.before, a.at, time.Now())
 	if what.Kind != task.KindEdited && what.Kind != task.KindMoved {
-		as.mem.lookAround() // at its children, and at whoever waits for it as one
+		as.mem.waits.lookAround() // at its children, and at whoever waits for it as one
 	}
 	for i := range got {
 		a.acted[a.index[i]] = got[i]

@@ -48,7 +48,7 @@ func (s spot) handout() task.Handout {
 		t := task.Handout{
 			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Context: []byte(it.context),
 			Attempt: int(it.attempt) + 1, Deadline: it.until, ContextBy: it.contextBy,
-			Parent: it.span.parent, Ready: it.queue.memory.readySince(it.due(), it.started),
+			Parent: it.span.parent, Ready: it.queue.memory.clock.readySince(it.due(), it.started),
 		}
 		tellWoken(it.woken, &t)
 		t.After = priorsOf(it.after)
@@ -58,7 +58,7 @@ func (s spot) handout() task.Handout {
 		ID: s.id(), Queue: s.span.queue.conf.Name, Stage: s.cell.stage,
 		Context: []byte(s.cell.context), Attempt: 1, Deadline: s.cell.parcel.until,
 		Parent: s.span.parent,
-		Ready:  s.span.memory.readySince(s.span.due(), s.cell.parcel.started),
+		Ready:  s.span.memory.clock.readySince(s.span.due(), s.cell.parcel.started),
 	}
 }
 

@@ -29,9 +29,9 @@ func (m *memory) blocked(sp *span) {
 }
 
 // nextBlocking is what to delete now; none says that nobody deletes any more.
-func (m *memory) nextBlocking() (list []*span) {
-	list, m.blocking.spans = m.blocking.spans, nil
-	m.blocking.deleting = len(list) > 0
+func (hs *holdings) nextBlocking() (list []*span) {
+	list, hs.blocking.spans = hs.blocking.spans, nil
+	hs.blocking.deleting = len(list) > 0
 	return list
 }
 

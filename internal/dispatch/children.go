@@ -161,7 +161,7 @@ type broodKey struct {
 // bear sorts children into batches of equal queue, rank and due, apart from orphans, and from those
 // that wait for others. Their numbers are their places among all of them; ids are those that they
 // will have.
-func (m *memory) bear(b *brood, at int64) (list []store.Batch, ids []task.ID) {
+func (bs *batchIDs) bear(b *brood, at int64) (list []store.Batch, ids []task.ID) {
 	index := map[broodKey]int{}
 	ids = make([]task.ID, len(b.tasks))
 	for i := range b.tasks {
@@ -174,13 +174,13 @@ func (m *memory) bear(b *brood, at int64) (list []store.Batch, ids []task.ID) {
 		if !ok {
 			k = len(list)
 			index[key] = k
-			id := m.nextChildren(at)
+			id := bs.nextChildren(at)
 			if key.waits {
 				id |= store.DependBit
 			}
 			list = append(list, store.Batch{
 				ID: id, Queue: key.queue, Rank: key.rank, Due: due, Created: createdAt(id, at),
-				Origin: m.origin, Orphan: t.Orphan,
+				Origin: bs.origin, Orphan: t.Orphan,
 			})
 			if k == 0 { // mostly it is the only one
 				list[0].Tasks = make([]store.Task, 0, len(b.tasks))
@@ -353,7 +353,7 @@ func (ss *submissions) add(
 	ss.mu.Lock()
 	defer ss.release()
 	ss.mem.admit(sub, got, known, time.Now())
-	ss.mem.lookAt(got.Look)
+	ss.mem.waits.lookAt(got.Look)
 	return receipts(ids, known), nil
 }
 

@@ -622,7 +622,7 @@ func TestChildrenAreListed(t *testing.T) {
 
 // What comes from a node has ids of the one kind or of the other, all different, and only growing.
 func TestIdsSayWhetherTasksMayBeChildren(t *testing.T) {
-	m := &memory{node: 0x3ff}
+	m := &batchIDs{node: 0x3ff}
 	before := int64(0)
 	for i := range 100 {
 		id := m.nextBatch(5)

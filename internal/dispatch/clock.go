@@ -56,8 +56,8 @@ func (c *storeClock) own(at int64) time.Time {
 
 // readySince is when a task that was due at a time of the store's clock, and that was handed out
 // since, might run; zero when the store's time is none.
-func (m *memory) readySince(due int64, handed time.Time) time.Time {
-	switch t := m.clock.own(due); {
+func (c *storeClock) readySince(due int64, handed time.Time) time.Time {
+	switch t := c.own(due); {
 	case t.After(handed): // a clock was set back
 		return handed
 	case t.Before(limits.MinTime):

@@ -21,18 +21,27 @@ type queueCalls struct {
 	changing chan struct{}
 }
 
-func (m *memory) confOf(name string) task.Queue {
-	if q := m.queues[name]; q != nil {
+func (qs queues) confOf(name string) task.Queue {
+	if q := qs[name]; q != nil {
 		return q.conf
 	}
 	return limits.DefaultQueue(name)
+}
+
+// configs say how up to date the configurations of queues are that memory has.
+type configs struct {
+	memory *memory // that it is in
+	// when the queues' configurations were read; zero = they are to be read again
+	configRead time.Time
+	changes    int   // counts them here: what was read before one is out of date
+	configWord int64 // token of the lease that grows with each change at any node
 }
 
 // reloadQueues reads all configurations again, unless one is changed here meanwhile: then it is up
 // to the next round.
 func (qc *queueCalls) reloadQueues(ctx context.Context) error {
 	qc.mu.Lock()
-	before := qc.mem.configs
+	before := qc.mem.changes
 	qc.release()
 	list, err := qc.store.Queues(ctx)
 	if err != nil {
@@ -41,22 +50,22 @@ func (qc *queueCalls) reloadQueues(ctx context.Context) error {
 	now := time.Now()
 	qc.mu.Lock()
 	defer qc.release()
-	if qc.mem.configs == before {
+	if qc.mem.changes == before {
 		qc.mem.configureAll(list, now)
 	}
 	return nil
 }
 
 // configureAll takes over the configurations of all queues that have one.
-func (m *memory) configureAll(list []task.Queue, now time.Time) {
-	m.configRead = now
-	for _, q := range m.queues {
+func (cs *configs) configureAll(list []task.Queue, now time.Time) {
+	cs.configRead = now
+	for _, q := range cs.memory.queues {
 		q.stored = false
 	}
 	for _, conf := range list {
-		m.configure(conf, now)
+		cs.configure(conf, now)
 	}
-	for name, q := range m.queues {
+	for name, q := range cs.memory.queues {
 		if !q.stored { // it was deleted, at any node
 			q.setConf(limits.DefaultQueue(name))
 		}
@@ -65,9 +74,9 @@ func (m *memory) configureAll(list []task.Queue, now time.Time) {
 
 // reconfigured notes that a configuration was changed here. A change of another node may have come
 // after it, so the next round reads them all.
-func (m *memory) reconfigured() {
-	m.configs++
-	m.configRead = time.Time{}
+func (cs *configs) reconfigured() {
+	cs.changes++
+	cs.configRead = time.Time{}
 }
 
 // change lets one at a time change queues. It says no when ctx ends before, whose cause it answers;
@@ -94,10 +103,10 @@ func (qc *queueCalls) spread(ctx context.Context) {
 
 // configure takes a queue's configuration over. A queue that was not known may have ready tasks in
 // the store.
-func (m *memory) configure(conf task.Queue, now time.Time) {
-	q := m.queues[conf.Name]
+func (cs *configs) configure(conf task.Queue, now time.Time) {
+	q := cs.memory.queues[conf.Name]
 	if q == nil {
-		q = m.queue(conf.Name)
+		q = cs.memory.queue(conf.Name)
 		q.sign(unknownRank)
 		q.backlog = true
 	}
@@ -170,15 +179,16 @@ func (qc *queueCalls) DeleteQueue(ctx context.Context, name string, force bool) 
 	}
 	qc.mu.Lock()
 	qc.mem.forgetQueue(name)
-	qc.mem.lookAround() // at those whose children were in it
+	qc.mem.waits.lookAround() // at those whose children were in it
 	qc.release()
 	qc.spread(ctx)
 	return nil
 }
 
 // forgetQueue drops what memory has of a queue that was deleted.
-func (m *memory) forgetQueue(name string) {
-	m.reconfigured()
+func (cs *configs) forgetQueue(name string) {
+	m := cs.memory
+	cs.reconfigured()
 	q := m.queues[name]
 	if q == nil {
 		return

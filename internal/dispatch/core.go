@@ -119,14 +119,14 @@ func (c *core) keep(ctx context.Context, v []byte) (store.Value, error) {
 func (c *core) queueConf(name string) task.Queue {
 	c.mu.Lock()
 	defer c.release()
-	return c.mem.confOf(name)
+	return c.mem.queues.confOf(name)
 }
 
 // live lists the hand-outs in memory.
 func (c *core) live() map[task.ID]store.Live {
 	c.mu.Lock()
 	defer c.release()
-	return c.mem.handouts()
+	return c.mem.workers.handouts(&c.mem.clock)
 }
 
 // Holding counts the tasks that this node holds, waiting or in workers' hands.

@@ -169,9 +169,9 @@ func dependOn(
 func waitsForOthers(b *store.Batch) bool { return len(b.Tasks) > 0 && len(b.Tasks[0].After) > 0 }
 
 // lookAt looks soon at addresses at which a submission left changes.
-func (m *memory) lookAt(list []store.Address) {
+func (wl *waitLooks) lookAt(list []store.Address) {
 	for _, a := range list {
-		m.changedAt(a)
+		wl.changedAt(a)
 	}
 }
 

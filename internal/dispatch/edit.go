@@ -327,9 +327,10 @@ func (ts *transfers) HearWanted(ids []task.ID) {
 
 // beginGiveWanted says which spans have the tasks, and keeps what is in them from going out. Those
 // of which something is on its way into the store are asked for again.
-func (m *memory) beginGiveWanted(
+func (gv *giving) beginGiveWanted(
 	ids []task.ID, now time.Time,
 ) (req store.GiveRequest, giving []*span) {
+	m := gv.memory
 	req.Holder = m.conf.Holder
 	for _, id := range ids {
 		sp := m.find(id).span

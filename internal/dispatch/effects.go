@@ -233,10 +233,10 @@ func (m *memory) ring(a alarm, now time.Time) {
 		a.queue.match(now)
 	case expiry:
 		m.expiring.at = 0
-		m.expireDue(now)
+		m.expiring.expireDue(now)
 	case waitOver:
 		m.waits.until = 0
-		m.lookAround()
+		m.waits.lookAround()
 	}
 }
 

@@ -271,11 +271,11 @@ func (it *item) giveUp(now time.Time) {
 }
 
 // giveUpAgain ends hand-outs that were given up, where the store failed.
-func (m *memory) giveUpAgain(now time.Time) {
-	m.untold = slices.DeleteFunc(m.untold, func(h handed) bool {
+func (lo *leftovers) giveUpAgain(now time.Time) {
+	lo.untold = slices.DeleteFunc(lo.untold, func(h handed) bool {
 		return h.was.token != h.token || h.was.place != out && h.was.place != settling
 	})
-	for _, h := range m.untold {
+	for _, h := range lo.untold {
 		if h.current() {
 			h.was.end(task.KindRelease, "", now)
 		}
@@ -323,7 +323,7 @@ func (q *queue) opens(now time.Time) {
 // that the limits hold back, as far as is known: word of what has ended elsewhere may be lost.
 func (gs *gates) lookAtGates(ctx context.Context, now time.Time) error {
 	gs.mu.Lock()
-	names := gs.mem.shutGates(now)
+	names := gs.mem.queues.shutGates(gs.mem.turns, now)
 	gs.release()
 	if len(names) == 0 {
 		return nil
@@ -334,18 +334,18 @@ func (gs *gates) lookAtGates(ctx context.Context, now time.Time) error {
 	}
 	gs.mu.Lock()
 	defer gs.release()
-	gs.mem.sawGates(names, gates, at, now)
+	gs.mem.queues.sawGates(names, gates, at, now)
 	return nil
 }
 
 // sawGates takes in how queues stand beside their limits. One of which nothing is said has none.
-func (m *memory) sawGates(names []string, gates []store.Gate, storeNow int64, now time.Time) {
+func (qs queues) sawGates(names []string, gates []store.Gate, storeNow int64, now time.Time) {
 	said := make(map[string]*store.Gate, len(gates))
 	for i := range gates {
 		said[gates[i].Queue] = &gates[i]
 	}
 	for _, name := range names {
-		q := m.queues[name]
+		q := qs[name]
 		if q == nil || !q.gate.shut() {
 			continue
 		}
@@ -360,9 +360,9 @@ func (m *memory) sawGates(names []string, gates []store.Gate, storeNow int64, no
 
 // shutGates names queues that their limits hold back and that workers wait for, or asked for in the
 // last minute, at most lookAtOnce of them; others in the next round.
-func (m *memory) shutGates(now time.Time) []string {
+func (qs queues) shutGates(turns uint32, now time.Time) []string {
 	var names []string
-	for name, q := range m.queues {
+	for name, q := range qs {
 		asked := q.waiting.Len() > 0 || now.Sub(q.wanted) < time.Minute
 		if q.gate.shut() && asked && !q.conf.Paused {
 			names = append(names, name)
@@ -370,7 +370,7 @@ func (m *memory) shutGates(now time.Time) []string {
 	}
 	slices.Sort(names)
 	if len(names) > lookAtOnce {
-		from := int(m.turns) * lookAtOnce % len(names)
+		from := int(turns) * lookAtOnce % len(names)
 		names = append(names[from:], names[:from]...)[:lookAtOnce]
 	}
 	return names
@@ -414,7 +414,7 @@ func (gs *gates) HearEnded(queue string) {
 // no room for anything else, so that nobody would take it for the sake of others.
 func (gs *gates) takeRunning(ctx context.Context) error {
 	gs.mu.Lock()
-	limited := gs.mem.anyLimited()
+	limited := gs.mem.queues.anyLimited()
 	gs.release()
 	if !limited || gs.conf.Reach() != nil {
 		return nil
@@ -428,7 +428,7 @@ func (gs *gates) takeRunning(ctx context.Context) error {
 	gs.mu.Lock()
 	defer gs.release()
 	for i := range got.Spans {
-		if sp := &got.Spans[i]; !gs.mem.closed && gs.mem.recovered[sp.ID].token < sp.Token {
+		if sp := &got.Spans[i]; !gs.mem.closed && !gs.mem.isLate(&sp.Span) {
 			q := gs.mem.queue(sp.Queue)
 			gs.mem.loadSpan(q, sp, got.Now, now)
 			q.match(now)
@@ -437,8 +437,8 @@ func (gs *gates) takeRunning(ctx context.Context) error {
 	return nil
 }
 
-func (m *memory) anyLimited() bool {
-	for _, q := range m.queues {
+func (qs queues) anyLimited() bool {
+	for _, q := range qs {
 		if q.gate.limited {
 			return true
 		}

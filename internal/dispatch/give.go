@@ -41,11 +41,18 @@ func (ts *transfers) giveBack(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
+// giving is memory as it gives spans back to the store.
+type giving struct {
+	memory  *memory // that it is in
+	handing bool    // something is given back beside the rounds
+}
+
 // beginGive says which spans are to be given back, and of which the rest, and keeps their tasks
 // from going out.
-func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span, rests []rest) {
+func (gv *giving) beginGive(now time.Time) (req store.GiveRequest, giving []*span, rests []rest) {
+	m := gv.memory
 	req.Holder = m.conf.Holder
-	stale := m.staleSpans(now)
+	stale := m.queues.staleSpans(now)
 	for _, sp := range m.sortedSpans() {
 		q := m.queue(sp.Queue)
 		wanted := !q.conf.Paused && !m.draining && now.Sub(q.wanted) <= m.conf.GiveAfter
@@ -73,7 +80,8 @@ func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span
 }
 
 // endGive forgets spans that were given back, or lets their tasks out again.
-func (m *memory) endGive(giving []*span, given bool, now time.Time) {
+func (gv *giving) endGive(giving []*span, given bool, now time.Time) {
+	m := gv.memory
 	for _, sp := range giving {
 		if !given {
 			sp.reopen()
@@ -93,9 +101,9 @@ func (m *memory) endGive(giving []*span, given bool, now time.Time) {
 const givenAtOnce = 256
 
 // staleSpans are spans that are to be given back though their queues' tasks are wanted here.
-func (m *memory) staleSpans(now time.Time) map[*span]bool {
+func (qs queues) staleSpans(now time.Time) map[*span]bool {
 	var stale map[*span]bool
-	for _, q := range m.queues {
+	for _, q := range qs {
 		first := q.ready.first() // from here on heaps stay as they are
 		for h, l := range q.ready.heaps() {
 			is := q.staleness(first, l, now)
@@ -188,9 +196,10 @@ func giveLeft(queues []*queue, now time.Time) {
 }
 
 // giveAtOnce gives back what is to be given back, beside the rounds.
-func (m *memory) giveAtOnce() {
-	if !m.handing && !m.closed && !m.stopping {
-		m.handing, m.do.give = true, true
+func (gv *giving) giveAtOnce() {
+	m := gv.memory
+	if !gv.handing && !m.closed && !m.stopping {
+		gv.handing, m.do.give = true, true
 	}
 }
 
@@ -243,9 +252,9 @@ func (sp *span) reopen() {
 	}
 }
 
-func (m *memory) sortedSpans() []*span {
-	list := make([]*span, 0, len(m.spans))
-	for _, sp := range m.spans {
+func (hs *holdings) sortedSpans() []*span {
+	list := make([]*span, 0, len(hs.spans))
+	for _, sp := range hs.spans {
 		list = append(list, sp)
 	}
 	slices.SortFunc(list, func(a, b *span) int { return cmp.Compare(a.ID, b.ID) })
@@ -311,9 +320,9 @@ func (sp *span) order(from int32) store.Move {
 }
 
 // allToGive is everything that is left when the node stops.
-func (m *memory) allToGive() store.GiveRequest {
-	req := store.GiveRequest{Holder: m.conf.Holder}
-	for _, sp := range m.sortedSpans() {
+func (gv *giving) allToGive() store.GiveRequest {
+	req := store.GiveRequest{Holder: gv.memory.conf.Holder}
+	for _, sp := range gv.memory.sortedSpans() {
 		sp.collectGive(&req)
 	}
 	sortRunning(req.Running)

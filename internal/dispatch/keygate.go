@@ -255,21 +255,21 @@ func (q *queue) shutKeys(most int, now time.Time) (list []string) {
 }
 
 // keysToLookAt are the keys at which a round looks.
-func (m *memory) keysToLookAt(now time.Time) (looks []keyLook) {
+func (qs queues) keysToLookAt(turns uint32, now time.Time) (looks []keyLook) {
 	var names []string
-	for name, q := range m.queues {
+	for name, q := range qs {
 		if q.limitsKeys() && len(q.ready.lanes.shut.list) > 0 {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	if len(names) > keyLooks {
-		from := int(m.turns) * keyLooks % len(names)
+		from := int(turns) * keyLooks % len(names)
 		names = append(names[from:], names[:from]...)[:keyLooks]
 	}
 	left := lookAtOnce
 	for _, name := range names {
-		q := m.queues[name]
+		q := qs[name]
 		if list := q.shutKeys(left, now); len(list) > 0 {
 			looks = append(looks, keyLook{queue: q, keys: list})
 			if left -= len(list); left <= 0 {
@@ -284,7 +284,7 @@ func (m *memory) keysToLookAt(now time.Time) (looks []keyLook) {
 // known: word of what has ended may be lost.
 func (gs *gates) lookAtKeys(ctx context.Context, now time.Time) error {
 	gs.mu.Lock()
-	looks := gs.mem.keysToLookAt(now)
+	looks := gs.mem.queues.keysToLookAt(gs.mem.turns, now)
 	gs.release()
 	for _, l := range looks {
 		if err := gs.lookAt(ctx, l); err != nil {

@@ -75,14 +75,14 @@ func checkKeyChange(c *store.KeyChange) error {
 
 // ruled notes that something else is said of a key of a queue: it may have room here, and at other
 // nodes.
-func (m *memory) ruled(queue string, now time.Time) {
-	q := m.queues[queue]
+func (cs *configs) ruled(queue string, now time.Time) {
+	q := cs.memory.queues[queue]
 	if q == nil {
 		return
 	}
 	q.keysFreed(now)
 	q.match(now)
-	m.do.ends(queue)
+	cs.memory.do.ends(queue)
 }
 
 // setTurns takes in how many tasks a turn has of the keys of which a take brought something. While

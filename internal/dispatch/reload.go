@@ -3,11 +3,41 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
+
+// leftovers are what answers that were lost, or came to nothing, may have left in the store: the
+// rounds look for it.
+type leftovers struct {
+	rounds    int           // in which spans were to be looked for
+	unmatched map[int64]int // rounds in a row since which a held span was not in memory
+	// found by a round because their answer seemed lost: it may come yet
+	recovered  map[int64]sighting
+	gave       map[int64]sighting // that this node itself gave back while tasks of theirs ran
+	unresolved []*item            // settling: where they stand could not be read
+	unanswered []*item            // out, and asked: the store did not say whether they began
+	untold     []handed           // that began, and that no worker was told of: they are to end
+	// hand-outs that began perhaps in the very moment in which somebody else ended them: a row that
+	// nobody deletes would count against a limit. The next round has such rows swept.
+	litter []store.Watch
+}
+
+// isLate tells whether an answer that brings a span came so late that a round has found the span
+// before: it may be over by now.
+func (lo *leftovers) isLate(sp *store.Span) bool {
+	return lo.recovered[sp.ID].token >= sp.Token
+}
+
+// forgetOld forgets spans whose answers no longer come.
+func (lo *leftovers) forgetOld(now time.Time) {
+	old := func(_ int64, f sighting) bool { return now.Sub(f.at) > forgetAfter }
+	maps.DeleteFunc(lo.recovered, old)
+	maps.DeleteFunc(lo.gave, old)
+}
 
 // reloads read in the store where tasks stand, and bring memory there.
 type reloads struct{ *core }
@@ -74,9 +104,9 @@ func (m *memory) replace(it *item, s *store.Stood, now time.Time) {
 }
 
 // takeUnresolved takes the items that could not be read.
-func (m *memory) takeUnresolved() []*item {
-	items := m.unresolved
-	m.unresolved = nil
+func (lo *leftovers) takeUnresolved() []*item {
+	items := lo.unresolved
+	lo.unresolved = nil
 	return items
 }
 
@@ -184,12 +214,12 @@ func (ts *transfers) recover(ctx context.Context, now time.Time) error {
 }
 
 // knownSpans are the spans that memory holds, or is about to have deleted.
-func (m *memory) knownSpans() []int64 {
-	known := make([]int64, 0, len(m.spans)+len(m.spent))
-	for id := range m.spans {
+func (hs *holdings) knownSpans() []int64 {
+	known := make([]int64, 0, len(hs.spans)+len(hs.spent))
+	for id := range hs.spans {
 		known = append(known, id)
 	}
-	for _, s := range m.spent {
+	for _, s := range hs.spent {
 		known = append(known, s.Span)
 	}
 	return known

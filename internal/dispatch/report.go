@@ -321,8 +321,8 @@ func (st *settlements) checkSize(r *task.Report) string {
 }
 
 // contextLimit is how large the contexts of a task may be, as far as memory knows.
-func (m *memory) contextLimit(id task.ID) int64 {
-	if s := m.find(id); s.cell != nil {
+func (hs *holdings) contextLimit(id task.ID) int64 {
+	if s := hs.find(id); s.cell != nil {
 		return s.span.queue.conf.ContextLimit
 	}
 	return limits.DefaultContextLimit

@@ -63,14 +63,14 @@ func (d *Dispatcher) turn(now time.Time) {
 	defer d.release()
 	stood := d.mem.begin(now)
 	d.mem.waits.pieces = 0
-	d.mem.lookAround()
+	d.mem.waits.lookAround()
 	d.mem.heed(d.conf.Working == nil || d.conf.Working(), now)
 	if d.conf.Jobs != nil {
-		d.mem.askPatience(now, d.conf.Jobs.Patience)
+		d.mem.workers.askPatience(now, d.conf.Jobs.Patience)
 	}
 	spared, active := d.mem.judge(now, time.Now())
-	d.mem.takeAway(now)
-	d.mem.expireDue(now)
+	d.mem.workers.takeAway(d.mem.clock.read(now), now)
+	d.mem.expiring.expireDue(now)
 	d.mem.matchAll(now)
 	d.mem.announce(now)
 	d.mem.forgetOld(now)
@@ -125,9 +125,7 @@ func (m *memory) matchAll(now time.Time) {
 // forgetOld forgets spans and workers of which nothing was heard for long.
 func (m *memory) forgetOld(now time.Time) {
 	forget := m.forgetAge()
-	old := func(_ int64, f sighting) bool { return now.Sub(f.at) > forgetAfter }
-	maps.DeleteFunc(m.recovered, old)
-	maps.DeleteFunc(m.gave, old)
+	m.leftovers.forgetOld(now)
 	for name, w := range m.workers {
 		if w.hands() == 0 && len(w.waiting) == 0 && !w.drained && now.Sub(w.seen) > forget {
 			delete(m.workers, name)
@@ -154,7 +152,7 @@ func (ts *transfers) look(ctx context.Context, now time.Time) error {
 	}
 	ts.mu.Lock()
 	defer ts.release()
-	ts.mem.endLook(names, signs, list, now)
+	ts.mem.queues.endLook(names, signs, list, now)
 	return nil
 }
 
@@ -180,13 +178,13 @@ func (m *memory) beginLook(now time.Time) (names []string, signs []int) {
 }
 
 // endLook takes in which of the queues have ready tasks in the store.
-func (m *memory) endLook(names []string, signs []int, list []store.Ready, now time.Time) {
+func (qs queues) endLook(names []string, signs []int, list []store.Ready, now time.Time) {
 	ranks := make(map[string]int64, len(list))
 	for _, r := range list {
 		ranks[r.Queue] = r.Rank
 	}
 	for i, name := range names {
-		q := m.queues[name]
+		q := qs[name]
 		if q == nil {
 			continue
 		}
@@ -296,7 +294,7 @@ func (m *memory) beginSync(now time.Time) (req store.SyncRequest, inserted []han
 
 // endSync notes which rows stand now, and takes what others settled from its workers: where that
 // stands is to be read.
-func (m *memory) endSync(
+func (hs *holdings) endSync(
 	req store.SyncRequest, inserted []handed, got store.Synced,
 ) (outdated []*item) {
 	watched := make(map[task.ID]int32, len(req.Watch))
@@ -309,7 +307,7 @@ func (m *memory) endSync(
 		}
 	}
 	for _, id := range got.Settled {
-		if it := m.item(id); it != nil && it.place == out && it.seq == watched[id] {
+		if it := hs.item(id); it != nil && it.place == out && it.seq == watched[id] {
 			// else it went on meanwhile, by itself
 			it.settle()
 			it.worker.changed()

@@ -153,9 +153,9 @@ func (m *memory) notSettled(load []*settlement, spent []store.Taking, now time.T
 // takeSpent lists the spans to delete with a flight: those that are spent already, and those that
 // this flight ends if all its reports are recorded, which the store checks. What a transaction has
 // recorded is not known here: it may be that the task goes on.
-func (m *memory) takeSpent(load []*settlement) []store.Taking {
-	spent := m.spent
-	m.spent = nil
+func (hs *holdings) takeSpent(load []*settlement) []store.Taking {
+	spent := hs.spent
+	hs.spent = nil
 	leaves := func(r *reporting) bool {
 		return r.first && !r.committed && r.settling() &&
 			(r.decision.Final != "" || r.decision.Moved)
@@ -192,7 +192,7 @@ func (m *memory) apply(
 		noteSpawned(load, got.Spawned)
 	}
 	for _, a := range got.Look {
-		m.changedAt(a)
+		m.waits.changedAt(a)
 	}
 	touch := func(q *queue) {
 		if q != nil && !slices.Contains(touched, q) {
@@ -222,7 +222,7 @@ func (m *memory) apply(
 // noteVerdicts writes each report's verdict down. The store keeps a span, spent or not, of which a
 // report was refused, be it a late one of an earlier hand-out: such a span is still to be deleted.
 // It must be known of all reports before the first is applied, because that forgets spans.
-func (m *memory) noteVerdicts(load []*settlement, verdicts []task.Status) {
+func (hs *holdings) noteVerdicts(load []*settlement, verdicts []task.Status) {
 	for _, s := range load {
 		for i := range s.reports {
 			r := &s.reports[i]
@@ -230,7 +230,7 @@ func (m *memory) noteVerdicts(load []*settlement, verdicts []task.Status) {
 			if r.status == task.Recorded || r.status == task.Repeated {
 				continue
 			}
-			if sp := m.spans[r.row.Token.Span]; sp != nil {
+			if sp := hs.spans[r.row.Token.Span]; sp != nil {
 				sp.deleted = false
 			}
 		}

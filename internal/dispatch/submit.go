@@ -258,7 +258,7 @@ func (ss *submissions) flySubmissions(load []*submitting) {
 	ss.mu.Lock()
 	ss.mem.admit(sub, got, known, time.Now())
 	ss.mem.hearReplaced(sub, got, time.Now())
-	ss.mem.lookAt(got.Look)
+	ss.mem.waits.lookAt(got.Look)
 	for _, s := range load {
 		close(s.done)
 	}
@@ -322,7 +322,7 @@ func offered(sub *store.Submission, queue string) bool {
 func (m *memory) admitSpan(
 	q *queue, b *store.Batch, s store.Span, existing map[task.ID]store.Existing,
 ) {
-	if m.spans[s.ID] != nil || m.recovered[s.ID].token >= s.Token {
+	if m.spans[s.ID] != nil || m.isLate(&s) {
 		return
 	}
 	sp := &span{

@@ -155,7 +155,7 @@ func (m *memory) took(t taking, got store.Taken, now time.Time) {
 	q.endTake(now)
 	for i := range got.Spans {
 		count += int(got.Spans[i].Hi-got.Spans[i].Lo) + 1
-		if sp := &got.Spans[i]; m.recovered[sp.ID].token < sp.Token {
+		if sp := &got.Spans[i]; !m.isLate(&sp.Span) {
 			// else this answer came so late that the span may be over already
 			m.loadSpan(q, sp, got.Now, now)
 		}

@@ -149,20 +149,20 @@ func (ws watchers) tell(id task.ID, do *effects) {
 	delete(ws, id)
 }
 
-func (m *memory) handouts() map[task.ID]store.Live {
+func (ws workers) handouts(clock *storeClock) map[task.ID]store.Live {
 	live := map[task.ID]store.Live{}
-	for _, w := range m.workers {
+	for _, w := range ws {
 		for _, it := range w.out {
 			if it.asked {
 				continue // whether it begins the store decides
 			}
 			live[it.id] = store.Live{
-				Worker: w.name, Started: m.clock.read(it.started), Attempt: it.attempt + 1,
+				Worker: w.name, Started: clock.read(it.started), Attempt: it.attempt + 1,
 			}
 		}
 		for s, p := range w.plainOut() {
 			live[s.id()] = store.Live{
-				Worker: w.name, Started: m.clock.read(p.started), Attempt: 1,
+				Worker: w.name, Started: clock.read(p.started), Attempt: 1,
 			}
 		}
 	}

@@ -37,6 +37,7 @@ type wakes struct{ *core }
 
 // waitLooks is what memory knows of looks: what is to be looked at next, and when.
 type waitLooks struct {
+	memory  *memory                // that it is in
 	changed map[store.Address]bool // where this node's settlements changed something
 	all     bool                   // look at all that is left, and at waits whose time is over
 	looking bool                   // a look is under way: there is one at a time
@@ -46,47 +47,45 @@ type waitLooks struct {
 }
 
 // changedAt notes that a settlement changed something that tasks may wait for at an address.
-func (m *memory) changedAt(a store.Address) {
-	w := &m.waits
-	if len(w.changed) >= lookedAtOnce { // a look at all finds them as well
-		clear(w.changed)
-		w.all = true
-	} else if !w.all {
-		if w.changed == nil {
-			w.changed = map[store.Address]bool{}
+func (wl *waitLooks) changedAt(a store.Address) {
+	if len(wl.changed) >= lookedAtOnce { // a look at all finds them as well
+		clear(wl.changed)
+		wl.all = true
+	} else if !wl.all {
+		if wl.changed == nil {
+			wl.changed = map[store.Address]bool{}
 		}
-		w.changed[a] = true
+		wl.changed[a] = true
 	}
-	m.lookSoon()
+	wl.lookSoon()
 }
 
 // lookAround looks at all that is left, as each beat does.
-func (m *memory) lookAround() {
-	m.waits.all = true
-	m.lookSoon()
+func (wl *waitLooks) lookAround() {
+	wl.all = true
+	wl.lookSoon()
 }
 
 // lookSoon begins looks, unless one is under way, which goes on with what is left then.
-func (m *memory) lookSoon() {
-	if !m.waits.looking && !m.closed {
-		m.waits.looking, m.do.look = true, true
+func (wl *waitLooks) lookSoon() {
+	if !wl.looking && !wl.memory.closed {
+		wl.looking, wl.memory.do.look = true, true
 	}
 }
 
 // nextLook is what to look at now; no says that there is nothing, and nobody looks any more.
-func (m *memory) nextLook() (r store.LookRequest, no bool) {
-	w := &m.waits
-	if m.closed || !w.all && len(w.changed) == 0 {
-		w.looking = false
+func (wl *waitLooks) nextLook() (r store.LookRequest, no bool) {
+	if wl.memory.closed || !wl.all && len(wl.changed) == 0 {
+		wl.looking = false
 		return r, true
 	}
 	r.Limit = lookedAtOnce
-	if len(w.changed) > 0 && !w.all {
-		r.Addresses = slices.SortedFunc(maps.Keys(w.changed), func(a, b store.Address) int {
+	if len(wl.changed) > 0 && !wl.all {
+		r.Addresses = slices.SortedFunc(maps.Keys(wl.changed), func(a, b store.Address) int {
 			return strings.Compare(a.String(), b.String())
 		})
 	}
-	w.all, w.changed = false, nil
+	wl.all, wl.changed = false, nil
 	return r, false
 }
 
@@ -94,7 +93,7 @@ func (m *memory) nextLook() (r store.LookRequest, no bool) {
 func (wk *wakes) lookOn() {
 	for {
 		wk.mu.Lock()
-		r, over := wk.mem.nextLook()
+		r, over := wk.mem.waits.nextLook()
 		wk.release()
 		if over {
 			return
@@ -113,27 +112,29 @@ func (wk *wakes) lookOn() {
 		}
 		watches := got.NextUntil != 0 && wk.conf.Judges()
 		wk.mu.Lock()
-		wk.mem.looked(got, watches, time.Now())
+		wk.mem.waits.looked(got, watches, time.Now())
 		wk.release()
 	}
 }
 
 // looked takes in what became of a look. watches: this node looks again as soon as the next wait is
 // over; the others find it with their beats, unless this one has ended it before.
-func (m *memory) looked(got store.Looked, watches bool, now time.Time) {
+func (wl *waitLooks) looked(got store.Looked, watches bool, now time.Time) {
+	m := wl.memory
 	// who was cancelled may be waited for, in its turn
-	if (got.More || len(got.Cancelled) > 0) && m.waits.pieces < lookedPieces {
-		m.waits.pieces++
-		m.waits.all = true
+	if (got.More || len(got.Cancelled) > 0) && wl.pieces < lookedPieces {
+		wl.pieces++
+		wl.all = true
 	}
 	for _, r := range got.Ready {
 		m.hearReady(r.Queue, r.Rank, now)
 	}
 	m.fell(got.Cancelled, now)
 	at := got.NextUntil
-	soon := at > got.Now && at-got.Now <= 2*m.conf.Beat.Microseconds() // else a beat is in time
-	if watches && soon && at != m.waits.until {
-		m.waits.until = at
+	// else a beat is in time
+	soon := at > got.Now && at-got.Now <= 2*m.conf.Beat.Microseconds()
+	if watches && soon && at != wl.until {
+		wl.until = at
 		wait := max(fromNow(now, got.Now, at).Sub(now), lookedApart)
 		m.ask(alarm{what: waitOver, wait: wait})
 	}

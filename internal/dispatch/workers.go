@@ -62,10 +62,10 @@ func (w *worker) drain(yes bool, what store.Drain, now time.Time) {
 // takeAway takes from workers what they still have in hands when the time is up that they were
 // given to give it up; of a part once, those tasks first that began last: a job that begins there
 // later waits for tasks to end, as everywhere.
-func (m *memory) takeAway(now time.Time) {
-	for _, name := range slices.Sorted(maps.Keys(m.workers)) {
-		w := m.workers[name]
-		if w.given.By == 0 || w.given.By > m.clock.read(now) || w.hands() == 0 {
+func (ws workers) takeAway(storeNow int64, now time.Time) {
+	for _, name := range slices.Sorted(maps.Keys(ws)) {
+		w := ws[name]
+		if w.given.By == 0 || w.given.By > storeNow || w.hands() == 0 {
 			continue
 		}
 		excess := w.hands()
@@ -92,16 +92,16 @@ func (wc *workerCalls) Workers(context.Context) ([]task.Worker, error) {
 	now := time.Now()
 	wc.mu.Lock()
 	defer wc.release()
-	return wc.mem.listWorkers(now), nil
+	return wc.mem.workers.list(wc.conf.Holder.Node, now), nil
 }
 
-func (m *memory) listWorkers(now time.Time) []task.Worker {
-	list := make([]task.Worker, 0, len(m.workers))
-	for _, name := range slices.Sorted(maps.Keys(m.workers)) {
-		w := m.workers[name]
+func (ws workers) list(node string, now time.Time) []task.Worker {
+	list := make([]task.Worker, 0, len(ws))
+	for _, name := range slices.Sorted(maps.Keys(ws)) {
+		w := ws[name]
 		state := w.state(now)
 		list = append(list, task.Worker{
-			Name: w.name, Node: m.conf.Holder.Node, State: state,
+			Name: w.name, Node: node, State: state,
 			Active:   state == task.WorkerActive || state == task.WorkerDraining,
 			Draining: w.draining(), Shed: w.given.Shed.Float(), DrainBy: drainBy(w.given),
 			Capacity: w.capacity, Used: w.reserved.Float() + float64(w.hands()),
