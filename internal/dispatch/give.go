@@ -1,15 +1,14 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 )
 
 // transfers move spans between the store and memory: they take what workers here wait for, look
@@ -252,15 +251,6 @@ func (sp *span) reopen() {
 	}
 }
 
-func (hs *holdings) sortedSpans() []*span {
-	list := make([]*span, 0, len(hs.spans))
-	for _, sp := range hs.spans {
-		list = append(list, sp)
-	}
-	slices.SortFunc(list, func(a, b *span) int { return cmp.Compare(a.ID, b.ID) })
-	return list
-}
-
 // anySettling tells whether a task of the span is on its way into the store, or the store is being
 // asked about it: then memory is about to know better.
 func (sp *span) anySettling() bool {
@@ -327,4 +317,50 @@ func (gv *giving) allToGive() store.GiveRequest {
 	}
 	sortRunning(req.Running)
 	return req
+}
+
+// HearWanted takes in a hint from another node: somebody there wants to edit tasks of this node. It
+// gives them back, with what else is in their spans, and for a moment takes nothing of their
+// queues. What runs of them is written down, so that the other node learns of that.
+func (ts *transfers) HearWanted(ids []task.ID) {
+	ts.mu.Lock()
+	defer ts.release()
+	if ts.mem.closed || ts.mem.stopping {
+		return
+	}
+	req, giving := ts.mem.beginGiveWanted(ids, time.Now())
+	if len(giving) == 0 {
+		return
+	}
+	ts.work.Go(func() {
+		err := ts.give(ts.ctx, req)
+		ts.note(err)
+		ts.mu.Lock()
+		defer ts.release()
+		ts.mem.endGive(giving, err == nil, time.Now())
+	})
+}
+
+// beginGiveWanted says which spans have the tasks, and keeps what is in them from going out. Those
+// of which something is on its way into the store are asked for again.
+func (gv *giving) beginGiveWanted(
+	ids []task.ID, now time.Time,
+) (req store.GiveRequest, giving []*span) {
+	m := gv.memory
+	req.Holder = m.conf.Holder
+	for _, id := range ids {
+		sp := m.find(id).span
+		if sp == nil || sp.giving || sp.anySettling() {
+			continue
+		}
+		sp.collectGive(&req)
+		sp.park()
+		giving = append(giving, sp)
+		if q := sp.queue; !m.closed && q.reserve.Before(now.Add(wantedFor)) {
+			q.reserve = now.Add(wantedFor)
+			m.ask(alarm{what: leftOver, queue: q, wait: wantedFor})
+		}
+	}
+	sortRunning(req.Running)
+	return req, giving
 }

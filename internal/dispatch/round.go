@@ -1,13 +1,11 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
@@ -133,76 +131,6 @@ func (m *memory) forgetOld(now time.Time) {
 	}
 }
 
-// lookAtOnce is how many queues one question for ready tasks names.
-const lookAtOnce = 1000
-
-// look asks which queues have ready tasks in the store, of those whose tasks somebody waits for or
-// that are ready here: a sign may have been lost. It asks for all of them in one call, for each at
-// most once in Config.Look.
-func (ts *transfers) look(ctx context.Context, now time.Time) error {
-	ts.mu.Lock()
-	names, signs := ts.mem.beginLook(now)
-	ts.release()
-	if len(names) == 0 {
-		return nil
-	}
-	list, err := ts.store.Ready(ctx, names)
-	if err != nil {
-		return err
-	}
-	ts.mu.Lock()
-	defer ts.release()
-	ts.mem.queues.endLook(names, signs, list, now)
-	return nil
-}
-
-// beginLook names the queues of which the store is to be asked now, with how many signs there were
-// of each.
-func (m *memory) beginLook(now time.Time) (names []string, signs []int) {
-	for name, q := range m.queues {
-		if !q.taking && !q.conf.Paused && !m.shut() && now.Sub(q.looked) >= m.conf.Look &&
-			(q.ready.count() > 0 || q.demand(now) > 0) {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(m.queues[a].looked.Compare(m.queues[b].looked), strings.Compare(a, b))
-	})
-	names = names[:min(len(names), lookAtOnce)]
-	signs = make([]int, len(names))
-	for i, name := range names {
-		q := m.queues[name]
-		q.looked, signs[i] = now, q.signs
-	}
-	return names, signs
-}
-
-// endLook takes in which of the queues have ready tasks in the store.
-func (qs queues) endLook(names []string, signs []int, list []store.Ready, now time.Time) {
-	ranks := make(map[string]int64, len(list))
-	for _, r := range list {
-		ranks[r.Queue] = r.Rank
-	}
-	for i, name := range names {
-		q := qs[name]
-		if q == nil {
-			continue
-		}
-		if rank, found := ranks[name]; found {
-			q.sign(rank)
-			q.backlog = true
-			signs[i]++
-		}
-		if q.signs == signs[i] && !q.taking { // nothing was heard meanwhile: that is all there is
-			q.behind = noRank
-			if rank, found := ranks[name]; found {
-				q.behind = rank
-			}
-		}
-		q.match(now)
-	}
-}
-
 // heed takes in whether the node is to take tasks. When it no longer is, who waits here goes home,
 // to ask another node.
 func (m *memory) heed(working bool, now time.Time) {
@@ -218,23 +146,6 @@ func (m *memory) heed(working bool, now time.Time) {
 			w.dismiss()
 		}
 	}
-}
-
-// deleteSpent deletes spent spans that no settlement carried along since the last round.
-func (st *settlements) deleteSpent(ctx context.Context) error {
-	st.mu.Lock()
-	spent := st.mem.takeSpent(nil)
-	st.release()
-	if len(spent) == 0 {
-		return nil
-	}
-	if _, err := st.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {
-		st.mu.Lock()
-		st.mem.spent = append(st.mem.spent, spent...)
-		st.release()
-		return fmt.Errorf("delete spent spans: %w", err)
-	}
-	return nil
 }
 
 // sync writes down the hand-outs that are no longer young, so that their tokens survive this node,

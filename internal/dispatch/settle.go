@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -295,4 +296,21 @@ func (r *reporting) apply(m *memory, storeNow int64, now time.Time) *queue {
 	it.span.under--
 	it.enqueue()
 	return it.queue
+}
+
+// deleteSpent deletes spent spans that no settlement carried along since the last round.
+func (st *settlements) deleteSpent(ctx context.Context) error {
+	st.mu.Lock()
+	spent := st.mem.takeSpent(nil)
+	st.release()
+	if len(spent) == 0 {
+		return nil
+	}
+	if _, err := st.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {
+		st.mu.Lock()
+		st.mem.spent = append(st.mem.spent, spent...)
+		st.release()
+		return fmt.Errorf("delete spent spans: %w", err)
+	}
+	return nil
 }

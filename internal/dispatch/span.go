@@ -196,3 +196,12 @@ func (hs *holdings) held() (n int) {
 	}
 	return n
 }
+
+func (hs *holdings) sortedSpans() []*span {
+	list := make([]*span, 0, len(hs.spans))
+	for _, sp := range hs.spans {
+		list = append(list, sp)
+	}
+	slices.SortFunc(list, func(a, b *span) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}

@@ -140,21 +140,6 @@ func (wl *waitLooks) looked(got store.Looked, watches bool, now time.Time) {
 	}
 }
 
-// hearReady takes in that the store has ready tasks of a queue from a rank on.
-func (m *memory) hearReady(name string, rank int64, now time.Time) {
-	q := m.queues[name]
-	if q == nil || m.closed { // nobody waits for it here
-		return
-	}
-	q.sign(rank)
-	q.backlog = true
-	if q.gate.limited {
-		q.gate.probe()
-		q.match(now)
-	}
-	q.takeSoon(now)
-}
-
 // awaitOf is what the report of a task's outcome says of its wait. at is the store's time.
 func awaitOf(id task.ID, a *task.Await, at int64) *store.Await {
 	w := &store.Await{

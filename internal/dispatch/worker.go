@@ -249,22 +249,6 @@ func (ws workers) askPatience(
 	}
 }
 
-// Reserve notes what a worker's jobs take of its capacity, and lets a beat of it that waits be
-// answered: its orders changed.
-func (wc *workerCalls) Reserve(worker string, load task.Units) {
-	wc.mu.Lock()
-	defer wc.release()
-	wc.mem.reserve(worker, load, time.Now())
-}
-
-func (m *memory) reserve(worker string, load task.Units, now time.Time) {
-	w := m.worker(worker, now)
-	w.reserved = load
-	w.reorder()
-	w.match(now)
-	w.changed()
-}
-
 // judge finds what silent workers held. When many fall silent at once it is more likely this node,
 // or the network: they get one more limit, and spared says how many they are. now is when the round
 // began, by which silence counts, and at is the present.

@@ -223,3 +223,19 @@ func (w *worker) drop(now time.Time) {
 		delete(w.memory.workers, w.name)
 	}
 }
+
+// Reserve notes what a worker's jobs take of its capacity, and lets a beat of it that waits be
+// answered: its orders changed.
+func (wc *workerCalls) Reserve(worker string, load task.Units) {
+	wc.mu.Lock()
+	defer wc.release()
+	wc.mem.reserve(worker, load, time.Now())
+}
+
+func (m *memory) reserve(worker string, load task.Units, now time.Time) {
+	w := m.worker(worker, now)
+	w.reserved = load
+	w.reorder()
+	w.match(now)
+	w.changed()
+}
