@@ -57,7 +57,7 @@ func (st *settlements) unblockOn() {
 		}
 		st.mu.Lock()
 		if err != nil {
-			st.mem.spent = append(st.mem.spent, set.Spent...)
+			st.mem.deleteLater(set.Spent...)
 		} else {
 			st.mem.unblocked(list, time.Now())
 		}

@@ -56,6 +56,17 @@ func (qc *queueCalls) reloadQueues(ctx context.Context) error {
 	return nil
 }
 
+// areDue tells whether the configurations are to be read again.
+func (cs *configs) areDue(now time.Time) bool { return now.Sub(cs.configRead) >= configEvery }
+
+// hearChange takes in the token of the lease that grows with each change.
+func (cs *configs) hearChange(token int64) {
+	if token > cs.configWord {
+		cs.configWord = token
+		cs.configRead = time.Time{}
+	}
+}
+
 // configureAll takes over the configurations of all queues that have one.
 func (cs *configs) configureAll(list []task.Queue, now time.Time) {
 	cs.configRead = now

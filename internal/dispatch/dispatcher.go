@@ -263,8 +263,7 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 	d.work.Wait()
 	d.mu.Lock()
 	give := d.mem.allToGive()
-	spent := d.mem.spent
-	d.mem.spent = nil
+	spent := d.mem.takeSpent(nil)
 	d.release()
 	var errs []error
 	if len(spent) > 0 {

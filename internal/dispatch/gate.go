@@ -204,7 +204,7 @@ func (m *memory) begun(
 		switch {
 		case it.place != out || it.token.Seq != req.Rows[i].Seq: // it was dropped with its span
 		case !answered:
-			m.unanswered = append(m.unanswered, it)
+			m.askLater(it)
 		case got.Rows[i] == store.HeldBack:
 			it.asked = false
 			held = append(held, it.handed())
@@ -243,10 +243,7 @@ func (m *memory) begun(
 func (gs *gates) askAgain(now time.Time) {
 	gs.mu.Lock()
 	gs.mem.giveUpAgain(now)
-	asked := slices.DeleteFunc(gs.mem.unanswered, func(it *item) bool {
-		return it.place != out || !it.asked
-	})
-	gs.mem.unanswered = nil
+	asked := gs.mem.takeUnanswered()
 	gs.release()
 	if len(asked) == 0 {
 		return
@@ -294,7 +291,7 @@ func (it *item) begins(now time.Time) {
 // sweep has the row of a hand-out swept that somebody else ended, should one stand.
 func (it *item) sweep() {
 	if (it.queue.gate.limited || it.unique) && (it.row || it.asked) {
-		it.queue.memory.litter = append(it.queue.memory.litter, store.Watch{ID: it.id, Seq: it.seq})
+		it.queue.memory.sweepLater(store.Watch{ID: it.id, Seq: it.seq})
 	}
 }
 

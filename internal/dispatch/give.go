@@ -89,7 +89,7 @@ func (gv *giving) endGive(giving []*span, given bool, now time.Time) {
 		sp.drop()
 		m.queue(sp.Queue).openLane(sp)
 		if sp.left > sp.idle {
-			m.gave[sp.ID] = sighting{sp.Token, now}
+			m.noteGiven(sp, now)
 		}
 		m.queue(sp.Queue).signAt(sp.Rank, 0, 0, now)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
@@ -36,6 +37,37 @@ func (lo *leftovers) forgetOld(now time.Time) {
 	old := func(_ int64, f sighting) bool { return now.Sub(f.at) > forgetAfter }
 	maps.DeleteFunc(lo.recovered, old)
 	maps.DeleteFunc(lo.gave, old)
+}
+
+// readLater has the next round read where settling items stand that could not be read now.
+func (lo *leftovers) readLater(items []*item) { lo.unresolved = append(lo.unresolved, items...) }
+
+// askLater has the next round ask again whether a hand-out began.
+func (lo *leftovers) askLater(it *item) { lo.unanswered = append(lo.unanswered, it) }
+
+// takeUnanswered takes the hand-outs of which the store is to be asked again whether they began.
+func (lo *leftovers) takeUnanswered() []*item {
+	asked := slices.DeleteFunc(lo.unanswered, func(it *item) bool {
+		return it.place != out || !it.asked
+	})
+	lo.unanswered = nil
+	return asked
+}
+
+// sweepLater has the next round sweep rows of hand-outs that are over, should they stand.
+func (lo *leftovers) sweepLater(rows ...store.Watch) { lo.litter = append(lo.litter, rows...) }
+
+// noteGiven notes that this node itself gave a span back while tasks of it ran.
+func (lo *leftovers) noteGiven(sp *span, now time.Time) {
+	lo.gave[sp.ID] = sighting{sp.Token, now}
+}
+
+// comesBack tells whether a span that is taken was last held by this node, which gave it back while
+// tasks of it ran. It is asked once for each take.
+func (lo *leftovers) comesBack(sp *store.Span) bool {
+	gave, known := lo.gave[sp.ID]
+	delete(lo.gave, sp.ID)
+	return known && gave.token == sp.Token-1
 }
 
 // takeUnresolved takes the items that could not be read.

@@ -28,7 +28,7 @@ func (rs *reloads) reload(items []*item) {
 	if err != nil {
 		rs.note(err)
 		rs.log.Warn("read where tasks stand", "error", err)
-		rs.mem.unresolved = append(rs.mem.unresolved, items...) // the next round asks again
+		rs.mem.readLater(items)
 		return
 	}
 	rs.mem.replaceAll(items, seqs, stood, time.Now())
@@ -135,11 +135,10 @@ func (m *memory) replaceTouched(list []handed, stood []store.Stood, now time.Tim
 // drop forgets a span without deleting it: the rounds find it held by this node and read it
 // anew.
 func (sp *span) drop() {
-	if sp.memory.spans[sp.ID] != sp { // given back and taken again meanwhile
+	if !sp.memory.holds(sp) { // given back and taken again meanwhile
 		return
 	}
-	delete(sp.memory.spans, sp.ID)
-	sp.memory.index.remove(sp)
+	sp.memory.letGo(sp)
 	for s := range sp.live() {
 		it := s.unqueued()
 		it.takeBack()

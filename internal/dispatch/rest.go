@@ -81,7 +81,7 @@ func (ts *transfers) giveRests(ctx context.Context, list []rest, now time.Time) 
 // end forgets a rest that was given back, and lets out again what was not.
 func (r *rest) end(given bool, now time.Time) {
 	sp := r.span
-	if given && sp.memory.spans[sp.ID] == sp {
+	if given && sp.memory.holds(sp) {
 		sp.endBefore(r.From)
 		sp.queue.openLane(sp)
 		sp.queue.signAt(r.Rank, 0, 0, now)
@@ -97,7 +97,7 @@ func (sp *span) endBefore(from int32) {
 			it.forget()
 		}
 	}
-	if sp.memory.spans[sp.ID] != sp { // the last of what ran has ended meanwhile
+	if !sp.memory.holds(sp) { // the last of what ran has ended meanwhile
 		return
 	}
 	sp.memory.index.remove(sp)

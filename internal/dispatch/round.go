@@ -45,7 +45,7 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 		d.recover(ctx, now),
 		d.giveBack(ctx, now))
 	d.mu.Lock()
-	due := now.Sub(d.mem.configRead) >= configEvery
+	due := d.mem.areDue(now)
 	d.release()
 	if due {
 		errs = append(errs, d.reloadQueues(ctx))
@@ -161,7 +161,7 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 	got, err := d.store.Sync(ctx, req)
 	d.mu.Lock()
 	if err != nil || got.LeaseGone {
-		d.mem.litter = append(d.mem.litter, litter...)
+		d.mem.sweepLater(litter...)
 	}
 	d.release()
 	if err != nil {

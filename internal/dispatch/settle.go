@@ -134,7 +134,7 @@ func (m *memory) notSettled(load []*settlement, spent []store.Taking, now time.T
 	dropped := map[int64]bool{}
 	for _, s := range load {
 		for i := range s.reports {
-			if sp := s.reports[i].spot.span; sp != nil && sp.left > 0 && m.spans[sp.ID] != sp {
+			if sp := s.reports[i].spot.span; sp != nil && sp.left > 0 && !m.holds(sp) {
 				dropped[sp.ID] = true
 			}
 		}
@@ -143,7 +143,7 @@ func (m *memory) notSettled(load []*settlement, spent []store.Taking, now time.T
 		if sp := m.spans[x.Span]; sp != nil {
 			sp.deleted = false
 		} else if !dropped[x.Span] {
-			m.spent = append(m.spent, x)
+			m.deleteLater(x)
 		}
 	}
 	for _, s := range load {
@@ -308,7 +308,7 @@ func (st *settlements) deleteSpent(ctx context.Context) error {
 	}
 	if _, err := st.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {
 		st.mu.Lock()
-		st.mem.spent = append(st.mem.spent, spent...)
+		st.mem.deleteLater(spent...)
 		st.release()
 		return fmt.Errorf("delete spent spans: %w", err)
 	}

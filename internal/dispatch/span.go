@@ -109,6 +109,18 @@ type holdings struct {
 	blocking blocking       // spent spans to delete at once
 }
 
+// holds tells whether a span is held: it was neither forgotten nor dropped.
+func (hs *holdings) holds(sp *span) bool { return hs.spans[sp.ID] == sp }
+
+// letGo takes a span out, which is held.
+func (hs *holdings) letGo(sp *span) {
+	delete(hs.spans, sp.ID)
+	hs.index.remove(sp)
+}
+
+// deleteLater has the next settlement delete spent spans.
+func (hs *holdings) deleteLater(spent ...store.Taking) { hs.spent = append(hs.spent, spent...) }
+
 // find is where a task is; its cell is nil when it is not here.
 func (x *index) find(id task.ID) spot {
 	if sp := x.last; sp != nil && sp.Batch == id.Batch {

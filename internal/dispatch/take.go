@@ -197,12 +197,10 @@ func (m *memory) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now time
 		}
 		known.drop() // it was free meanwhile
 	}
-	gave, known := m.gave[hs.ID]
 	sp := &span{
 		memory: m, Span: hs.Span, queue: q, cells: make([]cell, len(hs.Tasks)), unchecked: true,
-		returned: known && gave.token == hs.Token-1,
+		returned: m.comesBack(&hs.Span),
 	}
-	delete(m.gave, hs.ID)
 	sp.keys = hs.Keys
 	if len(hs.Tasks) > 0 {
 		sp.priority = time.Duration(hs.Tasks[0].HeadStart) * time.Microsecond
@@ -372,15 +370,14 @@ func (it *item) forget() {
 // none did yet. Where the next task of its key waits for that, it is deleted at once.
 func (sp *span) forget() {
 	m := sp.memory
-	if m.spans[sp.ID] == sp {
-		delete(m.spans, sp.ID)
-		m.index.remove(sp)
+	if m.holds(sp) {
+		m.letGo(sp)
 		switch {
 		case sp.deleted:
 		case sp.key() != "" && sp.queue.conf.PerKey.InOrder() && !m.closed:
 			m.blocked(sp)
 		default:
-			m.spent = append(m.spent, sp.Taking())
+			m.deleteLater(sp.Taking())
 		}
 	}
 }

@@ -33,9 +33,8 @@ func (m *memory) recall(asked, now time.Time, words []store.Lease) {
 		if name, what, ok := store.DrainOf(l); ok {
 			drained[name] = what
 			m.worker(name, time.Time{})
-		} else if l.Name == queuesWord && l.Token > m.configWord {
-			m.configWord = l.Token
-			m.configRead = time.Time{}
+		} else if l.Name == queuesWord {
+			m.hearChange(l.Token)
 		}
 	}
 	var news []string
