@@ -11,6 +11,13 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// handouts are the holds of workers: they wait for tasks, and are answered with what memory gives
+// them, complete and written down as far as it must be.
+type handouts struct {
+	*core
+	gates *gates // ask whether what has limits may begin
+}
+
 // waiter is one hold that waits for tasks.
 type waiter struct {
 	worker *worker
@@ -29,13 +36,6 @@ type waiter struct {
 type member struct {
 	queue *queue
 	place *balance.Member[*waiter]
-}
-
-// handouts are the holds of workers: they wait for tasks, and are answered with what memory gives
-// them, complete and written down as far as it must be.
-type handouts struct {
-	*core
-	gates *gates // ask whether what has limits may begin
 }
 
 // Hold answers with tasks for a worker, at most r.Limit and never more than its capacity leaves
