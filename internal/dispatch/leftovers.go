@@ -63,7 +63,7 @@ func (lo *leftovers) noteGiven(sp *span, now time.Time) {
 }
 
 // comesBack tells whether a span that is taken was last held by this node, which gave it back while
-// tasks of it ran. It is asked once for each take.
+// tasks of it ran; and forgets that.
 func (lo *leftovers) comesBack(sp *store.Span) bool {
 	gave, known := lo.gave[sp.ID]
 	delete(lo.gave, sp.ID)
