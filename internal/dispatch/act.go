@@ -13,17 +13,24 @@ import (
 // bulk is how many tasks one transaction of ActAll changes.
 const bulk = 1000
 
+// actions change tasks from outside, one or many: cancel, run now, replay, remove, edit.
+type actions struct {
+	*core
+	views   *views   // tell the queues of tasks
+	reloads *reloads // read anew what was kept from going out during an edit
+}
+
 // Act does one thing to one task from outside: task.KindCancelled, KindMoved (run now),
 // KindReplayed (a final one begins again) or KindRemoved. by is who asked. Errors as of ActOn.
-func (d *Dispatcher) Act(ctx context.Context, kind task.Kind, by string, id task.ID) error {
-	return d.ActOn(ctx, store.Action{Kind: kind, By: by}, id)
+func (as *actions) Act(ctx context.Context, kind task.Kind, by string, id task.ID) error {
+	return as.ActOn(ctx, store.Action{Kind: kind, By: by}, id)
 }
 
 // ActOn does to one task what the Kind, By, Replay and Tree of an action say. Errors:
 // store.ErrNotFound, store.ErrConflict with the reason, as for a replay from a stage in which the
 // task never was.
-func (d *Dispatcher) ActOn(ctx context.Context, what store.Action, id task.ID) error {
-	acted, err := d.act(ctx, what, []task.ID{id}, nil)
+func (as *actions) ActOn(ctx context.Context, what store.Action, id task.ID) error {
+	acted, err := as.act(ctx, what, []task.ID{id}, nil)
 	if err != nil {
 		return err
 	}
@@ -54,16 +61,16 @@ func refusal(a *store.Acted, kind task.Kind) error {
 // one page of a list finds, and says where to go on, zero at the end. A replay without a state in
 // its filter is of dead tasks alone: what ended as it should is not done again because nobody
 // thought of it.
-func (d *Dispatcher) ActAll(
+func (as *actions) ActAll(
 	ctx context.Context, what store.Action, f store.Filter, after task.ID, dryRun bool,
 ) (store.ActedAll, error) {
-	return d.actPage(ctx, what.Kind, f, after, bulk, dryRun,
+	return as.actPage(ctx, what.Kind, f, after, bulk, dryRun,
 		func(page []task.View) ([]store.Acted, error) {
 			ids := make([]task.ID, len(page))
 			for i := range page {
 				ids[i] = page[i].ID
 			}
-			return d.act(ctx, what, ids, func(i int, a *store.Action) {
+			return as.act(ctx, what, ids, func(i int, a *store.Action) {
 				if a.Kind == task.KindReplayed {
 					a.When = page[i].State
 				}
@@ -73,7 +80,7 @@ func (d *Dispatcher) ActAll(
 
 // actPage does something to those of a page of the tasks that a filter selects to which it may be
 // done.
-func (d *Dispatcher) actPage(
+func (as *actions) actPage(
 	ctx context.Context, kind task.Kind, f store.Filter, after task.ID, size int, dryRun bool,
 	do func([]task.View) ([]store.Acted, error),
 ) (store.ActedAll, error) {
@@ -82,10 +89,10 @@ func (d *Dispatcher) actPage(
 		e.Add("body.filter.stuck", "only lists know it: what seems stuck is to be looked at first")
 		return store.ActedAll{}, e
 	}
-	f.Live = d.live()
-	page, next, err := d.store.Tasks(ctx, f, after, size)
+	f.Live = as.live()
+	page, next, err := as.store.Tasks(ctx, f, after, size)
 	if err != nil {
-		d.note(err)
+		as.note(err)
 		return store.ActedAll{}, fmt.Errorf("list tasks: %w", err)
 	}
 	page = slices.DeleteFunc(page, func(v task.View) bool { return !meant(kind, f.State, v.State) })
@@ -113,40 +120,40 @@ func meant(kind task.Kind, asked, s task.State) bool {
 
 // act does what an action says to tasks; their ids, and what this node knows of them, it fills in.
 // each completes the action of one of the tasks, nil = all are the same.
-func (d *Dispatcher) act(
+func (as *actions) act(
 	ctx context.Context, what store.Action, ids []task.ID, each func(int, *store.Action),
 ) ([]store.Acted, error) {
-	d.mu.Lock()
-	if d.mem.closed {
-		d.release()
+	as.mu.Lock()
+	if as.mem.closed {
+		as.release()
 		return nil, ErrClosed
 	}
-	a := d.mem.planActs(what, ids, time.Now())
+	a := as.mem.planActs(what, ids, time.Now())
 	if each != nil {
 		for i := range a.actions {
 			each(a.index[i], &a.actions[i])
 		}
 	}
-	d.release()
+	as.release()
 	if len(a.actions) == 0 {
 		return a.acted, nil
 	}
 	var got []store.Acted
-	err := d.again(func() (err error) {
-		got, err = d.store.Act(d.ctx, a.actions)
+	err := as.again(func() (err error) {
+		got, err = as.store.Act(as.ctx, a.actions)
 		return err
 	})
 	if what.Kind == task.KindEdited {
-		defer func() { d.endEdits(a.actions, a.unchanged(got)) }()
+		defer func() { as.endEdits(a.actions, a.unchanged(got)) }()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s tasks: %w", what.Kind, err)
 	}
-	d.mu.Lock()
-	defer d.release()
-	d.mem.learn(what, got, a.before, a.at, time.Now())
+	as.mu.Lock()
+	defer as.release()
+	as.mem.learn(what, got, a.before, a.at, time.Now())
 	if what.Kind != task.KindEdited && what.Kind != task.KindMoved {
-		d.mem.lookAround() // at its children, and at whoever waits for it as one
+		as.mem.waits.lookAround() // at its children, and at whoever waits for it as one
 	}
 	for i := range got {
 		a.acted[a.index[i]] = got[i]

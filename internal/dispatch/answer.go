@@ -48,7 +48,7 @@ func (s spot) handout() task.Handout {
 		t := task.Handout{
 			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Context: []byte(it.context),
 			Attempt: int(it.attempt) + 1, Deadline: it.until, ContextBy: it.contextBy,
-			Parent: it.span.parent, Ready: it.queue.memory.readySince(it.due(), it.started),
+			Parent: it.span.parent, Ready: it.queue.memory.clock.readySince(it.due(), it.started),
 		}
 		tellWoken(it.woken, &t)
 		t.After = priorsOf(it.after)
@@ -58,7 +58,7 @@ func (s spot) handout() task.Handout {
 		ID: s.id(), Queue: s.span.queue.conf.Name, Stage: s.cell.stage,
 		Context: []byte(s.cell.context), Attempt: 1, Deadline: s.cell.parcel.until,
 		Parent: s.span.parent,
-		Ready:  s.span.memory.readySince(s.span.due(), s.cell.parcel.started),
+		Ready:  s.span.memory.clock.readySince(s.span.due(), s.cell.parcel.started),
 	}
 }
 
@@ -135,13 +135,13 @@ func makeReady(list []handed) (back []*item) {
 // fetched, as many as there is room for. What has none is ready again. At last, so that nothing
 // can come between, the store is asked about those that have limits: of and held are as letBegin
 // says.
-func (d *Dispatcher) answer(
+func (hs *handouts) answer(
 	ctx context.Context, list []handed, tasks []task.Handout, room func(int64) bool,
 ) (answer task.HoldAnswer, of []*queue, held bool) {
 	if len(list) == 0 {
 		return task.HoldAnswer{}, nil, false
 	}
-	guarded := d.guard(list)
+	guarded := hs.guard(list)
 	if room == nil {
 		room = func(int64) bool { return true }
 	}
@@ -155,23 +155,23 @@ func (d *Dispatcher) answer(
 			continue
 		}
 		if v := store.Value(t.Context); isLarge(v) {
-			most := d.queueConf(t.Queue).ContextLimit // how large it is only reading it tells
-			if size > d.conf.AnswerMax || !room(most) {
+			most := hs.queueConf(t.Queue).ContextLimit // how large it is only reading it tells
+			if size > hs.conf.AnswerMax || !room(most) {
 				back = append(back, h)
 				continue
 			}
-			text, err := d.store.Value(ctx, v)
+			text, err := hs.store.Value(ctx, v)
 			room(int64(len(text)) - most)
 			if err != nil { // one unreadable context must not hold up the others
-				d.unreadable(&h, err)
+				hs.unreadable(&h, err)
 				continue
 			}
 			t.Context = text
 		}
 		if len(t.After) > 0 {
-			fits, err := d.tellPriors(ctx, t.After, size, room)
+			fits, err := hs.tellPriors(ctx, t.After, size, room)
 			if err != nil {
-				d.unreadable(&h, err)
+				hs.unreadable(&h, err)
 				continue
 			}
 			if !fits {
@@ -181,7 +181,7 @@ func (d *Dispatcher) answer(
 		}
 		if h.doubted {
 			if problem := wire.CheckValue(t.Context); problem != "" {
-				d.spoilt(&h, problem)
+				hs.spoilt(&h, problem)
 				continue
 			}
 		}
@@ -195,11 +195,11 @@ func (d *Dispatcher) answer(
 		complete = append(complete, t)
 	}
 	if len(back) > 0 {
-		d.putBack(back)
+		hs.putBack(back)
 	}
-	given, complete, of, held = d.letBegin(given, complete, room)
+	given, complete, of, held = hs.gates.letBegin(given, complete, room)
 	writeTokens(given, complete)
-	return task.HoldAnswer{Tasks: complete, Written: func() { d.written(given) }}, of, held
+	return task.HoldAnswer{Tasks: complete, Written: func() { hs.written(given) }}, of, held
 }
 
 // isLarge tells whether a value is in the blob store.
@@ -223,10 +223,10 @@ func writeTokens(list []handed, tasks []task.Handout) {
 }
 
 // putBack is unhand with the lock.
-func (d *Dispatcher) putBack(list []handed) {
+func (hs *handouts) putBack(list []handed) {
 	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
+	hs.mu.Lock()
+	defer hs.release()
 	for i := range list {
 		list[i].isNotAsked()
 	}
@@ -236,16 +236,16 @@ func (d *Dispatcher) putBack(list []handed) {
 // unreadable takes care of a hand-out whose context can't be read. If it is gone, that is the
 // attempt's outcome: charged, and finally dead. Any other trouble is not the task's: it comes back
 // in a second.
-func (d *Dispatcher) unreadable(h *handed, err error) {
-	d.note(err)
-	d.mu.Lock()
-	defer d.release()
+func (hs *handouts) unreadable(h *handed, err error) {
+	hs.note(err)
+	hs.mu.Lock()
+	defer hs.release()
 	h.isNotAsked()
 	if errors.Is(err, fs.ErrNotExist) {
 		h.end(task.KindRetry, fmt.Sprintf("read context: %v", err), time.Now())
 		return
 	}
-	d.log.Warn("read context", "task", h.id().String(), "error", err)
+	hs.log.Warn("read context", "task", h.id().String(), "error", err)
 	h.rest(time.Second)
 }
 
@@ -271,10 +271,10 @@ func (h *handed) end(kind task.Kind, why string, now time.Time) {
 
 // spoilt settles a hand-out as failed whose context can't stand in an answer: it would make the
 // whole answer one that no worker can read. All ways in are checked; the store may hold older ones.
-func (d *Dispatcher) spoilt(h *handed, problem string) {
-	d.log.Error("context can't be handed out", "task", h.id().String(), "problem", problem)
-	d.mu.Lock()
-	defer d.release()
+func (hs *handouts) spoilt(h *handed, problem string) {
+	hs.log.Error("context can't be handed out", "task", h.id().String(), "problem", problem)
+	hs.mu.Lock()
+	defer hs.release()
 	h.isNotAsked()
 	h.end(task.KindFail, "the stored context can't be handed out: it "+problem,
 		time.Now())
@@ -282,27 +282,27 @@ func (d *Dispatcher) spoilt(h *handed, problem string) {
 
 // guard writes hand-outs of guarded spans down before they are answered: if one of them kills this
 // process too, it is charged. It says no when they can't be.
-func (d *Dispatcher) guard(list []handed) bool {
+func (hs *handouts) guard(list []handed) bool {
 	if !slices.ContainsFunc(list, func(h handed) bool { return h.guarded }) {
 		return true
 	}
-	d.mu.Lock()
+	hs.mu.Lock()
 	insert := guardedRows(list)
-	d.release()
+	hs.release()
 	if len(insert) == 0 {
 		return true
 	}
-	got, err := d.store.Sync(d.ctx, store.SyncRequest{Holder: d.conf.Holder, Insert: insert})
+	got, err := hs.store.Sync(hs.ctx, store.SyncRequest{Holder: hs.conf.Holder, Insert: insert})
 	if err == nil && got.LeaseGone {
 		err = errLeaseGone
 	}
 	if err != nil {
-		d.note(err)
-		d.log.Warn("write down guarded hand-outs", "error", err)
+		hs.note(err)
+		hs.log.Warn("write down guarded hand-outs", "error", err)
 		return false
 	}
-	d.mu.Lock()
-	defer d.release()
+	hs.mu.Lock()
+	defer hs.release()
 	for i := range list {
 		if list[i].guarded && list[i].current() {
 			list[i].item().row = true
@@ -349,9 +349,9 @@ func (h *handed) writing() {
 }
 
 // written notes that an answer is on its way: beats that begin from now on must name its tasks.
-func (d *Dispatcher) written(list []handed) {
-	d.mu.Lock()
-	defer d.release()
+func (hs *handouts) written(list []handed) {
+	hs.mu.Lock()
+	defer hs.release()
 	for i := range list {
 		if list[i].current() {
 			list[i].writing()

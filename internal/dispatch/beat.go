@@ -13,58 +13,65 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// workerCalls keep what memory knows of workers up to date: by their beats, by what other nodes
+// heard of them, and by what operators say of them.
+type workerCalls struct {
+	*core
+	settlements *settlements // record what a leaving worker gives back
+}
+
 // Beat is a worker's sign of life: it says what the worker holds and is answered what to do with
 // it. With b.Wait it answers early when there is news after b.Version.
-func (d *Dispatcher) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error) {
-	return spelled(ctx, b, d.beat)
+func (wc *workerCalls) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error) {
+	return spelled(ctx, b, wc.beat)
 }
 
 // beat is Beat in names of the one form.
-func (d *Dispatcher) beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error) {
+func (wc *workerCalls) beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error) {
 	if err := checkBeat(b); err != nil {
 		return task.BeatAnswer{}, err
 	}
-	if !strings.HasPrefix(b.Version, d.mem.origin+".") {
+	if !strings.HasPrefix(b.Version, wc.mem.origin+".") {
 		// another node's: the worker may have been there since it was here last
 		b.Version = ""
 	}
-	d.mu.Lock()
-	if d.mem.closed {
-		d.release()
+	wc.mu.Lock()
+	if wc.mem.closed {
+		wc.release()
 		return task.BeatAnswer{}, ErrClosed
 	}
-	w, late := d.mem.hear(b, time.Now())
-	if !late && d.conf.Jobs != nil {
-		d.conf.Jobs.Hear(&b)
+	w, late := wc.mem.hear(b, time.Now())
+	if !late && wc.conf.Jobs != nil {
+		wc.conf.Jobs.Hear(&b)
 	}
-	d.release()
-	known, err := d.askStore(ctx, b)
+	wc.release()
+	known, err := wc.askStore(ctx, b)
 	if err != nil {
 		return task.BeatAnswer{}, err
 	}
-	d.mu.Lock()
+	wc.mu.Lock()
 	w.noteRemote(known)
-	d.release()
+	wc.release()
 	if b.Leaving {
-		if err := d.leave(ctx, b, known); err != nil {
+		if err := wc.leave(ctx, b, known); err != nil {
 			return task.BeatAnswer{}, err
 		}
 	}
 	if b.Wait > 0 {
-		d.awaitNews(ctx, w, b)
-		if known, err = d.askStore(ctx, b); err != nil {
+		wc.awaitNews(ctx, w, b)
+		if known, err = wc.askStore(ctx, b); err != nil {
 			return task.BeatAnswer{}, err
 		}
 	}
-	d.mu.Lock()
+	wc.mu.Lock()
 	often := time.Duration(0)
-	if d.conf.Jobs != nil && len(b.Groups) > 0 {
-		_, often = d.conf.Jobs.Patience(b.Worker)
+	if wc.conf.Jobs != nil && len(b.Groups) > 0 {
+		_, often = wc.conf.Jobs.Patience(b.Worker)
 	}
 	answer := w.answer(b, known, often)
-	d.release()
-	if d.conf.Jobs != nil {
-		answer.Jobs, err = d.conf.Jobs.Orders(ctx, &b)
+	wc.release()
+	if wc.conf.Jobs != nil {
+		answer.Jobs, err = wc.conf.Jobs.Orders(ctx, &b)
 	}
 	return answer, err
 }
@@ -202,12 +209,12 @@ func (w *worker) compare(
 
 // askStore finds out about the hand-outs of a beat that memory does not know: another node's, an
 // earlier process', or over. It answers what their worker is to do with them.
-func (d *Dispatcher) askStore(
+func (wc *workerCalls) askStore(
 	ctx context.Context, b task.Beat,
 ) (orders map[handKey]task.Action, err error) {
-	d.mu.Lock()
-	unknown := d.mem.unknown(b)
-	d.release()
+	wc.mu.Lock()
+	unknown := wc.mem.unknown(b)
+	wc.release()
 	if len(unknown) == 0 {
 		return nil, nil
 	}
@@ -215,9 +222,9 @@ func (d *Dispatcher) askStore(
 	for i := range unknown {
 		ids[i] = unknown[i].id
 	}
-	stood, err := d.store.Stand(ctx, ids)
+	stood, err := wc.store.Stand(ctx, ids)
 	if err != nil {
-		d.note(err)
+		wc.note(err)
 		return nil, fmt.Errorf("read where tasks stand: %w", err)
 	}
 	orders = make(map[handKey]task.Action, len(stood))
@@ -259,10 +266,10 @@ func (k *handKey) stands(s *store.Stood) bool {
 	return s.Owner.ID == k.span && s.Owner.Token == k.spanToken
 }
 
-func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
-	d.mu.Lock()
+func (wc *workerCalls) awaitNews(ctx context.Context, w *worker, b task.Beat) {
+	wc.mu.Lock()
 	news, same := w.news, w.versionName() == b.Version
-	d.release()
+	wc.release()
 	if !same {
 		return
 	}
@@ -272,7 +279,7 @@ func (d *Dispatcher) awaitNews(ctx context.Context, w *worker, b task.Beat) {
 	case <-news:
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-d.stop:
+	case <-wc.stop:
 	}
 }
 

@@ -29,18 +29,18 @@ func (m *memory) blocked(sp *span) {
 }
 
 // nextBlocking is what to delete now; none says that nobody deletes any more.
-func (m *memory) nextBlocking() (list []*span) {
-	list, m.blocking.spans = m.blocking.spans, nil
-	m.blocking.deleting = len(list) > 0
+func (hs *holdings) nextBlocking() (list []*span) {
+	list, hs.blocking.spans = hs.blocking.spans, nil
+	hs.blocking.deleting = len(list) > 0
 	return list
 }
 
 // unblockOn deletes spent spans that are in the way of their keys until there are none.
-func (d *Dispatcher) unblockOn() {
+func (st *settlements) unblockOn() {
 	for {
-		d.mu.Lock()
-		list := d.mem.nextBlocking()
-		d.release()
+		st.mu.Lock()
+		list := st.mem.nextBlocking()
+		st.release()
 		if len(list) == 0 {
 			return
 		}
@@ -48,20 +48,20 @@ func (d *Dispatcher) unblockOn() {
 		for _, sp := range list {
 			set.Spent = append(set.Spent, sp.Taking())
 		}
-		err := d.again(func() error {
-			_, err := d.store.Settle(d.ctx, set)
+		err := st.again(func() error {
+			_, err := st.store.Settle(st.ctx, set)
 			return err
 		})
 		if err != nil && !errors.Is(err, store.ErrOutOfReach) {
-			d.log.Warn("delete spent spans", "error", err)
+			st.log.Warn("delete spent spans", "error", err)
 		}
-		d.mu.Lock()
+		st.mu.Lock()
 		if err != nil {
-			d.mem.spent = append(d.mem.spent, set.Spent...)
+			st.mem.deleteLater(set.Spent...)
 		} else {
-			d.mem.unblocked(list, time.Now())
+			st.mem.unblocked(list, time.Now())
 		}
-		d.release()
+		st.release()
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/rotahq/rota/internal/progress"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
 
@@ -54,17 +53,17 @@ func checkBroods(reports []task.Report) error {
 
 // broodOf readies the children of a report. invalid says what is wrong with them, each with its
 // place; nil and "" when there are none.
-func (d *Dispatcher) broodOf(
+func (ss *submissions) broodOf(
 	ctx context.Context, r *task.Report,
 ) (b *brood, invalid string, err error) {
 	if len(r.Spawn) == 0 {
 		return nil, "", nil
 	}
-	meta, err := d.metaOf(ctx, r.ID)
+	meta, err := ss.metaOf(ctx, r.ID)
 	if err != nil {
 		return nil, "", err
 	}
-	b, err = d.brood(ctx, r.ID, r.Spawn, meta, "spawn")
+	b, err = ss.brood(ctx, r.ID, r.Spawn, meta, "spawn")
 	if wrong, ok := errors.AsType[*task.InvalidError](err); ok {
 		places := make([]string, 0, shownFaults)
 		for i := range wrong.Fields {
@@ -76,7 +75,7 @@ func (d *Dispatcher) broodOf(
 		return nil, strings.Join(places, "; "), nil
 	}
 	if err == nil && r.Await != nil && r.Await.Children != "" {
-		invalid = d.waitsForParent(r.ID, b)
+		invalid = ss.waitsForParent(r.ID, b)
 	}
 	return b, invalid, err
 }
@@ -84,10 +83,10 @@ func (d *Dispatcher) broodOf(
 // waitsForParent names a child that would wait for the end of the parent that waits for it: one of
 // the parent's key, in its queue, whose keys go in order. "" = none would, as far as this node
 // knows.
-func (d *Dispatcher) waitsForParent(parent task.ID, b *brood) string {
-	d.mu.Lock()
-	defer d.release()
-	it := d.mem.item(parent)
+func (ss *submissions) waitsForParent(parent task.ID, b *brood) string {
+	ss.mu.Lock()
+	defer ss.release()
+	it := ss.mem.item(parent)
 	if it == nil || it.key() == "" || !it.queue.conf.PerKey.InOrder() {
 		return ""
 	}
@@ -107,7 +106,7 @@ const shownFaults = 10
 
 // brood readies children of a task with a meta: it checks them, under a location, and keeps their
 // large contexts.
-func (d *Dispatcher) brood(
+func (ss *submissions) brood(
 	ctx context.Context, parent task.ID, children []task.Submission, meta store.Meta,
 	location string,
 ) (*brood, error) {
@@ -119,33 +118,33 @@ func (d *Dispatcher) brood(
 		b.tasks[i].Queue = names.Canonical(b.tasks[i].Queue)
 		b.tasks[i] = limits.WithMeta(b.tasks[i], parents)
 	}
-	if err := d.checkTasks(b.tasks, location, limits.CheckChild); err != nil {
+	if err := ss.checkTasks(b.tasks, location, limits.CheckChild); err != nil {
 		return nil, err
 	}
 	var err error
-	if b.others, err = d.others(ctx, b.tasks, parent, location); err != nil {
+	if b.others, err = ss.others(ctx, b.tasks, parent, location); err != nil {
 		return nil, err
 	}
-	b.bytes, err = d.keepContexts(ctx, b.tasks, b.contexts)
+	b.bytes, err = ss.keepContexts(ctx, b.tasks, b.contexts)
 	return b, err
 }
 
 // metaOf are the strings that a task carries; of one that there is not, none.
-func (d *Dispatcher) metaOf(ctx context.Context, id task.ID) (store.Meta, error) {
-	d.mu.Lock()
-	s := d.mem.find(id)
+func (ss *submissions) metaOf(ctx context.Context, id task.ID) (store.Meta, error) {
+	ss.mu.Lock()
+	s := ss.mem.find(id)
 	here := s.cell != nil
 	meta := store.Meta("")
 	if here && s.cell.item != nil {
 		meta = s.cell.item.meta
 	}
-	d.release()
+	ss.release()
 	if here {
 		return meta, nil
 	}
-	stood, err := d.store.Stand(ctx, []task.ID{id})
+	stood, err := ss.store.Stand(ctx, []task.ID{id})
 	if err != nil {
-		d.note(err)
+		ss.note(err)
 		return "", fmt.Errorf("read where task %s stands: %w", id, err)
 	}
 	return stood[0].Meta, nil
@@ -162,7 +161,7 @@ type broodKey struct {
 // bear sorts children into batches of equal queue, rank and due, apart from orphans, and from those
 // that wait for others. Their numbers are their places among all of them; ids are those that they
 // will have.
-func (m *memory) bear(b *brood, at int64) (list []store.Batch, ids []task.ID) {
+func (bs *batchIDs) bear(b *brood, at int64) (list []store.Batch, ids []task.ID) {
 	index := map[broodKey]int{}
 	ids = make([]task.ID, len(b.tasks))
 	for i := range b.tasks {
@@ -175,13 +174,13 @@ func (m *memory) bear(b *brood, at int64) (list []store.Batch, ids []task.ID) {
 		if !ok {
 			k = len(list)
 			index[key] = k
-			id := m.nextChildren(at)
+			id := bs.nextChildren(at)
 			if key.waits {
 				id |= store.DependBit
 			}
 			list = append(list, store.Batch{
 				ID: id, Queue: key.queue, Rank: key.rank, Due: due, Created: createdAt(id, at),
-				Origin: m.origin, Orphan: t.Orphan,
+				Origin: bs.origin, Orphan: t.Orphan,
 			})
 			if k == 0 { // mostly it is the only one
 				list[0].Tasks = make([]store.Task, 0, len(b.tasks))
@@ -250,7 +249,7 @@ func (m *memory) fell(ids []task.ID, now time.Time) {
 // answers after they are durable. Any node does it, by the token of the hand-out. Errors:
 // *task.InvalidError with locations below "body", store.ErrConflict when the hand-out is no longer
 // the worker's, and as of Submit.
-func (d *Dispatcher) AddChildren(
+func (ss *submissions) AddChildren(
 	ctx context.Context, worker string, id task.ID, token string, children []task.Submission,
 ) ([]task.Receipt, error) {
 	worker = names.Canonical(worker)
@@ -269,27 +268,27 @@ func (d *Dispatcher) AddChildren(
 	if err := e.Err(); err != nil {
 		return nil, err
 	}
-	if d.mem.seals.Check(given, id) != seal.Good {
+	if ss.mem.seals.Check(given, id) != seal.Good {
 		return nil, notYours(id)
 	}
 	if len(children) == 0 {
 		return nil, nil
 	}
-	if err := d.open(); err != nil {
+	if err := ss.open(); err != nil {
 		return nil, err
 	}
-	meta, err := d.metaOf(ctx, id)
+	meta, err := ss.metaOf(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	b, err := d.brood(ctx, id, children, meta, "body.tasks")
+	b, err := ss.brood(ctx, id, children, meta, "body.tasks")
 	if err != nil {
 		return nil, err
 	}
-	if err := d.writeDown(ctx, id, given); err != nil {
+	if err := ss.writeDown(ctx, id, given); err != nil {
 		return nil, err
 	}
-	return d.add(ctx, b, &store.Right{ID: id, Token: given})
+	return ss.add(ctx, b, &store.Right{ID: id, Token: given})
 }
 
 // notYours says that a worker has no right to speak of a hand-out.
@@ -299,25 +298,25 @@ func notYours(id task.ID) error {
 
 // writeDown gives a hand-out of this node's own its running row, if it has none yet: so the store
 // need not keep the others of its span waiting while children are added.
-func (d *Dispatcher) writeDown(ctx context.Context, id task.ID, token task.Token) error {
-	d.mu.Lock()
-	it := d.mem.item(id)
+func (ss *submissions) writeDown(ctx context.Context, id task.ID, token task.Token) error {
+	ss.mu.Lock()
+	it := ss.mem.item(id)
 	var rows []store.Running
 	if it != nil && it.place == out && it.token == token && !it.row && !it.asked &&
 		token.Span == it.span.ID && token.SpanToken == it.span.Token {
 		rows = []store.Running{it.running()}
 	}
-	d.release()
+	ss.release()
 	if rows == nil {
 		return nil
 	}
-	got, err := d.store.Sync(ctx, store.SyncRequest{Holder: d.conf.Holder, Insert: rows})
+	got, err := ss.store.Sync(ctx, store.SyncRequest{Holder: ss.conf.Holder, Insert: rows})
 	if err != nil {
-		d.note(err)
+		ss.note(err)
 		return fmt.Errorf("write down that task %s runs: %w", id, err)
 	}
-	d.mu.Lock()
-	defer d.release()
+	ss.mu.Lock()
+	defer ss.release()
 	if !got.LeaseGone && it.place == out && it.token == token {
 		it.row = true
 	}
@@ -325,22 +324,22 @@ func (d *Dispatcher) writeDown(ctx context.Context, id task.ID, token task.Token
 }
 
 // add is one transaction that submits children under a hand-out.
-func (d *Dispatcher) add(
+func (ss *submissions) add(
 	ctx context.Context, b *brood, under *store.Right,
 ) ([]task.Receipt, error) {
-	defer d.loads.begin()()
+	defer ss.loads.begin()()
 	var sub store.Submission
 	var ids []task.ID
 	var got store.Submitted
 	err := store.ErrConflict
 	for try := 0; try < 3 && errors.Is(err, store.ErrConflict); try++ {
 		// the clock went back: other ids
-		d.mu.Lock()
-		sub, ids = d.mem.planAdded(b, time.Now())
-		d.release()
+		ss.mu.Lock()
+		sub, ids = ss.mem.planAdded(b, time.Now())
+		ss.release()
 		sub.Under = under
-		err = d.again(func() (err error) {
-			got, err = d.store.Submit(d.ctx, sub)
+		err = ss.again(func() (err error) {
+			got, err = ss.store.Submit(ss.ctx, sub)
 			return err
 		})
 	}
@@ -351,10 +350,10 @@ func (d *Dispatcher) add(
 		return nil, fmt.Errorf("add children: %w", err)
 	}
 	known := existing(got)
-	d.mu.Lock()
-	defer d.release()
-	d.mem.admit(sub, got, known, time.Now())
-	d.mem.lookAt(got.Look)
+	ss.mu.Lock()
+	defer ss.release()
+	ss.mem.admit(sub, got, known, time.Now())
+	ss.mem.waits.lookAt(got.Look)
 	return receipts(ids, known), nil
 }
 
@@ -368,39 +367,4 @@ func (m *memory) planAdded(b *brood, now time.Time) (sub store.Submission, ids [
 		}
 	}
 	return sub, ids
-}
-
-// Children lists the children of a task, those of all its runs, oldest first, with their results,
-// without contexts and steps: at most limit from cursor on, "" = the first. A page may be short
-// while next is not "". *task.InvalidError for a cursor or a state that is none, store.ErrNotFound.
-func (d *Dispatcher) Children(
-	ctx context.Context, parent task.ID, state task.State, cursor string, limit int,
-) (page []task.View, next string, err error) {
-	q := store.ChildrenQuery{Parent: parent, State: state, Limit: limit, Live: d.live()}
-	e := &task.InvalidError{}
-	if state != "" && !state.Valid() {
-		e.Add("query.state", "%.40q is none", string(state))
-	}
-	if cursor != "" {
-		if q.After, err = task.ParseID(cursor); err != nil {
-			e.Add("query.cursor", "is none that a page of this list has given")
-		}
-	}
-	if err := e.Err(); err != nil {
-		return nil, "", err
-	}
-	page, after, err := d.store.Children(ctx, q)
-	if err != nil {
-		d.note(err)
-		return nil, "", err
-	}
-	for i := range page {
-		if r := page[i].Result; wire.CheckValue(r) != "" && len(r) > 0 {
-			page[i].Result = nil // a store may hold some that are no JSON
-		}
-	}
-	if after != (task.ID{}) {
-		next = after.String()
-	}
-	return page, next, nil
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
-	"github.com/rotahq/rota/internal/store"
 )
 
 // storeClock tells what time it is in the store. Whatever is written down with a time has the
@@ -57,8 +56,8 @@ func (c *storeClock) own(at int64) time.Time {
 
 // readySince is when a task that was due at a time of the store's clock, and that was handed out
 // since, might run; zero when the store's time is none.
-func (m *memory) readySince(due int64, handed time.Time) time.Time {
-	switch t := m.clock.own(due); {
+func (c *storeClock) readySince(due int64, handed time.Time) time.Time {
+	switch t := c.own(due); {
 	case t.After(handed): // a clock was set back
 		return handed
 	case t.Before(limits.MinTime):
@@ -74,26 +73,10 @@ func fromNow(now time.Time, storeNow, at int64) time.Time {
 	return now.Add(time.Duration(at-storeNow) * time.Microsecond)
 }
 
-// HearStore takes in what a node's beat brought from the store: what time it is there, and what
-// operators said of workers and queues (the leases that begin with Words).
-func (d *Dispatcher) HearStore(asked, answered time.Time, beat store.Beat) {
-	d.mu.Lock()
-	defer d.release()
-	d.mem.clock.hear(asked, answered, beat.Now)
-	d.mem.recall(asked, answered, beat.Leases)
-}
-
-// Holding counts the tasks that this node holds, waiting or in workers' hands.
-func (d *Dispatcher) Holding() int {
-	d.mu.Lock()
-	defer d.release()
-	return d.mem.held()
-}
-
 // ClockOffset is how far this process' own clock is ahead of the store's.
-func (d *Dispatcher) ClockOffset() time.Duration {
+func (c *core) ClockOffset() time.Duration {
 	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
-	return time.Duration(now.UnixMicro()-d.mem.clock.read(now)) * time.Microsecond
+	c.mu.Lock()
+	defer c.release()
+	return time.Duration(now.UnixMicro()-c.mem.clock.read(now)) * time.Microsecond
 }

@@ -12,49 +12,71 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// queueConf is a queue's configuration as this node knows it.
-func (d *Dispatcher) queueConf(name string) task.Queue {
-	d.mu.Lock()
-	defer d.release()
-	return d.mem.confOf(name)
+// queueCalls change the configurations of queues, and what is said of their group keys, and keep
+// what memory knows of them up to date.
+type queueCalls struct {
+	*core
+	// changing is of size 1, and full while somebody changes a queue here: memory hears of changes
+	// in the order in which they were made.
+	changing chan struct{}
 }
 
-func (m *memory) confOf(name string) task.Queue {
-	if q := m.queues[name]; q != nil {
+func (qs queues) confOf(name string) task.Queue {
+	if q := qs[name]; q != nil {
 		return q.conf
 	}
 	return limits.DefaultQueue(name)
 }
 
+// configs say how up to date the configurations of queues are that memory has.
+type configs struct {
+	memory *memory // that it is in
+	// when the queues' configurations were read; zero = they are to be read again
+	configRead time.Time
+	changes    int   // counts them here: what was read before one is out of date
+	configWord int64 // token of the lease that grows with each change at any node
+}
+
 // reloadQueues reads all configurations again, unless one is changed here meanwhile: then it is up
 // to the next round.
-func (d *Dispatcher) reloadQueues(ctx context.Context) error {
-	d.mu.Lock()
-	before := d.mem.configs
-	d.release()
-	list, err := d.store.Queues(ctx)
+func (qc *queueCalls) reloadQueues(ctx context.Context) error {
+	qc.mu.Lock()
+	before := qc.mem.changes
+	qc.release()
+	list, err := qc.store.Queues(ctx)
 	if err != nil {
 		return fmt.Errorf("read queues: %w", err)
 	}
 	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
-	if d.mem.configs == before {
-		d.mem.configureAll(list, now)
+	qc.mu.Lock()
+	defer qc.release()
+	if qc.mem.changes == before {
+		qc.mem.configureAll(list, now)
 	}
 	return nil
 }
 
+// areDue tells whether the configurations are to be read again.
+func (cs *configs) areDue(now time.Time) bool { return now.Sub(cs.configRead) >= configEvery }
+
+// hearChange takes in the token of the lease that grows with each change.
+func (cs *configs) hearChange(token int64) {
+	if token > cs.configWord {
+		cs.configWord = token
+		cs.configRead = time.Time{}
+	}
+}
+
 // configureAll takes over the configurations of all queues that have one.
-func (m *memory) configureAll(list []task.Queue, now time.Time) {
-	m.configRead = now
-	for _, q := range m.queues {
+func (cs *configs) configureAll(list []task.Queue, now time.Time) {
+	cs.configRead = now
+	for _, q := range cs.memory.queues {
 		q.stored = false
 	}
 	for _, conf := range list {
-		m.configure(conf, now)
+		cs.configure(conf, now)
 	}
-	for name, q := range m.queues {
+	for name, q := range cs.memory.queues {
 		if !q.stored { // it was deleted, at any node
 			q.setConf(limits.DefaultQueue(name))
 		}
@@ -63,17 +85,17 @@ func (m *memory) configureAll(list []task.Queue, now time.Time) {
 
 // reconfigured notes that a configuration was changed here. A change of another node may have come
 // after it, so the next round reads them all.
-func (m *memory) reconfigured() {
-	m.configs++
-	m.configRead = time.Time{}
+func (cs *configs) reconfigured() {
+	cs.changes++
+	cs.configRead = time.Time{}
 }
 
 // change lets one at a time change queues. It says no when ctx ends before, whose cause it answers;
 // else done must be called.
-func (d *Dispatcher) change(ctx context.Context) (done func(), err error) {
+func (qc *queueCalls) change(ctx context.Context) (done func(), err error) {
 	select {
-	case d.changing <- struct{}{}:
-		return func() { <-d.changing }, nil
+	case qc.changing <- struct{}{}:
+		return func() { <-qc.changing }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -81,21 +103,21 @@ func (d *Dispatcher) change(ctx context.Context) (done func(), err error) {
 
 // spread tells the other nodes, with their next beat, that a configuration has changed. They would
 // find out by themselves, later.
-func (d *Dispatcher) spread(ctx context.Context) {
-	if _, err := d.store.AcquireAll(
+func (qc *queueCalls) spread(ctx context.Context) {
+	if _, err := qc.store.AcquireAll(
 		ctx, anyNode, []store.Lease{{Name: queuesWord}}, remembered, math.MaxInt64,
 	); err != nil {
-		d.note(err)
-		d.log.Warn("tell other nodes of a queue's configuration", "error", err)
+		qc.note(err)
+		qc.log.Warn("tell other nodes of a queue's configuration", "error", err)
 	}
 }
 
 // configure takes a queue's configuration over. A queue that was not known may have ready tasks in
 // the store.
-func (m *memory) configure(conf task.Queue, now time.Time) {
-	q := m.queues[conf.Name]
+func (cs *configs) configure(conf task.Queue, now time.Time) {
+	q := cs.memory.queues[conf.Name]
 	if q == nil {
-		q = m.queue(conf.Name)
+		q = cs.memory.queue(conf.Name)
 		q.sign(unknownRank)
 		q.backlog = true
 	}
@@ -110,16 +132,16 @@ func (m *memory) configure(conf task.Queue, now time.Time) {
 
 // ChangeQueue changes a queue's configuration, or creates it; see store.Change. *task.InvalidError
 // says what is wrong with what comes of it.
-func (d *Dispatcher) ChangeQueue(
+func (qc *queueCalls) ChangeQueue(
 	ctx context.Context, name string, change store.Change[task.Queue],
 ) (store.Changed[task.Queue], error) {
-	done, err := d.change(ctx)
+	done, err := qc.change(ctx)
 	if err != nil {
 		return store.Changed[task.Queue]{}, err
 	}
 	defer done()
 	name = names.Canonical(name)
-	changed, err := d.store.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
+	changed, err := qc.store.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
 		if err := change(q, stands); err != nil {
 			return err
 		}
@@ -130,31 +152,21 @@ func (d *Dispatcher) ChangeQueue(
 		return e.Err()
 	})
 	if err != nil {
-		d.note(err)
+		qc.note(err)
 		return store.Changed[task.Queue]{}, err
 	}
-	d.mu.Lock()
-	d.mem.reconfigured()
-	d.mem.configure(changed.Is, time.Now())
-	d.release()
-	d.spread(ctx)
+	qc.mu.Lock()
+	qc.mem.reconfigured()
+	qc.mem.configure(changed.Is, time.Now())
+	qc.release()
+	qc.spread(ctx)
 	return changed, nil
-}
-
-// Queues lists the configurations, by name.
-func (d *Dispatcher) Queues(ctx context.Context) ([]task.Queue, error) {
-	list, err := d.store.Queues(ctx)
-	if err != nil {
-		d.note(err)
-		return nil, err
-	}
-	return list, nil
 }
 
 // PauseQueue stops handing out a queue's tasks, or goes on. What runs goes on; what is held is
 // given back within a beat.
-func (d *Dispatcher) PauseQueue(ctx context.Context, name string, paused bool) error {
-	_, err := d.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
+func (qc *queueCalls) PauseQueue(ctx context.Context, name string, paused bool) error {
+	_, err := qc.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
 		q.Paused = paused
 		if !stands {
 			return store.ErrNotFound
@@ -166,27 +178,28 @@ func (d *Dispatcher) PauseQueue(ctx context.Context, name string, paused bool) e
 
 // DeleteQueue deletes a queue with all its tasks. With unfinished ones and without force:
 // store.ErrConflict.
-func (d *Dispatcher) DeleteQueue(ctx context.Context, name string, force bool) error {
-	done, err := d.change(ctx)
+func (qc *queueCalls) DeleteQueue(ctx context.Context, name string, force bool) error {
+	done, err := qc.change(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := d.store.DeleteQueue(ctx, name, force); err != nil {
-		d.note(err)
+	if err := qc.store.DeleteQueue(ctx, name, force); err != nil {
+		qc.note(err)
 		return err
 	}
-	d.mu.Lock()
-	d.mem.forgetQueue(name)
-	d.mem.lookAround() // at those whose children were in it
-	d.release()
-	d.spread(ctx)
+	qc.mu.Lock()
+	qc.mem.forgetQueue(name)
+	qc.mem.waits.lookAround() // at those whose children were in it
+	qc.release()
+	qc.spread(ctx)
 	return nil
 }
 
 // forgetQueue drops what memory has of a queue that was deleted.
-func (m *memory) forgetQueue(name string) {
-	m.reconfigured()
+func (cs *configs) forgetQueue(name string) {
+	m := cs.memory
+	cs.reconfigured()
 	q := m.queues[name]
 	if q == nil {
 		return

@@ -21,7 +21,7 @@ import (
 
 // others finds out for whom the tasks of a call wait, and that those stand which are none of the
 // call; nil where none waits. parent is the task whose children they are to be; zero = nobody's.
-func (d *Dispatcher) others(
+func (ss *submissions) others(
 	ctx context.Context, tasks []task.Submission, parent task.ID, location string,
 ) ([][]limits.Other, error) {
 	some := false
@@ -40,13 +40,13 @@ func (d *Dispatcher) others(
 	if len(ids) == 0 {
 		return others, nil
 	}
-	gone, err := d.gone(ctx, ids)
+	gone, err := ss.gone(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
 	above := map[task.ID]bool{}
 	if parent != (task.ID{}) {
-		if above, err = d.above(ctx, parent); err != nil {
+		if above, err = ss.above(ctx, parent); err != nil {
 			return nil, err
 		}
 	}
@@ -93,12 +93,12 @@ func countOthers(others [][]limits.Other) (n int) {
 const stoodAtOnce = 1000
 
 // gone are those of some tasks that do not stand.
-func (d *Dispatcher) gone(ctx context.Context, ids []task.ID) (map[task.ID]bool, error) {
+func (ss *submissions) gone(ctx context.Context, ids []task.ID) (map[task.ID]bool, error) {
 	gone := map[task.ID]bool{}
 	for part := range slices.Chunk(ids, stoodAtOnce) {
-		stood, err := d.store.Stand(ctx, part)
+		stood, err := ss.store.Stand(ctx, part)
 		if err != nil {
-			d.note(err)
+			ss.note(err)
 			return nil, fmt.Errorf("read where tasks stand that are waited for: %w", err)
 		}
 		for i := range stood {
@@ -115,13 +115,13 @@ const highest = 100
 
 // above are the tasks above a child of parent that may wait for it: parent, and whose child that is
 // and so on, as far as those are not over.
-func (d *Dispatcher) above(ctx context.Context, parent task.ID) (map[task.ID]bool, error) {
+func (ss *submissions) above(ctx context.Context, parent task.ID) (map[task.ID]bool, error) {
 	above := map[task.ID]bool{parent: true}
 	up := parent
 	for range highest {
-		stood, err := d.store.Stand(ctx, []task.ID{up})
+		stood, err := ss.store.Stand(ctx, []task.ID{up})
 		if err != nil {
-			d.note(err)
+			ss.note(err)
 			return nil, fmt.Errorf("read whose child task %s is: %w", up, err)
 		}
 		if up != parent && !stood[0].Final {
@@ -169,9 +169,9 @@ func dependOn(
 func waitsForOthers(b *store.Batch) bool { return len(b.Tasks) > 0 && len(b.Tasks[0].After) > 0 }
 
 // lookAt looks soon at addresses at which a submission left changes.
-func (m *memory) lookAt(list []store.Address) {
+func (wl *waitLooks) lookAt(list []store.Address) {
 	for _, a := range list {
-		m.changedAt(a)
+		wl.changedAt(a)
 	}
 }
 
@@ -213,7 +213,7 @@ func sizeOf(list []task.Prior) (n int64) {
 
 // tellPriors completes what a task has waited for, in an answer that has so many bytes already,
 // where there is room for it.
-func (d *Dispatcher) tellPriors(
+func (hs *handouts) tellPriors(
 	ctx context.Context, list []task.Prior, size int64, room func(int64) bool,
 ) (fits bool, err error) {
 	most := sizeOf(list)
@@ -221,11 +221,11 @@ func (d *Dispatcher) tellPriors(
 	if large { // how large reading them tells
 		most = limits.MaxPriors
 	}
-	if size > d.conf.AnswerMax || !room(most) {
+	if size > hs.conf.AnswerMax || !room(most) {
 		return false, nil
 	}
 	if large {
-		err = d.readPriors(ctx, list)
+		err = hs.readPriors(ctx, list)
 		room(sizeOf(list) - most)
 	}
 	soundPriors(list)
@@ -235,7 +235,7 @@ func (d *Dispatcher) tellPriors(
 // readPriors reads the large values of what a task has waited for, as many as fit into a hand-out
 // beside the others. From the first that does not fit on they are left out, unread: how large one
 // is only reading it tells.
-func (d *Dispatcher) readPriors(ctx context.Context, list []task.Prior) error {
+func (hs *handouts) readPriors(ctx context.Context, list []task.Prior) error {
 	left := int64(limits.MaxPriors)
 	for i := range list {
 		for _, v := range [...]json.RawMessage{list[i].Context, list[i].Result} {
@@ -251,7 +251,7 @@ func (d *Dispatcher) readPriors(ctx context.Context, list []task.Prior) error {
 				continue
 			}
 			if left > 0 {
-				text, err := d.store.Value(ctx, store.Value(*v))
+				text, err := hs.store.Value(ctx, store.Value(*v))
 				if err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return fmt.Errorf("read what task %s left: %w", p.ID, err)
 				}

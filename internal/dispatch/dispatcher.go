@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rotahq/rota/internal/seal"
@@ -126,9 +125,6 @@ func setDefault[T int | int64 | time.Duration](v *T, d T) {
 	}
 }
 
-// lateFlight is how long a transaction may take before another one does not wait for it.
-const lateFlight = 50 * time.Millisecond
-
 // errLeaseGone says that this node may not write at present: its lease has expired, or was ended.
 var errLeaseGone = errors.New("this node's lease is gone")
 
@@ -139,31 +135,24 @@ var ErrClosed = fmt.Errorf("node is stopping: %w", store.ErrClosed)
 var ErrDraining = fmt.Errorf("%w: %w", store.ErrDraining, store.ErrBusy)
 
 // Dispatcher is one node's share of the tasks. All methods may be called at the same time.
+//
+// It is made of parts, one for each way in which memory and store meet. All of them have the core,
+// with the lock; what a part needs of another one it has a field for. Each can be read by itself,
+// and their calls are the dispatcher's.
 type Dispatcher struct {
-	conf  Config
-	store Store
-	log   *slog.Logger
-
-	submits gather[submitting]
-	settles gather[settlement]
-	reuse   reuse
-	usual   usual
-
-	// changing is of size 1, and full while somebody changes a queue here: memory hears of changes
-	// in the order in which they were made.
-	changing chan struct{}
-
-	mu  sync.Mutex
-	mem *memory // guarded by mu; release lets go of it
-
-	loads loads
-
-	stop   chan struct{}   // closed by Stop: whoever waits here goes home
-	ctx    context.Context // of the store's work: ends when Close is done
-	cancel context.CancelCauseFunc
-	doubts atomic.Int32 // rounds to come in which answers of the store may be missing
-	broken chan error   // the first error after which the store can't be trusted; capacity 1
-	work   sync.WaitGroup
+	*core
+	*views       // how things stand
+	*submissions // tasks come into the store
+	*transfers   // spans come into memory, and go back
+	*handouts    // workers get tasks
+	*gates       // what may begin
+	*settlements // what became of hand-outs
+	*reloads     // where tasks stand that others have touched
+	*wakes       // tasks that wait go on
+	*deadlines   // what is past its time
+	*actions     // what people do to tasks
+	*queueCalls  // configurations
+	*workerCalls // beats, and operators' words
 }
 
 // New makes a dispatcher and reads the queues' configurations and what is remembered of workers.
@@ -171,7 +160,7 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 	if err := conf.setDefaults(); err != nil {
 		return nil, fmt.Errorf("configure dispatcher: %w", err)
 	}
-	d := &Dispatcher{
+	c := &core{
 		conf: conf, store: conf.Store, log: conf.Log,
 		mem: newMemory(policy{
 			Holder: conf.Holder, Beat: conf.Beat, BeatEvery: conf.BeatEvery, Look: conf.Look,
@@ -179,23 +168,31 @@ func New(ctx context.Context, conf Config) (*Dispatcher, error) {
 			AheadBytes: conf.AheadBytes,
 			Alone:      conf.Announce == nil, Serving: conf.Jobs != nil,
 		}, seal.NewSealer(conf.Secret)),
-		stop: make(chan struct{}), broken: make(chan error, 1), changing: make(chan struct{}, 1),
+		stop: make(chan struct{}), broken: make(chan error, 1),
 	}
-	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	d.submits = gather[submitting]{
-		flights: conf.Flights, patience: lateFlight, company: conf.Company, limit: conf.Gather,
-		room: conf.Room,
-		fly:  d.flySubmissions, size: (*submitting).size,
-	}
-	d.settles = gather[settlement]{
-		flights: conf.Flights, patience: lateFlight, company: conf.Company, limit: conf.Gather,
-		room: conf.Room,
-		wait: d.afterYou, fly: d.flySettlements, size: (*settlement).size,
-	}
+	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	d := newParts(c)
+	c.errands = d
 	if err := d.Refresh(ctx); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// newParts makes the parts around a core, each after those that it needs.
+func newParts(c *core) *Dispatcher {
+	d := &Dispatcher{
+		core: c, views: &views{core: c}, submissions: newSubmissions(c),
+		transfers: &transfers{c}, reloads: &reloads{c}, wakes: &wakes{c},
+		queueCalls: &queueCalls{core: c, changing: make(chan struct{}, 1)},
+	}
+	d.gates = &gates{c, d.reloads}
+	d.handouts = &handouts{c, d.gates}
+	d.settlements = newSettlements(c, d.submissions, d.queueCalls, d.reloads)
+	d.deadlines = &deadlines{c, d.settlements, d.gates}
+	d.actions = &actions{c, d.views, d.reloads}
+	d.workerCalls = &workerCalls{c, d.settlements}
+	return d
 }
 
 // Refresh reads what time it is in the store, what operators said, and the queues' configurations.
@@ -235,13 +232,6 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 }
 
-// afterYou returns when whoever has the lock has let it go: what is found lost in one round is
-// settled in one flight.
-func (d *Dispatcher) afterYou() {
-	d.mu.Lock()
-	defer d.release()
-}
-
 // Stop ends all waiting and takes and hands out nothing more; reports are still recorded. Close
 // must follow. Safe to call twice.
 func (d *Dispatcher) Stop() {
@@ -273,8 +263,7 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 	d.work.Wait()
 	d.mu.Lock()
 	give := d.mem.allToGive()
-	spent := d.mem.spent
-	d.mem.spent = nil
+	spent := d.mem.takeSpent(nil)
 	d.release()
 	var errs []error
 	if len(spent) > 0 {
@@ -291,43 +280,11 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// note looks at a store's error: the first one after which the store can't be trusted ends Run, and
-// after any the rounds look for what an answer that did not come has left.
-func (d *Dispatcher) note(err error) {
-	if err != nil {
-		d.doubts.Store(doubtRounds)
-	}
-	if errors.Is(err, store.ErrBroken) {
-		select {
-		case d.broken <- err:
-		default:
-		}
-	}
-}
-
-// again repeats a write whose outcome is unknown, with the same ids, as the protocol asks (R5).
-func (d *Dispatcher) again(write func() error) error {
-	const tries = 4
-	err := d.conf.Reach()
-	if err == nil {
-		err = write()
-	}
-	for i := 1; i < tries && errors.Is(err, store.ErrUnknown); i++ {
-		wait := time.NewTimer(time.Duration(i*i) * 20 * time.Millisecond)
-		select {
-		case <-d.ctx.Done():
-			wait.Stop()
-			return err
-		case <-wait.C:
-		}
-		if d.conf.Reach() != nil {
-			break // who waits is to hear of it now
-		}
-		if err = write(); err != nil && !errors.Is(err, store.ErrConflict) {
-			// whatever became of this try, an earlier one may have worked
-			err = fmt.Errorf("%w: %w", store.ErrUnknown, err)
-		}
-	}
-	d.note(err)
-	return err
+// HearStore takes in what a node's beat brought from the store: what time it is there, and what
+// operators said of workers and queues (the leases that begin with Words).
+func (d *Dispatcher) HearStore(asked, answered time.Time, beat store.Beat) {
+	d.mu.Lock()
+	defer d.release()
+	d.mem.clock.hear(asked, answered, beat.Now)
+	d.mem.recall(asked, answered, beat.Leases)
 }

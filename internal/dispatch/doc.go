@@ -22,11 +22,49 @@
 // verbs, and those of what it is made of, are given what happened and when; they change what is
 // remembered and leave behind, as effects, what is to be done: holds to answer, questions to the
 // store, alarms to set. They wait for nobody, ask no clock and start nothing, which a test holds
-// them to; stories in text, below testdata/memory, tell what they do. The Dispatcher is what is
-// around it: the lock, the store, the clock, the callers. Each of its calls locks memory, lets it
-// do one or two things, and lets the lock go by release, which begins what memory wants done. What
-// must be asked of the store is asked between two such calls, so that memory may have gone on
-// meanwhile: what comes back is held against what is there by then.
+// them to; stories in text, below testdata/memory, tell what they do.
+//
+// The Dispatcher is what is around it: the lock, the store, the clock, the callers. Each of its
+// calls locks memory, lets it do one or two things, and lets the lock go by release, which begins
+// what memory wants done. What must be asked of the store is asked between two such calls, so that
+// memory may have gone on meanwhile: what comes back is held against what is there by then.
+//
+// # Parts
+//
+// The Dispatcher is made of parts around one core, which has the lock, memory and the store. A part
+// has a field for each other part that it needs; the core knows of them only the errands that
+// release begins.
+//
+//	views        how things stand: reads of the store, with what only memory knows
+//	submissions  tasks and children come into the store
+//	transfers    spans come into memory, by takes and hints, and go back
+//	handouts     holds wait, and get complete answers; needs gates
+//	gates        what has limits begins when the store says so; needs reloads
+//	settlements  what became of hand-outs; needs submissions, queueCalls and reloads
+//	reloads      where tasks stand that others have touched
+//	wakes        tasks that wait go on
+//	deadlines    attempts past their limit, and tasks not begun in time, that no node has in memory;
+//	             needs settlements and gates
+//	actions      what people do to tasks; needs views and reloads
+//	queueCalls   configurations, and rules of group keys
+//	workerCalls  beats, and what operators say of workers; needs settlements
+//
+// The Dispatcher itself runs the rounds, which call all of them, and opens and closes the house.
+//
+// Memory has parts, too: each has the fields that its verbs are about, and what holds of them
+// stands beside them.
+//
+//	batchIDs    new ids of batches, and the batches that submissions are sorted into
+//	holdings    held spans, where a task is in them, and spent spans to delete
+//	expiries    what expires some time
+//	waitLooks   what to look at for tasks that wait
+//	leftovers   what lost answers left behind in the store
+//	giving      spans on their way back to the store
+//	otherNodes  what nodes have told each other of room
+//	configs     how up to date the configurations of queues are
+//	queues, workers, edits, watchers: maps with the verbs that need no more than them
+//
+// Verbs of memory itself touch several of these.
 //
 // # Plain tasks
 //
@@ -69,7 +107,7 @@
 //   - A worker's load is the number of its hand-outs that it has not reported, counted from them;
 //     it never passes the capacity that its beats state, nor, before the first one, what it asks
 //     for.
-//   - One lock guards all memory (Dispatcher.mu). It is never held while the store works.
+//   - One lock guards all memory (core.mu). It is never held while the store works.
 //   - What is written down has the store's time. Clocks of processes only measure how much of it
 //     has passed (clock.go).
 //   - What operators say at any node, drains and configurations, holds here a beat later: it stands

@@ -106,39 +106,39 @@ func (l *loads) wait() {
 
 // Edit changes a task that neither runs nor is over. Errors: *task.InvalidError with locations
 // below "body", store.ErrNotFound, store.ErrConflict with the reason, store.ErrHeld.
-func (d *Dispatcher) Edit(
+func (as *actions) Edit(
 	ctx context.Context, by string, id task.ID, e task.Edit,
 ) (task.State, error) {
 	if err := limits.CheckEdit(&e, "body"); err != nil {
 		return "", err
 	}
 	if e.Context != nil {
-		queues, err := d.QueuesOf(ctx, []task.ID{id})
+		queues, err := as.views.QueuesOf(ctx, []task.ID{id})
 		if err != nil {
 			return "", err
 		}
-		if err := d.checkContext(e.Context, queues, "body"); err != nil {
+		if err := as.checkContext(e.Context, queues, "body"); err != nil {
 			return "", err
 		}
 	}
-	acted, err := d.edit(ctx, by, &e, []task.ID{id})
+	acted, err := as.edit(ctx, by, &e, []task.ID{id})
 	if err == nil {
 		err = refusal(&acted[0], task.KindEdited)
 	}
 	if err != nil {
 		return "", err
 	}
-	return d.stateAfter(&e, acted[0].Was), nil
+	return as.stateAfter(&e, acted[0].Was), nil
 }
 
 // stateAfter is where a task stands after an edit.
-func (d *Dispatcher) stateAfter(e *task.Edit, was task.State) task.State {
+func (as *actions) stateAfter(e *task.Edit, was task.State) task.State {
 	if e.Due == nil && e.Delay == nil || was == task.Blocked {
 		return was
 	}
-	d.mu.Lock()
-	defer d.release()
-	if e.Due != nil && e.Due.UnixMicro() > d.mem.clock.read(time.Now()) ||
+	as.mu.Lock()
+	defer as.release()
+	if e.Due != nil && e.Due.UnixMicro() > as.mem.clock.read(time.Now()) ||
 		e.Delay != nil && *e.Delay > 0 {
 		return task.Waiting
 	}
@@ -146,7 +146,7 @@ func (d *Dispatcher) stateAfter(e *task.Edit, was task.State) task.State {
 }
 
 // EditAll edits tasks that the filter selects as ActAll acts on them.
-func (d *Dispatcher) EditAll(
+func (as *actions) EditAll(
 	ctx context.Context, by string, e task.Edit, f store.Filter, after task.ID, dryRun bool,
 ) (store.ActedAll, error) {
 	if err := limits.CheckEdit(&e, "body.set"); err != nil {
@@ -156,16 +156,16 @@ func (d *Dispatcher) EditAll(
 	if n := len(e.Context); n > store.InlineLimit { // each task keeps one of its own
 		size = min(bulk, max(1, keptAtOnce/n))
 	}
-	return d.actPage(ctx, task.KindEdited, f, after, size, dryRun,
+	return as.actPage(ctx, task.KindEdited, f, after, size, dryRun,
 		func(page []task.View) ([]store.Acted, error) {
 			ids, queues := make([]task.ID, len(page)), make([]string, len(page))
 			for i := range page {
 				ids[i], queues[i] = page[i].ID, page[i].Queue
 			}
-			if err := d.checkContext(e.Context, queues, "body.set"); err != nil {
+			if err := as.checkContext(e.Context, queues, "body.set"); err != nil {
 				return nil, err
 			}
-			return d.edit(ctx, by, &e, ids)
+			return as.edit(ctx, by, &e, ids)
 		})
 }
 
@@ -173,14 +173,14 @@ func (d *Dispatcher) EditAll(
 const keptAtOnce = 32 << 20
 
 // checkContext refuses a context that is larger than a queue allows.
-func (d *Dispatcher) checkContext(v []byte, queues []string, location string) error {
+func (as *actions) checkContext(v []byte, queues []string, location string) error {
 	last := ""
 	for _, q := range queues {
 		if q == last {
 			continue
 		}
 		last = q
-		if limit := d.queueConf(q).ContextLimit; int64(len(v)) > limit {
+		if limit := as.queueConf(q).ContextLimit; int64(len(v)) > limit {
 			e := &task.InvalidError{TooLarge: true}
 			e.Add(location+".context", "%d bytes are more than the %d that queue %q allows", len(v),
 				limit, q)
@@ -203,10 +203,10 @@ const (
 
 // edit changes tasks. Those that another node holds it edits when that one has given them up, of
 // which the store tells it.
-func (d *Dispatcher) edit(
+func (as *actions) edit(
 	ctx context.Context, by string, e *task.Edit, ids []task.ID,
 ) ([]store.Acted, error) {
-	acted, err := d.editOnce(ctx, by, e, ids)
+	acted, err := as.editOnce(ctx, by, e, ids)
 	wait := heldFirst
 	for end := time.Now().Add(heldFor); err == nil && time.Now().Before(end); {
 		var held []task.ID
@@ -229,7 +229,7 @@ func (d *Dispatcher) edit(
 			return acted, nil
 		}
 		var again []store.Acted
-		again, err = d.editOnce(ctx, by, e, held)
+		again, err = as.editOnce(ctx, by, e, held)
 		for k := range again {
 			acted[at[k]] = again[k]
 		}
@@ -237,7 +237,7 @@ func (d *Dispatcher) edit(
 	return acted, err
 }
 
-func (d *Dispatcher) editOnce(
+func (as *actions) editOnce(
 	ctx context.Context, by string, e *task.Edit, ids []task.ID,
 ) ([]store.Acted, error) {
 	what := store.Action{Kind: task.KindEdited, By: by, Edit: &store.Edit{GroupKey: e.GroupKey}}
@@ -248,9 +248,9 @@ func (d *Dispatcher) editOnce(
 		what.Edit.Due = new(e.Due.UnixMicro())
 	}
 	if e.Delay != nil {
-		d.mu.Lock()
-		what.Edit.Due = new(d.mem.clock.read(time.Now()) + e.Delay.Microseconds())
-		d.release()
+		as.mu.Lock()
+		what.Edit.Due = new(as.mem.clock.read(time.Now()) + e.Delay.Microseconds())
+		as.release()
 	}
 	if e.MaxAttempts != nil {
 		what.Edit.MaxAttempts = new(int32(*e.MaxAttempts))
@@ -262,7 +262,7 @@ func (d *Dispatcher) editOnce(
 		what.Edit.Meta = new(store.MetaOf(e.Meta))
 	}
 	if e.Context == nil {
-		return d.act(ctx, what, ids, nil)
+		return as.act(ctx, what, ids, nil)
 	}
 	text := []byte(e.Context)
 	if string(text) == "null" {
@@ -270,21 +270,21 @@ func (d *Dispatcher) editOnce(
 	}
 	if len(text) <= store.InlineLimit {
 		what.Edit.Context = (*store.Value)(&text)
-		return d.act(ctx, what, ids, nil)
+		return as.act(ctx, what, ids, nil)
 	}
-	if err := d.store.Check(ctx); err != nil {
-		d.note(err)
+	if err := as.store.Check(ctx); err != nil {
+		as.note(err)
 		return nil, err
 	}
 	texts := make([]store.Value, len(ids))
 	for i := range ids {
 		var err error
-		if texts[i], err = d.keep(ctx, text); err != nil {
-			d.note(err)
+		if texts[i], err = as.keep(ctx, text); err != nil {
+			as.note(err)
 			return nil, fmt.Errorf("keep context of task %s: %w", ids[i], err)
 		}
 	}
-	return d.act(ctx, what, ids, func(i int, a *store.Action) {
+	return as.act(ctx, what, ids, func(i int, a *store.Action) {
 		own := *a.Edit
 		own.Context = &texts[i]
 		a.Edit = &own
@@ -293,57 +293,12 @@ func (d *Dispatcher) editOnce(
 
 // endEdits lets what is left of tasks go out again after edits: what came in meanwhile, once all
 // has come that may be older, and what was not changed. It is read anew.
-func (d *Dispatcher) endEdits(actions []store.Action, unchanged []*item) {
-	d.loads.wait()
-	d.mu.Lock()
+func (as *actions) endEdits(actions []store.Action, unchanged []*item) {
+	as.loads.wait()
+	as.mu.Lock()
 	for i := range actions {
-		unchanged = append(unchanged, d.mem.edits.end(actions[i].ID)...)
+		unchanged = append(unchanged, as.mem.edits.end(actions[i].ID)...)
 	}
-	d.release()
-	d.reload(unchanged)
-}
-
-// HearWanted takes in a hint from another node: somebody there wants to edit tasks of this node. It
-// gives them back, with what else is in their spans, and for a moment takes nothing of their
-// queues. What runs of them is written down, so that the other node learns of that.
-func (d *Dispatcher) HearWanted(ids []task.ID) {
-	d.mu.Lock()
-	defer d.release()
-	if d.mem.closed || d.mem.stopping {
-		return
-	}
-	req, giving := d.mem.beginGiveWanted(ids, time.Now())
-	if len(giving) == 0 {
-		return
-	}
-	d.work.Go(func() {
-		err := d.give(d.ctx, req)
-		d.note(err)
-		d.mu.Lock()
-		defer d.release()
-		d.mem.endGive(giving, err == nil, time.Now())
-	})
-}
-
-// beginGiveWanted says which spans have the tasks, and keeps what is in them from going out. Those
-// of which something is on its way into the store are asked for again.
-func (m *memory) beginGiveWanted(
-	ids []task.ID, now time.Time,
-) (req store.GiveRequest, giving []*span) {
-	req.Holder = m.conf.Holder
-	for _, id := range ids {
-		sp := m.find(id).span
-		if sp == nil || sp.giving || sp.anySettling() {
-			continue
-		}
-		sp.collectGive(&req)
-		sp.park()
-		giving = append(giving, sp)
-		if q := sp.queue; !m.closed && q.reserve.Before(now.Add(wantedFor)) {
-			q.reserve = now.Add(wantedFor)
-			m.ask(alarm{what: leftOver, queue: q, wait: wantedFor})
-		}
-	}
-	sortRunning(req.Running)
-	return req, giving
+	as.release()
+	as.reloads.reload(unchanged)
 }

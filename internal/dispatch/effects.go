@@ -79,55 +79,55 @@ type reloading struct {
 
 // release lets the lock go, after what memory wants done was begun. Nothing of it waits for the
 // store.
-func (d *Dispatcher) release() {
-	do := &d.mem.do
+func (c *core) release() {
+	do := &c.mem.do
 	for _, s := range do.found {
-		if d.mem.closed || !d.settles.add(s) {
-			d.mem.unsettle(s.reports, time.Now())
+		if c.mem.closed || !c.errands.settle(s) {
+			c.mem.unsettle(s.reports, time.Now())
 		}
 	}
 	for _, t := range do.stopped {
 		t.Stop()
 	}
 	for i := range do.alarms {
-		d.set(do.alarms[i])
+		c.set(do.alarms[i])
 	}
 	for _, t := range do.takes {
-		d.work.Go(func() { d.take(t) })
+		c.work.Go(func() { c.errands.take(t) })
 	}
 	for _, r := range do.reloads {
-		d.work.Go(func() {
-			d.verify(r.given)
-			d.reload(r.others)
+		c.work.Go(func() {
+			c.errands.verify(r.given)
+			c.errands.reload(r.others)
 		})
 	}
 	for _, l := range do.looks {
-		d.work.Go(func() { d.note(d.lookAt(d.ctx, l)) })
+		c.work.Go(func() { c.note(c.errands.lookAt(c.ctx, l)) })
 	}
 	if do.look {
-		d.work.Go(d.lookOn)
+		c.work.Go(c.errands.lookOn)
 	}
 	if do.unblock {
-		d.work.Go(d.unblockOn)
+		c.work.Go(c.errands.unblockOn)
 	}
 	if do.give {
-		d.work.Go(func() { d.giveNow(d.ctx) })
+		c.work.Go(func() { c.errands.giveNow(c.ctx) })
 	}
 	if do.room != nil {
-		d.conf.Announce(do.room)
+		c.conf.Announce(do.room)
 	}
-	if len(do.places) > 0 && d.conf.Ended != nil {
-		d.conf.Ended(do.places)
+	if len(do.places) > 0 && c.conf.Ended != nil {
+		c.conf.Ended(do.places)
 	}
 	for _, name := range do.away {
-		d.conf.Jobs.Away(name)
+		c.conf.Jobs.Away(name)
 	}
-	for _, c := range do.ended {
-		close(c)
+	for _, news := range do.ended {
+		close(news)
 	}
 	holds := do.holds
 	do.clear()
-	d.mu.Unlock()
+	c.mu.Unlock()
 	for _, wt := range holds { // who wakes up wants the lock
 		close(wt.ready)
 	}
@@ -153,14 +153,14 @@ func emptied[T any](list []T) []T {
 }
 
 // set starts an alarm, unless what it is for is over by now.
-func (d *Dispatcher) set(a alarm) {
-	if d.mem.closed || !a.wanted() {
+func (c *core) set(a alarm) {
+	if c.mem.closed || !a.wanted() {
 		return
 	}
-	timer := d.conf.Clock.After(max(a.after(&d.mem.clock, time.Now()), 0), func() {
-		d.mu.Lock()
-		defer d.release()
-		d.mem.ring(a, time.Now())
+	timer := c.conf.Clock.After(max(a.after(&c.mem.clock, time.Now()), 0), func() {
+		c.mu.Lock()
+		defer c.release()
+		c.mem.ring(a, time.Now())
 	})
 	switch {
 	case a.parcel != nil:
@@ -172,11 +172,11 @@ func (d *Dispatcher) set(a alarm) {
 		a.queue.wake.Stop()
 		a.queue.wake = timer
 	case a.what == expiry:
-		d.mem.expiring.timer.Stop()
-		d.mem.expiring.timer = timer
+		c.mem.expiring.timer.Stop()
+		c.mem.expiring.timer = timer
 	case a.what == waitOver:
-		d.mem.waits.timer.Stop()
-		d.mem.waits.timer = timer
+		c.mem.waits.timer.Stop()
+		c.mem.waits.timer = timer
 	}
 }
 
@@ -233,10 +233,10 @@ func (m *memory) ring(a alarm, now time.Time) {
 		a.queue.match(now)
 	case expiry:
 		m.expiring.at = 0
-		m.expireDue(now)
+		m.expiring.expireDue(now)
 	case waitOver:
 		m.waits.until = 0
-		m.lookAround()
+		m.waits.lookAround()
 	}
 }
 

@@ -39,14 +39,14 @@ const (
 // expiredPieces times expiredAtOnce of them, and one piece after another, so that neither memory
 // nor the settlements of others feel how many there are. It takes their spans as if to hand them
 // out; what has not expired of them goes out from here, or back with the next rounds.
-func (d *Dispatcher) Expire(ctx context.Context) error {
-	if !d.conf.Judges() {
+func (ds *deadlines) Expire(ctx context.Context) error {
+	if !ds.conf.Judges() {
 		return nil
 	}
 	for range expiredPieces {
-		more, err := d.expireFree(ctx)
+		more, err := ds.expireFree(ctx)
 		if err != nil {
-			d.note(err)
+			ds.note(err)
 			return fmt.Errorf("let tasks expire that nobody holds: %w", err)
 		}
 		if !more {
@@ -57,18 +57,18 @@ func (d *Dispatcher) Expire(ctx context.Context) error {
 }
 
 // expireFree lets one piece of the tasks expire that nobody holds.
-func (d *Dispatcher) expireFree(ctx context.Context) (more bool, err error) {
-	if err := d.conf.Reach(); err != nil {
+func (ds *deadlines) expireFree(ctx context.Context) (more bool, err error) {
+	if err := ds.conf.Reach(); err != nil {
 		return false, err
 	}
-	got, s, err := d.takeExpired(ctx)
+	got, s, err := ds.takeExpired(ctx)
 	if err != nil || s == nil {
 		return false, err
 	}
-	if !d.settles.add(s) {
-		d.mu.Lock()
-		defer d.release()
-		d.mem.unsettle(s.reports, time.Now())
+	if !ds.settlements.settle(s) {
+		ds.mu.Lock()
+		defer ds.release()
+		ds.mem.unsettle(s.reports, time.Now())
 		return false, nil
 	}
 	select {
@@ -81,18 +81,18 @@ func (d *Dispatcher) expireFree(ctx context.Context) (more bool, err error) {
 
 // takeExpired takes spans with tasks that have expired, and makes the settlement of these; nil =
 // there are none.
-func (d *Dispatcher) takeExpired(ctx context.Context) (got store.Taken, s *settlement, err error) {
-	defer d.loads.begin()()
-	if got, err = d.store.TakeExpired(ctx, d.conf.Holder, expiredAtOnce); err != nil {
+func (ds *deadlines) takeExpired(ctx context.Context) (got store.Taken, s *settlement, err error) {
+	defer ds.loads.begin()()
+	if got, err = ds.store.TakeExpired(ctx, ds.conf.Holder, expiredAtOnce); err != nil {
 		return got, nil, err
 	}
 	if got.LeaseGone { // of which the membership tells
 		return got, nil, nil
 	}
-	d.mu.Lock()
-	defer d.release()
-	if !d.mem.closed {
-		s = d.mem.tookExpired(got, time.Now())
+	ds.mu.Lock()
+	defer ds.release()
+	if !ds.mem.closed {
+		s = ds.mem.tookExpired(got, time.Now())
 	}
 	return got, s, nil
 }
@@ -103,13 +103,13 @@ func (m *memory) tookExpired(got store.Taken, now time.Time) *settlement {
 	var touched []*queue
 	for i := range got.Spans {
 		sp := &got.Spans[i]
-		if m.recovered[sp.ID].token < sp.Token {
+		if !m.isLate(&sp.Span) {
 			q := m.queue(sp.Queue)
 			m.loadSpan(q, sp, got.Now, now)
 			touched = append(touched, q)
 		}
 	}
-	s := m.expire(nil, now)
+	s := m.expiring.expire(nil, now)
 	for _, q := range touched {
 		q.match(now)
 	}
@@ -119,10 +119,11 @@ func (m *memory) tookExpired(got store.Taken, now time.Time) *settlement {
 // expiries are items by the instant at which they expire: a binary heap of those that are ready or
 // parked. Each knows where it stands, so that it leaves at once when it is handed out.
 type expiries struct {
-	items []*item
-	timer *tick.Timer
-	at    int64 // when the alarm rings; 0 = it is not set
-	pause int64 // until when it does not
+	memory *memory // that it is in
+	items  []*item
+	timer  *tick.Timer
+	at     int64 // when the alarm rings; 0 = it is not set
+	pause  int64 // until when it does not
 }
 
 // watchExpiry lets an item expire in time that is about to be ready or parked.
@@ -130,39 +131,41 @@ func (it *item) watchExpiry() {
 	m := it.queue.memory
 	if it.expires > 0 && it.expiry == 0 {
 		m.expiring.add(it)
-		m.expiring.watch(m)
+		m.expiring.watch()
 	}
 }
 
 // watch sets the alarm for the item that expires first.
-func (x *expiries) watch(m *memory) {
+func (x *expiries) watch() {
 	if len(x.items) == 0 {
 		return
 	}
 	if at := max(x.items[0].expires, x.pause); x.at == 0 || at < x.at {
 		x.at = at
-		m.ask(alarm{what: expiry, at: at})
+		x.memory.ask(alarm{what: expiry, at: at})
 	}
 }
 
 // expireFirst tells whether the first ready task has expired; then it is taken care of, and another
 // one is first.
-func (m *memory) expireFirst(e *entry, now time.Time) bool {
+func (x *expiries) expireFirst(e *entry, now time.Time) bool {
+	m := x.memory
 	if e.item == nil || e.item.expires == 0 || e.item.expires > m.clock.read(now) {
 		return false
 	}
-	m.do.found = append(m.do.found, m.expire(e.item, now))
+	m.do.found = append(m.do.found, x.expire(e.item, now))
 	return true
 }
 
 // expireDue lets expire what is to by now, a piece at a time, and has more tasks taken in place of
 // them.
-func (m *memory) expireDue(now time.Time) {
-	if m.closed || m.clock.read(now) < m.expiring.pause {
-		m.expiring.watch(m)
+func (x *expiries) expireDue(now time.Time) {
+	m := x.memory
+	if m.closed || m.clock.read(now) < x.pause {
+		x.watch()
 		return
 	}
-	s := m.expire(nil, now)
+	s := x.expire(nil, now)
 	if s == nil {
 		return
 	}
@@ -178,8 +181,8 @@ func (m *memory) expireDue(now time.Time) {
 
 // expire makes a settlement of a piece of the items whose time has come, first among them if it is
 // not nil; nil = there are none. What is being given back is left to whoever has it then.
-func (m *memory) expire(first *item, now time.Time) *settlement {
-	x, at := &m.expiring, m.clock.read(now)
+func (x *expiries) expire(first *item, now time.Time) *settlement {
+	at := x.memory.clock.read(now)
 	var due []*item
 	if first != nil {
 		x.remove(first)
@@ -195,7 +198,7 @@ func (m *memory) expire(first *item, now time.Time) *settlement {
 	if len(due) == expiredAtOnce {
 		x.pause = at + expiredPause.Microseconds()
 	}
-	x.watch(m)
+	x.watch()
 	if len(due) == 0 {
 		return nil
 	}

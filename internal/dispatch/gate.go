@@ -17,6 +17,13 @@ import (
 // knows what runs at all nodes (store.Begin, ADR 53). What it holds back is ready again. So that
 // few are tried in vain, each node keeps in mind how many the store may let begin.
 
+// gates ask the store about queues with limits: which of their hand-outs may begin, and how they
+// and their group keys stand beside their limits.
+type gates struct {
+	*core
+	reloads *reloads // read where tasks stand whose hand-outs are void
+}
+
 // gate is what this node knows of how a queue stands beside its limits.
 type gate struct {
 	limited bool // it has limits, or each of its group keys has: the store is asked
@@ -92,7 +99,7 @@ func (h *handed) isNotAsked() {
 // letBegin asks the store which hand-outs of queues with limits may begin. It keeps those, and
 // those of other queues. of is of which queues the store was asked, and held whether any hand-out
 // was held back. Whoever calls it lets these queues give back what is left, see giveLeft.
-func (d *Dispatcher) letBegin(
+func (gs *gates) letBegin(
 	list []handed, tasks []task.Handout, room func(int64) bool,
 ) (_ []handed, _ []task.Handout, of []*queue, held bool) {
 	var asked []*item
@@ -104,7 +111,7 @@ func (d *Dispatcher) letBegin(
 	if len(asked) == 0 {
 		return list, tasks, nil, false
 	}
-	begun := d.begin(asked, false)
+	begun := gs.begin(asked, false)
 	kept := make([]handed, 0, len(list))
 	told := make([]task.Handout, 0, len(list))
 	for i := range list {
@@ -120,31 +127,31 @@ func (d *Dispatcher) letBegin(
 
 // begin asks the store which hand-outs may begin, and says so of each; again = not for the first
 // time. Of what it does not answer the next rounds ask again.
-func (d *Dispatcher) begin(asked []*item, again bool) (begun map[*item]bool) {
-	d.mu.Lock()
-	req, asked := d.mem.beginRows(asked, again, time.Now())
-	d.release()
+func (gs *gates) begin(asked []*item, again bool) (begun map[*item]bool) {
+	gs.mu.Lock()
+	req, asked := gs.mem.beginRows(asked, again, time.Now())
+	gs.release()
 	if len(asked) == 0 {
 		return nil
 	}
 	var got store.Begun
-	err := d.again(func() (err error) {
-		got, err = d.store.Begin(d.ctx, req)
+	err := gs.again(func() (err error) {
+		got, err = gs.store.Begin(gs.ctx, req)
 		return err
 	})
 	if err == nil && got.LeaseGone {
 		err = errLeaseGone
 	}
 	if err != nil && !errors.Is(err, store.ErrOutOfReach) {
-		d.log.Warn("ask whether hand-outs may begin", "error", err)
+		gs.log.Warn("ask whether hand-outs may begin", "error", err)
 	}
-	d.mu.Lock()
-	begun, outdated := d.mem.begun(asked, req, got, err == nil, time.Now())
+	gs.mu.Lock()
+	begun, outdated := gs.mem.begun(asked, req, got, err == nil, time.Now())
 	if again {
 		giveLeft(touchedBy(asked), time.Now())
 	}
-	d.release()
-	d.reload(outdated)
+	gs.release()
+	gs.reloads.reload(outdated)
 	return begun
 }
 
@@ -197,7 +204,7 @@ func (m *memory) begun(
 		switch {
 		case it.place != out || it.token.Seq != req.Rows[i].Seq: // it was dropped with its span
 		case !answered:
-			m.unanswered = append(m.unanswered, it)
+			m.askLater(it)
 		case got.Rows[i] == store.HeldBack:
 			it.asked = false
 			held = append(held, it.handed())
@@ -233,20 +240,17 @@ func (m *memory) begun(
 
 // askAgain asks about hand-outs of which the store has not answered whether they began. Those that
 // did are given back: who was to get them was told of nothing.
-func (d *Dispatcher) askAgain(now time.Time) {
-	d.mu.Lock()
-	d.mem.giveUpAgain(now)
-	asked := slices.DeleteFunc(d.mem.unanswered, func(it *item) bool {
-		return it.place != out || !it.asked
-	})
-	d.mem.unanswered = nil
-	d.release()
+func (gs *gates) askAgain(now time.Time) {
+	gs.mu.Lock()
+	gs.mem.giveUpAgain(now)
+	asked := gs.mem.takeUnanswered()
+	gs.release()
 	if len(asked) == 0 {
 		return
 	}
-	begun := d.begin(asked, true)
-	d.mu.Lock()
-	defer d.release()
+	begun := gs.begin(asked, true)
+	gs.mu.Lock()
+	defer gs.release()
 	for _, it := range asked {
 		if begun[it] {
 			it.giveUp(now)
@@ -264,11 +268,11 @@ func (it *item) giveUp(now time.Time) {
 }
 
 // giveUpAgain ends hand-outs that were given up, where the store failed.
-func (m *memory) giveUpAgain(now time.Time) {
-	m.untold = slices.DeleteFunc(m.untold, func(h handed) bool {
+func (lo *leftovers) giveUpAgain(now time.Time) {
+	lo.untold = slices.DeleteFunc(lo.untold, func(h handed) bool {
 		return h.was.token != h.token || h.was.place != out && h.was.place != settling
 	})
-	for _, h := range m.untold {
+	for _, h := range lo.untold {
 		if h.current() {
 			h.was.end(task.KindRelease, "", now)
 		}
@@ -287,7 +291,7 @@ func (it *item) begins(now time.Time) {
 // sweep has the row of a hand-out swept that somebody else ended, should one stand.
 func (it *item) sweep() {
 	if (it.queue.gate.limited || it.unique) && (it.row || it.asked) {
-		it.queue.memory.litter = append(it.queue.memory.litter, store.Watch{ID: it.id, Seq: it.seq})
+		it.queue.memory.sweepLater(store.Watch{ID: it.id, Seq: it.seq})
 	}
 }
 
@@ -314,31 +318,31 @@ func (q *queue) opens(now time.Time) {
 
 // lookAtGates asks how those queues stand beside their limits of which workers here wait for tasks
 // that the limits hold back, as far as is known: word of what has ended elsewhere may be lost.
-func (d *Dispatcher) lookAtGates(ctx context.Context, now time.Time) error {
-	d.mu.Lock()
-	names := d.mem.shutGates(now)
-	d.release()
+func (gs *gates) lookAtGates(ctx context.Context, now time.Time) error {
+	gs.mu.Lock()
+	names := gs.mem.queues.shutGates(gs.mem.turns, now)
+	gs.release()
 	if len(names) == 0 {
 		return nil
 	}
-	at, gates, err := d.store.Gates(ctx, names...)
+	at, gates, err := gs.store.Gates(ctx, names...)
 	if err != nil {
 		return fmt.Errorf("look at the limits of %d queues: %w", len(names), err)
 	}
-	d.mu.Lock()
-	defer d.release()
-	d.mem.sawGates(names, gates, at, now)
+	gs.mu.Lock()
+	defer gs.release()
+	gs.mem.queues.sawGates(names, gates, at, now)
 	return nil
 }
 
 // sawGates takes in how queues stand beside their limits. One of which nothing is said has none.
-func (m *memory) sawGates(names []string, gates []store.Gate, storeNow int64, now time.Time) {
+func (qs queues) sawGates(names []string, gates []store.Gate, storeNow int64, now time.Time) {
 	said := make(map[string]*store.Gate, len(gates))
 	for i := range gates {
 		said[gates[i].Queue] = &gates[i]
 	}
 	for _, name := range names {
-		q := m.queues[name]
+		q := qs[name]
 		if q == nil || !q.gate.shut() {
 			continue
 		}
@@ -353,9 +357,9 @@ func (m *memory) sawGates(names []string, gates []store.Gate, storeNow int64, no
 
 // shutGates names queues that their limits hold back and that workers wait for, or asked for in the
 // last minute, at most lookAtOnce of them; others in the next round.
-func (m *memory) shutGates(now time.Time) []string {
+func (qs queues) shutGates(turns uint32, now time.Time) []string {
 	var names []string
-	for name, q := range m.queues {
+	for name, q := range qs {
 		asked := q.waiting.Len() > 0 || now.Sub(q.wanted) < time.Minute
 		if q.gate.shut() && asked && !q.conf.Paused {
 			names = append(names, name)
@@ -363,7 +367,7 @@ func (m *memory) shutGates(now time.Time) []string {
 	}
 	slices.Sort(names)
 	if len(names) > lookAtOnce {
-		from := int(m.turns) * lookAtOnce % len(names)
+		from := int(turns) * lookAtOnce % len(names)
 		names = append(names[from:], names[:from]...)[:lookAtOnce]
 	}
 	return names
@@ -392,10 +396,10 @@ func (m *memory) placeFree(name string, s spot, over bool, now time.Time) *queue
 }
 
 // HearEnded takes in that tasks of a queue with limits ended at another node.
-func (d *Dispatcher) HearEnded(queue string) {
-	d.mu.Lock()
-	defer d.release()
-	if q := d.mem.queues[queue]; q != nil {
+func (gs *gates) HearEnded(queue string) {
+	gs.mu.Lock()
+	defer gs.release()
+	if q := gs.mem.queues[queue]; q != nil {
 		now := time.Now()
 		q.gate.probe()
 		q.keysFreed(now)
@@ -405,33 +409,33 @@ func (d *Dispatcher) HearEnded(queue string) {
 
 // takeRunning takes what dead nodes handed out of queues with limits: while it counts there may be
 // no room for anything else, so that nobody would take it for the sake of others.
-func (d *Dispatcher) takeRunning(ctx context.Context) error {
-	d.mu.Lock()
-	limited := d.mem.anyLimited()
-	d.release()
-	if !limited || d.conf.Reach() != nil {
+func (gs *gates) takeRunning(ctx context.Context) error {
+	gs.mu.Lock()
+	limited := gs.mem.queues.anyLimited()
+	gs.release()
+	if !limited || gs.conf.Reach() != nil {
 		return nil
 	}
-	got, err := d.store.TakeRunning(ctx, d.conf.Holder, judgedAtOnce)
+	got, err := gs.store.TakeRunning(ctx, gs.conf.Holder, judgedAtOnce)
 	if err != nil {
-		d.note(err)
+		gs.note(err)
 		return err
 	}
 	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
+	gs.mu.Lock()
+	defer gs.release()
 	for i := range got.Spans {
-		if sp := &got.Spans[i]; !d.mem.closed && d.mem.recovered[sp.ID].token < sp.Token {
-			q := d.mem.queue(sp.Queue)
-			d.mem.loadSpan(q, sp, got.Now, now)
+		if sp := &got.Spans[i]; !gs.mem.closed && !gs.mem.isLate(&sp.Span) {
+			q := gs.mem.queue(sp.Queue)
+			gs.mem.loadSpan(q, sp, got.Now, now)
 			q.match(now)
 		}
 	}
 	return nil
 }
 
-func (m *memory) anyLimited() bool {
-	for _, q := range m.queues {
+func (qs queues) anyLimited() bool {
+	for _, q := range qs {
 		if q.gate.limited {
 			return true
 		}

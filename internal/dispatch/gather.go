@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// lateFlight is how long a transaction may take before another one does not wait for it.
+const lateFlight = 50 * time.Millisecond
+
 // gather turns many small writes into few large ones: one flight at a time, and what arrives
 // meanwhile goes into the next. A transaction costs the same however much it holds, so under load a
 // flight also waits a moment for company. It makes no promise of order between callers.

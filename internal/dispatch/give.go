@@ -1,46 +1,57 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 )
+
+// transfers move spans between the store and memory: they take what workers here wait for, look
+// where there may be some, give back what nobody here waits for, and find what lost answers left.
+// They take in what other nodes tell of that.
+type transfers struct{ *core }
 
 // giveBack frees the spans of queues that nobody waits for, so that other nodes' workers get them.
 // Whole spans, with running rows for their hand-outs, whose tokens stay good; but of a queue with
 // limits what runs stays: see rest.go. Until the store has said yes, nothing of them goes out any
 // more.
-func (d *Dispatcher) giveBack(ctx context.Context, now time.Time) error {
-	d.mu.Lock()
-	req, giving, rests := d.mem.beginGive(now)
-	d.release()
+func (ts *transfers) giveBack(ctx context.Context, now time.Time) error {
+	ts.mu.Lock()
+	req, giving, rests := ts.mem.beginGive(now)
+	ts.release()
 	var errs []error
 	if len(giving) > 0 {
-		err := d.give(ctx, req)
-		d.mu.Lock()
-		d.mem.endGive(giving, err == nil, now)
-		d.release()
+		err := ts.give(ctx, req)
+		ts.mu.Lock()
+		ts.mem.endGive(giving, err == nil, now)
+		ts.release()
 		if err != nil {
 			errs = append(errs, fmt.Errorf("give spans back: %w", err))
 		}
 	}
 	if len(rests) > 0 {
-		errs = append(errs, d.giveRests(ctx, rests, now))
+		errs = append(errs, ts.giveRests(ctx, rests, now))
 	}
 	return errors.Join(errs...)
 }
 
+// giving is memory as it gives spans back to the store.
+type giving struct {
+	memory  *memory // that it is in
+	handing bool    // something is given back beside the rounds
+}
+
 // beginGive says which spans are to be given back, and of which the rest, and keeps their tasks
 // from going out.
-func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span, rests []rest) {
+func (gv *giving) beginGive(now time.Time) (req store.GiveRequest, giving []*span, rests []rest) {
+	m := gv.memory
 	req.Holder = m.conf.Holder
-	stale := m.staleSpans(now)
+	stale := m.queues.staleSpans(now)
 	for _, sp := range m.sortedSpans() {
 		q := m.queue(sp.Queue)
 		wanted := !q.conf.Paused && !m.draining && now.Sub(q.wanted) <= m.conf.GiveAfter
@@ -68,7 +79,8 @@ func (m *memory) beginGive(now time.Time) (req store.GiveRequest, giving []*span
 }
 
 // endGive forgets spans that were given back, or lets their tasks out again.
-func (m *memory) endGive(giving []*span, given bool, now time.Time) {
+func (gv *giving) endGive(giving []*span, given bool, now time.Time) {
+	m := gv.memory
 	for _, sp := range giving {
 		if !given {
 			sp.reopen()
@@ -77,7 +89,7 @@ func (m *memory) endGive(giving []*span, given bool, now time.Time) {
 		sp.drop()
 		m.queue(sp.Queue).openLane(sp)
 		if sp.left > sp.idle {
-			m.gave[sp.ID] = sighting{sp.Token, now}
+			m.noteGiven(sp, now)
 		}
 		m.queue(sp.Queue).signAt(sp.Rank, 0, 0, now)
 	}
@@ -88,9 +100,9 @@ func (m *memory) endGive(giving []*span, given bool, now time.Time) {
 const givenAtOnce = 256
 
 // staleSpans are spans that are to be given back though their queues' tasks are wanted here.
-func (m *memory) staleSpans(now time.Time) map[*span]bool {
+func (qs queues) staleSpans(now time.Time) map[*span]bool {
 	var stale map[*span]bool
-	for _, q := range m.queues {
+	for _, q := range qs {
 		first := q.ready.first() // from here on heaps stay as they are
 		for h, l := range q.ready.heaps() {
 			is := q.staleness(first, l, now)
@@ -183,26 +195,27 @@ func giveLeft(queues []*queue, now time.Time) {
 }
 
 // giveAtOnce gives back what is to be given back, beside the rounds.
-func (m *memory) giveAtOnce() {
-	if !m.handing && !m.closed && !m.stopping {
-		m.handing, m.do.give = true, true
+func (gv *giving) giveAtOnce() {
+	m := gv.memory
+	if !gv.handing && !m.closed && !m.stopping {
+		gv.handing, m.do.give = true, true
 	}
 }
 
 // giveNow gives back beside the rounds.
-func (d *Dispatcher) giveNow(ctx context.Context) {
-	d.note(d.giveBack(ctx, time.Now()))
-	d.mu.Lock()
-	d.mem.handing = false
-	d.release()
+func (ts *transfers) giveNow(ctx context.Context) {
+	ts.note(ts.giveBack(ctx, time.Now()))
+	ts.mu.Lock()
+	ts.mem.handing = false
+	ts.release()
 }
 
 // give writes down what runs, then gives spans back. In this order, because a store gives nothing
 // back for a node whose lease has expired, and does not say so: then the rounds find the spans
 // again, and must see what runs.
-func (d *Dispatcher) give(ctx context.Context, req store.GiveRequest) error {
+func (ts *transfers) give(ctx context.Context, req store.GiveRequest) error {
 	if len(req.Running) > 0 {
-		got, err := d.store.Sync(ctx, store.SyncRequest{Holder: req.Holder, Insert: req.Running})
+		got, err := ts.store.Sync(ctx, store.SyncRequest{Holder: req.Holder, Insert: req.Running})
 		if err == nil && got.LeaseGone {
 			err = errLeaseGone
 		}
@@ -210,7 +223,7 @@ func (d *Dispatcher) give(ctx context.Context, req store.GiveRequest) error {
 			return fmt.Errorf("write down what runs: %w", err)
 		}
 	}
-	return d.again(func() error { return d.store.Give(ctx, req) })
+	return ts.again(func() error { return ts.store.Give(ctx, req) })
 }
 
 // park keeps a span's tasks from going out.
@@ -236,15 +249,6 @@ func (sp *span) reopen() {
 			it.enqueue()
 		}
 	}
-}
-
-func (m *memory) sortedSpans() []*span {
-	list := make([]*span, 0, len(m.spans))
-	for _, sp := range m.spans {
-		list = append(list, sp)
-	}
-	slices.SortFunc(list, func(a, b *span) int { return cmp.Compare(a.ID, b.ID) })
-	return list
 }
 
 // anySettling tells whether a task of the span is on its way into the store, or the store is being
@@ -306,11 +310,57 @@ func (sp *span) order(from int32) store.Move {
 }
 
 // allToGive is everything that is left when the node stops.
-func (m *memory) allToGive() store.GiveRequest {
-	req := store.GiveRequest{Holder: m.conf.Holder}
-	for _, sp := range m.sortedSpans() {
+func (gv *giving) allToGive() store.GiveRequest {
+	req := store.GiveRequest{Holder: gv.memory.conf.Holder}
+	for _, sp := range gv.memory.sortedSpans() {
 		sp.collectGive(&req)
 	}
 	sortRunning(req.Running)
 	return req
+}
+
+// HearWanted takes in a hint from another node: somebody there wants to edit tasks of this node. It
+// gives them back, with what else is in their spans, and for a moment takes nothing of their
+// queues. What runs of them is written down, so that the other node learns of that.
+func (ts *transfers) HearWanted(ids []task.ID) {
+	ts.mu.Lock()
+	defer ts.release()
+	if ts.mem.closed || ts.mem.stopping {
+		return
+	}
+	req, giving := ts.mem.beginGiveWanted(ids, time.Now())
+	if len(giving) == 0 {
+		return
+	}
+	ts.work.Go(func() {
+		err := ts.give(ts.ctx, req)
+		ts.note(err)
+		ts.mu.Lock()
+		defer ts.release()
+		ts.mem.endGive(giving, err == nil, time.Now())
+	})
+}
+
+// beginGiveWanted says which spans have the tasks, and keeps what is in them from going out. Those
+// of which something is on its way into the store are asked for again.
+func (gv *giving) beginGiveWanted(
+	ids []task.ID, now time.Time,
+) (req store.GiveRequest, giving []*span) {
+	m := gv.memory
+	req.Holder = m.conf.Holder
+	for _, id := range ids {
+		sp := m.find(id).span
+		if sp == nil || sp.giving || sp.anySettling() {
+			continue
+		}
+		sp.collectGive(&req)
+		sp.park()
+		giving = append(giving, sp)
+		if q := sp.queue; !m.closed && q.reserve.Before(now.Add(wantedFor)) {
+			q.reserve = now.Add(wantedFor)
+			m.ask(alarm{what: leftOver, queue: q, wait: wantedFor})
+		}
+	}
+	sortRunning(req.Running)
+	return req, giving
 }

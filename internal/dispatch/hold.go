@@ -11,6 +11,13 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// handouts are the holds of workers: they wait for tasks, and are answered with what memory gives
+// them, complete and written down as far as it must be.
+type handouts struct {
+	*core
+	gates *gates // ask whether what has limits may begin
+}
+
 // waiter is one hold that waits for tasks.
 type waiter struct {
 	worker *worker
@@ -35,7 +42,7 @@ type member struct {
 // room for (and r.Ahead beyond it, while nobody else has room), waiting up to r.Wait for the first.
 // Errors: *task.InvalidError, ErrClosed, ErrDraining. When ctx ends, tasks chosen meanwhile are
 // ready again.
-func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
+func (hs *handouts) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
 	r, own := readHold(r)
 	if err := checkHold(r); err != nil {
 		return task.HoldAnswer{}, err
@@ -45,19 +52,19 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 	var answer task.HoldAnswer
 	var of []*queue // of which the store was asked what may begin
 	for held := true; held; {
-		d.mu.Lock()
-		wt, poll, err := d.mem.wait(r, time.Now())
+		hs.mu.Lock()
+		wt, poll, err := hs.mem.wait(r, time.Now())
 		giveLeft(of, time.Now())
-		d.release()
+		hs.release()
 		if err != nil {
 			return task.HoldAnswer{}, err
 		}
-		d.await(ctx, wt, r.Wait)
-		d.mu.Lock()
+		hs.await(ctx, wt, r.Wait)
+		hs.mu.Lock()
 		lost := wt.lost()
 		list, tasks := wt.collect(ctx.Err() != nil, time.Now())
-		d.release()
-		answer, of, held = d.answer(ctx, list, tasks, r.Room)
+		hs.release()
+		answer, of, held = hs.answer(ctx, list, tasks, r.Room)
 		held = held || lost
 		answer.PollInterval = poll
 		// who was to get what was held back or is forgotten, and nothing else, waits on
@@ -65,9 +72,9 @@ func (d *Dispatcher) Hold(ctx context.Context, r task.HoldRequest) (task.HoldAns
 		held = held && len(answer.Tasks) == 0 && r.Wait > 0 && ctx.Err() == nil
 	}
 	if len(of) > 0 {
-		d.mu.Lock()
+		hs.mu.Lock()
 		giveLeft(of, time.Now())
-		d.release()
+		hs.release()
 	}
 	for i := range answer.Tasks {
 		answer.Tasks[i].Queue = own.Write(answer.Tasks[i].Queue)
@@ -147,15 +154,15 @@ func (m *memory) wait(
 
 // await returns when the waiter has tasks, its time is over, or the caller is gone. A hold that
 // does not wait still lets the takes that it causes end: "nothing" must be true.
-func (d *Dispatcher) await(ctx context.Context, wt *waiter, wait time.Duration) {
+func (hs *handouts) await(ctx context.Context, wt *waiter, wait time.Duration) {
 	if isClosed(wt.ready) {
 		return
 	}
 	if wait <= 0 {
 		for range 3 { // a take under way may be for others
-			d.mu.Lock()
+			hs.mu.Lock()
 			takes := wt.takes(time.Now())
-			d.release()
+			hs.release()
 			for _, took := range takes {
 				select {
 				case <-took:
@@ -177,7 +184,7 @@ func (d *Dispatcher) await(ctx context.Context, wt *waiter, wait time.Duration) 
 	case <-wt.ready:
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-d.stop:
+	case <-hs.stop:
 	}
 }
 

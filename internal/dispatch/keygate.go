@@ -255,21 +255,21 @@ func (q *queue) shutKeys(most int, now time.Time) (list []string) {
 }
 
 // keysToLookAt are the keys at which a round looks.
-func (m *memory) keysToLookAt(now time.Time) (looks []keyLook) {
+func (qs queues) keysToLookAt(turns uint32, now time.Time) (looks []keyLook) {
 	var names []string
-	for name, q := range m.queues {
+	for name, q := range qs {
 		if q.limitsKeys() && len(q.ready.lanes.shut.list) > 0 {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	if len(names) > keyLooks {
-		from := int(m.turns) * keyLooks % len(names)
+		from := int(turns) * keyLooks % len(names)
 		names = append(names[from:], names[:from]...)[:keyLooks]
 	}
 	left := lookAtOnce
 	for _, name := range names {
-		q := m.queues[name]
+		q := qs[name]
 		if list := q.shutKeys(left, now); len(list) > 0 {
 			looks = append(looks, keyLook{queue: q, keys: list})
 			if left -= len(list); left <= 0 {
@@ -282,12 +282,12 @@ func (m *memory) keysToLookAt(now time.Time) (looks []keyLook) {
 
 // lookAtKeys asks how keys stand beside their limits that have held something back, as far as is
 // known: word of what has ended may be lost.
-func (d *Dispatcher) lookAtKeys(ctx context.Context, now time.Time) error {
-	d.mu.Lock()
-	looks := d.mem.keysToLookAt(now)
-	d.release()
+func (gs *gates) lookAtKeys(ctx context.Context, now time.Time) error {
+	gs.mu.Lock()
+	looks := gs.mem.queues.keysToLookAt(gs.mem.turns, now)
+	gs.release()
 	for _, l := range looks {
-		if err := d.lookAt(ctx, l); err != nil {
+		if err := gs.lookAt(ctx, l); err != nil {
 			return err
 		}
 	}
@@ -295,11 +295,11 @@ func (d *Dispatcher) lookAtKeys(ctx context.Context, now time.Time) error {
 }
 
 // lookAt asks how some keys of a queue stand.
-func (d *Dispatcher) lookAt(ctx context.Context, l keyLook) error {
+func (gs *gates) lookAt(ctx context.Context, l keyLook) error {
 	name := l.queue.conf.Name // which never changes
-	at, gates, err := d.store.KeyGates(ctx, name, l.keys)
-	d.mu.Lock()
-	defer d.release()
+	at, gates, err := gs.store.KeyGates(ctx, name, l.keys)
+	gs.mu.Lock()
+	defer gs.release()
 	if l.heard {
 		l.queue.keys.looking = false
 	}

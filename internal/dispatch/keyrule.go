@@ -13,10 +13,10 @@ import (
 
 // ChangeKey pauses a group key of a queue, lets it go on, or gives its turn a weight. What runs of
 // it goes on. store.ErrNotFound without the queue; *task.InvalidError says what is wrong.
-func (d *Dispatcher) ChangeKey(
+func (qc *queueCalls) ChangeKey(
 	ctx context.Context, c store.KeyChange,
 ) (store.KeyRule, error) {
-	done, err := d.change(ctx)
+	done, err := qc.change(ctx)
 	if err != nil {
 		return store.KeyRule{}, err
 	}
@@ -25,39 +25,39 @@ func (d *Dispatcher) ChangeKey(
 	if err := checkKeyChange(&c); err != nil {
 		return store.KeyRule{}, err
 	}
-	rule, err := d.store.ChangeKey(ctx, c)
+	rule, err := qc.store.ChangeKey(ctx, c)
 	if err != nil {
-		d.note(err)
+		qc.note(err)
 		return store.KeyRule{}, err
 	}
-	d.hearRules(ctx)
-	d.mu.Lock()
-	d.mem.ruled(c.Queue, time.Now())
-	d.release()
+	qc.hearRules(ctx)
+	qc.mu.Lock()
+	qc.mem.ruled(c.Queue, time.Now())
+	qc.release()
 	return rule, nil
 }
 
 // hearHolds takes in, here and at the other nodes, that reports have paused keys of queues of which
 // nothing was said of single keys before.
-func (d *Dispatcher) hearHolds(ctx context.Context, s *settlement) {
+func (qc *queueCalls) hearHolds(ctx context.Context, s *settlement) {
 	var queues []string
 	for i := range s.reports {
 		if r := &s.reports[i]; r.row.HoldKey > 0 && r.status == task.Recorded {
 			queues = append(queues, r.row.Queue)
 		}
 	}
-	if slices.ContainsFunc(queues, func(name string) bool { return !d.queueConf(name).KeyRules }) {
-		d.hearRules(ctx)
+	if slices.ContainsFunc(queues, func(name string) bool { return !qc.queueConf(name).KeyRules }) {
+		qc.hearRules(ctx)
 	}
 }
 
 // hearRules reads which queues have rules of single keys, and lets the other nodes do so. What was
 // stored stands, also when that fails: each node's next round reads them.
-func (d *Dispatcher) hearRules(ctx context.Context) {
-	if err := d.reloadQueues(ctx); err != nil {
-		d.note(err)
+func (qc *queueCalls) hearRules(ctx context.Context) {
+	if err := qc.reloadQueues(ctx); err != nil {
+		qc.note(err)
 	}
-	d.spread(ctx)
+	qc.spread(ctx)
 }
 
 func checkKeyChange(c *store.KeyChange) error {
@@ -75,21 +75,14 @@ func checkKeyChange(c *store.KeyChange) error {
 
 // ruled notes that something else is said of a key of a queue: it may have room here, and at other
 // nodes.
-func (m *memory) ruled(queue string, now time.Time) {
-	q := m.queues[queue]
+func (cs *configs) ruled(queue string, now time.Time) {
+	q := cs.memory.queues[queue]
 	if q == nil {
 		return
 	}
 	q.keysFreed(now)
 	q.match(now)
-	m.do.ends(queue)
-}
-
-// Keys says how much work the group keys of a queue have, and what is said of them.
-func (d *Dispatcher) Keys(ctx context.Context, queue string) (store.KeyUses, error) {
-	uses, err := d.store.Keys(ctx, names.Canonical(queue))
-	d.note(err)
-	return uses, err
+	cs.memory.do.ends(queue)
 }
 
 // setTurns takes in how many tasks a turn has of the keys of which a take brought something. While

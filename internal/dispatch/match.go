@@ -48,7 +48,7 @@ func (q *queue) handOut(now time.Time) {
 			!first.Value.mayHold(q) {
 			break
 		}
-		if q.memory.expireFirst(next, now) {
+		if q.memory.expiring.expireFirst(next, now) {
 			continue
 		}
 		q.ready.pop().handTo(first.Value, now)
@@ -75,7 +75,7 @@ func (wt *waiter) match(now time.Time) {
 		if best == nil {
 			break
 		}
-		if m.expireFirst(best, now) {
+		if m.expiring.expireFirst(best, now) {
 			continue
 		}
 		best.span.queue.ready.pop().handTo(wt, now)

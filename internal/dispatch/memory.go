@@ -16,58 +16,36 @@ import (
 // lock, no clock of its own, and does no work for which somebody would have to wait: a verb is
 // given what happened and when, changes what is remembered, and leaves in do what is to be done
 // about it.
+//
+// What only some verbs touch is a part with these verbs, beside which stands what holds of it. The
+// verbs of memory itself are those that touch several parts.
 type memory struct {
 	// What stands from the start, and may be read without the lock.
 	conf  policy
 	seals *seal.Sealer
-	node  uint32 // hash of the node's name, in batch ids
-	// origin marks this process: its batches, so that they are told apart should the clock go back
-	// and an id be made twice, and the versions of its answers to beats.
-	origin string
+	batchIDs
 
-	do        effects
-	clock     storeClock
-	lastBatch int64 // the newest batch's id, as a time
+	do    effects
+	clock storeClock
 
-	// Each task that is held has a cell in one span, which is in spans and in index, and is in
-	// exactly one place; its queue is in queues. A worker's hands hold what is out with it: the
-	// items in its out, and the plain tasks of its parcels, and no others.
-	queues   map[string]*queue
-	spans    map[int64]*span
-	index    index
+	// Each task that is held has a cell in one span of the holdings, and is in exactly one place;
+	// its queue is in queues. A worker's hands hold what is out with it: the items in its out, and
+	// the plain tasks of its parcels, and no others.
+	queues queues
+	holdings
 	workers  workers
-	spent    []store.Taking // spans to delete with the next settlement
-	blocking blocking       // spent spans to delete at once
-	watchers watchers       // callers that wait for a task to become final
-	expiring expiries       // what is ready or parked here, and expires some time
-	edits    edits          // under way
-	waits    waitLooks      // of tasks that wait
+	expiring expiries  // what is ready or parked here, and expires some time
+	waits    waitLooks // of tasks that wait
+	edits    edits     // under way
+	watchers watchers  // callers that wait for a task to become final
 
-	// What answers that were lost may have left behind in the store.
-	unmatched map[int64]int // rounds in a row since which a held span was not in memory
-	// found by a round because their answer seemed lost: it may come yet
-	recovered  map[int64]sighting
-	gave       map[int64]sighting // that this node itself gave back while tasks of theirs ran
-	unresolved []*item            // settling: where they stand could not be read
-	unanswered []*item            // out, and asked: the store did not say whether they began
-	untold     []handed           // that began, and that no worker was told of: they are to end
-	// hand-outs that began perhaps in the very moment in which somebody else ended them: a row that
-	// nobody deletes would count against a limit. The next round has such rows swept.
-	litter []store.Watch
+	leftovers // of answers that were lost
+	giving    // spans back to the store
+	otherNodes
+	configs
 
 	lastRound time.Time
-	rounds    int    // in which spans were to be looked for
 	turns     uint32 // rounds that were begun
-
-	// when the queues' configurations were read; zero = they are to be read again
-	configRead time.Time
-	configs    int   // counts their changes here: what was read before one is out of date
-	configWord int64 // token of the lease that grows with each change at any node
-
-	others    map[string]*neighbour
-	announced map[string]int // what was announced last
-	mute      int            // rounds since then
-	handing   bool           // something is given back beside the rounds
 
 	// an overdue attempt was left to its holder: this node looks again a beat later
 	pending  bool
@@ -91,18 +69,29 @@ type policy struct {
 }
 
 func newMemory(p policy, seals *seal.Sealer) *memory {
-	return &memory{
-		conf: p, seals: seals, node: store.NodeHash(p.Holder.Node),
-		origin: fmt.Sprintf("%s/%d", p.Holder.Node, p.Holder.Token),
-		queues: map[string]*queue{}, spans: map[int64]*span{}, index: newIndex(),
+	m := &memory{
+		conf: p, seals: seals,
+		batchIDs: batchIDs{
+			node:   store.NodeHash(p.Holder.Node),
+			origin: fmt.Sprintf("%s/%d", p.Holder.Node, p.Holder.Token),
+		},
+		queues: queues{}, holdings: holdings{spans: map[int64]*span{}, index: newIndex()},
 		workers: workers{}, watchers: watchers{}, edits: edits{},
-		unmatched: map[int64]int{}, recovered: map[int64]sighting{}, gave: map[int64]sighting{},
-		others: map[string]*neighbour{},
+		leftovers: leftovers{
+			unmatched: map[int64]int{}, recovered: map[int64]sighting{}, gave: map[int64]sighting{},
+		},
 	}
+	m.expiring.memory, m.waits.memory = m, m
+	m.giving.memory, m.configs.memory = m, m
+	m.otherNodes = otherNodes{memory: m, others: map[string]*neighbour{}}
+	return m
 }
 
 // shut tells whether nothing is taken or handed out.
 func (m *memory) shut() bool { return m.stopping || m.draining }
+
+// queues are those that were spoken of, by name.
+type queues map[string]*queue
 
 // queue is what this node knows and holds of one queue.
 type queue struct {

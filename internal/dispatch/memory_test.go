@@ -6,10 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -495,74 +491,4 @@ func (s *teller) act(name string) {
 	a := s.m.planActs(what, []task.ID{s.id(name)}, s.now)
 	got := []store.Acted{{ID: s.id(name), Queue: "q", Found: true, Changed: true}}
 	s.m.learn(what, got, a.before, a.at, s.now)
-}
-
-// Memory waits for nobody, asks no clock and starts nothing: only the dispatcher around it does.
-func TestMemoryAsksNoClockAndWaitsForNobody(t *testing.T) {
-	around := []string{"Dispatcher", "gather", "loads", "usual"}
-	for _, file := range sources(t) {
-		for _, decl := range file.Decls {
-			f, ok := decl.(*ast.FuncDecl)
-			if !ok || f.Recv == nil || slices.Contains(around, receiver(f)) {
-				continue
-			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.GoStmt, *ast.SendStmt, *ast.SelectStmt:
-					t.Errorf("%s of %s starts or waits for something", f.Name.Name, receiver(f))
-				case *ast.UnaryExpr:
-					if n.Op == token.ARROW {
-						t.Errorf("%s of %s waits on a channel", f.Name.Name, receiver(f))
-					}
-				case *ast.SelectorExpr:
-					pkg, _ := n.X.(*ast.Ident)
-					if pkg == nil || pkg.Name != "time" {
-						break
-					}
-					switch n.Sel.Name {
-					case "Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer",
-						"NewTicker", "Tick":
-						t.Errorf("%s of %s uses time.%s", f.Name.Name, receiver(f), n.Sel.Name)
-					}
-				}
-				return true
-			})
-		}
-	}
-}
-
-// sources are the files of this package, without its tests.
-func sources(t *testing.T) (files []*ast.File) {
-	t.Helper()
-	list, err := fs.Glob(os.DirFS("."), "*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range list {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, file)
-	}
-	return files
-}
-
-// receiver is the type whose method f is.
-func receiver(f *ast.FuncDecl) string {
-	typ := f.Recv.List[0].Type
-	if star, ok := typ.(*ast.StarExpr); ok {
-		typ = star.X
-	}
-	if generic, ok := typ.(*ast.IndexExpr); ok {
-		typ = generic.X
-	}
-	name, _ := typ.(*ast.Ident)
-	if name == nil {
-		return ""
-	}
-	return name.Name
 }

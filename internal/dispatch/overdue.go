@@ -27,23 +27,31 @@ const (
 	judgedPieces = 16   // questions in one round; what is left is for the next
 )
 
+// deadlines end what is past its time and in no node's memory: attempts past their limit, and tasks
+// that were not begun in time.
+type deadlines struct {
+	*core
+	settlements *settlements // record what is ended
+	gates       *gates       // take over what counts against limits
+}
+
 // judgeEachBeat looks for overdue attempts, and for tasks that have expired, once a beat until ctx
 // ends.
-func (d *Dispatcher) judgeEachBeat(ctx context.Context) {
-	beat := time.NewTicker(d.conf.Beat)
+func (ds *deadlines) judgeEachBeat(ctx context.Context) {
+	beat := time.NewTicker(ds.conf.Beat)
 	defer beat.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
-			if err := d.Judge(ctx); err != nil && ctx.Err() == nil &&
+			if err := ds.Judge(ctx); err != nil && ctx.Err() == nil &&
 				!errors.Is(err, store.ErrOutOfReach) {
-				d.log.Error("judge overdue attempts", "error", err)
+				ds.log.Error("judge overdue attempts", "error", err)
 			}
-			if err := d.Expire(ctx); err != nil && ctx.Err() == nil &&
+			if err := ds.Expire(ctx); err != nil && ctx.Err() == nil &&
 				!errors.Is(err, store.ErrOutOfReach) {
-				d.log.Error("let tasks expire", "error", err)
+				ds.log.Error("let tasks expire", "error", err)
 			}
 		}
 	}
@@ -51,28 +59,30 @@ func (d *Dispatcher) judgeEachBeat(ctx context.Context) {
 
 // Judge settles attempts past their limit that no node's timer watches, at most judgedPieces ×
 // judgedAtOnce of them.
-func (d *Dispatcher) Judge(ctx context.Context) error {
-	d.mu.Lock()
-	pending := d.mem.pending
-	d.mem.pending = false
-	q := store.OverdueQuery{Steady: d.mem.clock.steady, Late: d.mem.clock.late, Limit: judgedAtOnce}
-	d.release()
-	if !pending && !d.conf.Judges() {
+func (ds *deadlines) Judge(ctx context.Context) error {
+	ds.mu.Lock()
+	pending := ds.mem.pending
+	ds.mem.pending = false
+	q := store.OverdueQuery{
+		Steady: ds.mem.clock.steady, Late: ds.mem.clock.late, Limit: judgedAtOnce,
+	}
+	ds.release()
+	if !pending && !ds.conf.Judges() {
 		return nil
 	}
-	if err := d.takeRunning(ctx); err != nil {
+	if err := ds.gates.takeRunning(ctx); err != nil {
 		return err
 	}
 	for range judgedPieces {
-		if err := d.conf.Reach(); err != nil {
+		if err := ds.conf.Reach(); err != nil {
 			return err
 		}
-		got, err := d.store.Overdue(ctx, q)
+		got, err := ds.store.Overdue(ctx, q)
 		if err == nil && len(got.Rows) > 0 {
-			err = d.judgeRows(ctx, got)
+			err = ds.judgeRows(ctx, got)
 		}
 		if err != nil {
-			d.note(err)
+			ds.note(err)
 			return err
 		}
 		if len(got.Rows) < q.Limit {
@@ -85,20 +95,20 @@ func (d *Dispatcher) Judge(ctx context.Context) error {
 
 // judgeRows settles those of the overdue hand-outs that are nobody else's to judge, and sweeps rows
 // whose hand-outs are over.
-func (d *Dispatcher) judgeRows(ctx context.Context, due store.Overdue) error {
+func (ds *deadlines) judgeRows(ctx context.Context, due store.Overdue) error {
 	ids := make([]task.ID, len(due.Rows))
 	for i := range due.Rows {
 		ids[i] = due.Rows[i].ID
 	}
-	stood, err := d.store.Stand(ctx, ids)
+	stood, err := ds.store.Stand(ctx, ids)
 	if err != nil {
 		return fmt.Errorf("read where overdue tasks stand: %w", err)
 	}
-	d.mu.Lock()
-	s, litter := d.mem.judged(due, stood, time.Now())
-	d.release()
+	ds.mu.Lock()
+	s, litter := ds.mem.judged(due, stood, time.Now())
+	ds.release()
 	if len(litter.Watch) > 0 {
-		if _, err := d.store.Sync(ctx, litter); err != nil {
+		if _, err := ds.store.Sync(ctx, litter); err != nil {
 			return fmt.Errorf("sweep rows of %d hand-outs that are over: %w", len(litter.Watch),
 				err)
 		}
@@ -106,10 +116,10 @@ func (d *Dispatcher) judgeRows(ctx context.Context, due store.Overdue) error {
 	if len(s.reports) == 0 {
 		return nil
 	}
-	if !d.settles.add(s) {
+	if !ds.settlements.settle(s) {
 		return nil // the next round tries again
 	}
-	d.log.Info("judged attempts past their limit that no node watched", "attempts", len(s.reports))
+	ds.log.Info("judged attempts past their limit that no node watched", "attempts", len(s.reports))
 	select {
 	case <-s.done:
 		return s.err

@@ -60,7 +60,7 @@ func (m *memory) planSubmission(
 // batches sorts a gather's tasks into batches of equal queue, rank and due, and says where each
 // caller's tasks are. Tasks without a time of their own are due at the gather's time, so that they
 // share one batch.
-func (m *memory) batches(load []*submitting, at int64) (list []store.Batch, where [][]task.ID) {
+func (bs *batchIDs) batches(load []*submitting, at int64) (list []store.Batch, where [][]task.ID) {
 	index := map[batchKey]int{}
 	var lastKey batchKey
 	last := -1
@@ -84,13 +84,13 @@ func (m *memory) batches(load []*submitting, at int64) (list []store.Batch, wher
 				if last, ok = index[key]; !ok {
 					last = len(list)
 					index[key] = last
-					id := m.nextBatch(at)
+					id := bs.nextBatch(at)
 					if key.waits {
 						id |= store.DependBit
 					}
 					list = append(list, store.Batch{
 						ID: id, Queue: key.queue, Rank: key.rank, Due: due,
-						Created: createdAt(id, at), Origin: m.origin, Call: call,
+						Created: createdAt(id, at), Origin: bs.origin, Call: call,
 					})
 					if last == 0 { // mostly it is the only one
 						list[0].Tasks = make([]store.Task, 0, left)
@@ -165,13 +165,23 @@ func createdAt(id, at int64) int64 {
 	return max(at, store.BatchTime(id)-store.CreatedWithin.Microseconds())
 }
 
+// batchIDs gives batches ids: each is greater than all before it of this process, and names the
+// node.
+type batchIDs struct {
+	node uint32 // hash of the node's name, in batch ids; stands from the start, as origin does
+	// origin marks this process: its batches, so that they are told apart should the clock go back
+	// and an id be made twice, and the versions of its answers to beats.
+	origin    string
+	lastBatch int64 // the newest batch's id, as a time
+}
+
 // nextBatch makes an id that no other batch of this node has. It says that its tasks are nobody's
 // children, and wait for nobody: see store.MayBeChildren and store.MayDepend.
-func (m *memory) nextBatch(at int64) int64 {
-	at = max(at, m.lastBatch+1)
-	m.lastBatch = at
-	return store.BatchID(at, m.node) &^ (store.ChildBit | store.DependBit)
+func (bs *batchIDs) nextBatch(at int64) int64 {
+	at = max(at, bs.lastBatch+1)
+	bs.lastBatch = at
+	return store.BatchID(at, bs.node) &^ (store.ChildBit | store.DependBit)
 }
 
 // nextChildren is nextBatch for a batch of children.
-func (m *memory) nextChildren(at int64) int64 { return m.nextBatch(at) | store.ChildBit }
+func (bs *batchIDs) nextChildren(at int64) int64 { return bs.nextBatch(at) | store.ChildBit }

@@ -1,36 +1,37 @@
 package dispatch
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
+// reloads read in the store where tasks stand, and bring memory there.
+type reloads struct{ *core }
+
 // reload reads again where tasks stand whose outcome was decided elsewhere. They are settling, and
 // stay so until it is known.
-func (d *Dispatcher) reload(items []*item) {
+func (rs *reloads) reload(items []*item) {
 	if len(items) == 0 {
 		return
 	}
 	ids, seqs := make([]task.ID, len(items)), make([]int32, len(items))
-	d.mu.Lock()
+	rs.mu.Lock()
 	for i, it := range items {
 		ids[i], seqs[i] = it.id, it.seq
 	}
-	d.release()
-	stood, err := d.store.Stand(d.ctx, ids)
-	d.mu.Lock()
-	defer d.release()
+	rs.release()
+	stood, err := rs.store.Stand(rs.ctx, ids)
+	rs.mu.Lock()
+	defer rs.release()
 	if err != nil {
-		d.note(err)
-		d.log.Warn("read where tasks stand", "error", err)
-		d.mem.unresolved = append(d.mem.unresolved, items...) // the next round asks again
+		rs.note(err)
+		rs.log.Warn("read where tasks stand", "error", err)
+		rs.mem.readLater(items)
 		return
 	}
-	d.mem.replaceAll(items, seqs, stood, time.Now())
+	rs.mem.replaceAll(items, seqs, stood, time.Now())
 }
 
 // replaceAll makes of settling items what the store says of their tasks. seqs are those that they
@@ -70,13 +71,6 @@ func (m *memory) replace(it *item, s *store.Stood, now time.Time) {
 	it.queue.match(now)
 }
 
-// takeUnresolved takes the items that could not be read.
-func (m *memory) takeUnresolved() []*item {
-	items := m.unresolved
-	m.unresolved = nil
-	return items
-}
-
 // reloadSoon reads off the lock where tasks stand of which somebody says that they were touched.
 // What a worker has it keeps until that is known to be true.
 func (m *memory) reloadSoon(items ...*item) {
@@ -106,7 +100,7 @@ func (m *memory) reloadSoon(items ...*item) {
 
 // verify reads whether hand-outs still stand, and brings memory to where the tasks are of those
 // that do not. What can't be read now is found by the next rounds.
-func (d *Dispatcher) verify(list []handed) {
+func (rs *reloads) verify(list []handed) {
 	if len(list) == 0 {
 		return
 	}
@@ -114,14 +108,14 @@ func (d *Dispatcher) verify(list []handed) {
 	for i := range list {
 		ids[i] = list[i].id()
 	}
-	stood, err := d.store.Stand(d.ctx, ids)
+	stood, err := rs.store.Stand(rs.ctx, ids)
 	if err != nil {
-		d.note(err)
+		rs.note(err)
 		return
 	}
-	d.mu.Lock()
-	defer d.release()
-	d.mem.replaceTouched(list, stood, time.Now())
+	rs.mu.Lock()
+	defer rs.release()
+	rs.mem.replaceTouched(list, stood, time.Now())
 }
 
 // replaceTouched takes those hand-outs from their workers that no longer stand in the store.
@@ -141,79 +135,14 @@ func (m *memory) replaceTouched(list []handed, stood []store.Stood, now time.Tim
 // drop forgets a span without deleting it: the rounds find it held by this node and read it
 // anew.
 func (sp *span) drop() {
-	if sp.memory.spans[sp.ID] != sp { // given back and taken again meanwhile
+	if !sp.memory.holds(sp) { // given back and taken again meanwhile
 		return
 	}
-	delete(sp.memory.spans, sp.ID)
-	sp.memory.index.remove(sp)
+	sp.memory.letGo(sp)
 	for s := range sp.live() {
 		it := s.unqueued()
 		it.takeBack()
 		it.place = gone
 		it.stopAlarm()
 	}
-}
-
-// recover finds spans that the store says this node holds and that memory misses: the answer to the
-// submission or take that got them was lost. They must be missed for some rounds, because answers
-// on their way are not lost. While the store answers, nothing is lost, and it looks seldom.
-func (d *Dispatcher) recover(ctx context.Context, now time.Time) error {
-	d.mu.Lock()
-	if d.mem.rounds++; d.mem.rounds%calmRounds != 0 && len(d.mem.unmatched) == 0 &&
-		d.doubts.Add(-1) < 0 {
-		d.release()
-		return nil
-	}
-	known := d.mem.knownSpans()
-	d.release()
-	defer d.loads.begin()()
-	held, err := d.store.Held(ctx, d.conf.Holder, known)
-	if err != nil {
-		return fmt.Errorf("read held spans: %w", err)
-	}
-	d.mu.Lock()
-	found := d.mem.noteHeld(held, now)
-	d.release()
-	for _, s := range found {
-		d.log.Info("found a span whose answer was lost", "span", s.ID, "tasks", len(s.Tasks))
-	}
-	return nil
-}
-
-// knownSpans are the spans that memory holds, or is about to have deleted.
-func (m *memory) knownSpans() []int64 {
-	known := make([]int64, 0, len(m.spans)+len(m.spent))
-	for id := range m.spans {
-		known = append(known, id)
-	}
-	for _, s := range m.spent {
-		known = append(known, s.Span)
-	}
-	return known
-}
-
-// noteHeld takes into memory what the store says that this node holds and that memory has missed
-// for some rounds. It answers what that was.
-func (m *memory) noteHeld(held []store.HeldSpan, now time.Time) (found []*store.HeldSpan) {
-	missed := make(map[int64]int, len(held))
-	spent := make(map[int64]bool, len(m.spent))
-	for _, s := range m.spent {
-		spent[s.Span] = true
-	}
-	for i := range held {
-		s := &held[i]
-		if m.spans[s.ID] != nil || spent[s.ID] {
-			continue
-		}
-		if missed[s.ID] = m.unmatched[s.ID] + 1; missed[s.ID] >= unmatchedRounds {
-			found = append(found, s)
-			delete(missed, s.ID)
-			m.recovered[s.ID] = sighting{s.Token, now}
-			q := m.queue(s.Queue)
-			m.loadSpan(q, s, m.clock.read(now), now)
-			q.match(now)
-		}
-	}
-	m.unmatched = missed
-	return found
 }

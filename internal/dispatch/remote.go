@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -39,14 +38,14 @@ func (w *worker) noteRemote(known map[handKey]task.Action) {
 
 // reportAlive tells the other nodes of workers that were heard since the last round and hold tasks
 // of theirs.
-func (d *Dispatcher) reportAlive(ctx context.Context) error {
-	d.mu.Lock()
-	wants := d.mem.workers.aliveLeases()
-	d.release()
+func (wc *workerCalls) reportAlive(ctx context.Context) error {
+	wc.mu.Lock()
+	wants := wc.mem.workers.aliveLeases()
+	wc.release()
 	if len(wants) == 0 {
 		return nil
 	}
-	if _, err := d.store.AcquireAll(ctx, anyNode, wants, aliveFor, math.MaxInt64); err != nil {
+	if _, err := wc.store.AcquireAll(ctx, anyNode, wants, aliveFor, math.MaxInt64); err != nil {
 		return fmt.Errorf("report %d workers alive: %w", len(wants), err)
 	}
 	return nil
@@ -69,20 +68,20 @@ func (ws workers) aliveLeases() (list []store.Lease) {
 
 // inquire asks whether other nodes have heard the workers that have missed a beat here, so that
 // judge knows when it counts.
-func (d *Dispatcher) inquire(ctx context.Context, now time.Time) error {
-	d.mu.Lock()
-	missed := d.mem.workers.missBeats(now)
-	d.release()
+func (wc *workerCalls) inquire(ctx context.Context, now time.Time) error {
+	wc.mu.Lock()
+	missed := wc.mem.workers.missBeats(now)
+	wc.release()
 	if !missed {
 		return nil
 	}
-	got, err := d.store.Beat(ctx, nil, aliveFor, AlivePrefix)
+	got, err := wc.store.Beat(ctx, nil, aliveFor, AlivePrefix)
 	if err != nil {
 		return fmt.Errorf("ask who has heard silent workers: %w", err)
 	}
-	d.mu.Lock()
-	defer d.release()
-	d.mem.workers.hearAlive(got, now)
+	wc.mu.Lock()
+	defer wc.release()
+	wc.mem.workers.hearAlive(got, now)
 	return nil
 }
 
@@ -118,10 +117,12 @@ func (w *worker) is(incarnation string) bool {
 }
 
 // leave gives back what a leaving worker says that it has of other nodes' tasks.
-func (d *Dispatcher) leave(ctx context.Context, b task.Beat, known map[handKey]task.Action) error {
+func (wc *workerCalls) leave(
+	ctx context.Context, b task.Beat, known map[handKey]task.Action,
+) error {
 	var reports []task.Report
 	for _, h := range b.Tasks {
-		if key, ok := d.mem.key(h); ok && known[key] == task.ActionContinue {
+		if key, ok := wc.mem.key(h); ok && known[key] == task.ActionContinue {
 			reports = append(reports, task.Report{
 				ID: h.ID, Token: h.Token, Outcome: task.Release(),
 			})
@@ -130,37 +131,6 @@ func (d *Dispatcher) leave(ctx context.Context, b task.Beat, known map[handKey]t
 	if len(reports) == 0 {
 		return nil
 	}
-	_, err := d.Report(ctx, b.Worker, reports)
+	_, err := wc.settlements.Report(ctx, b.Worker, reports)
 	return err
-}
-
-// Hear takes in a hint from another node: queue may have ready tasks in the store, tasks of this
-// node may have been settled or acted on elsewhere; neither: any queue may have ready tasks. Hints
-// may be lost, late or wrong; a round finds the same a beat later.
-func (d *Dispatcher) Hear(queue string, ids []task.ID) {
-	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
-	d.mem.hearHint(queue, ids, now)
-}
-
-func (m *memory) hearHint(queue string, ids []task.ID, now time.Time) {
-	if m.closed {
-		return
-	}
-	names := []string{queue}
-	if queue == "" && len(ids) == 0 {
-		names = slices.Sorted(maps.Keys(m.queues))
-	}
-	for _, name := range names {
-		m.hearReady(name, unknownRank, now)
-	}
-	var touched []*item
-	for _, id := range ids {
-		if it := m.item(id); it != nil {
-			touched = append(touched, it)
-		}
-		m.watchers.tell(id, &m.do)
-	}
-	m.reloadSoon(touched...)
 }

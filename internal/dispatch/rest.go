@@ -57,18 +57,18 @@ func (sp *span) beginsElsewhere(now time.Time) bool {
 }
 
 // giveRests gives the rests of spans back.
-func (d *Dispatcher) giveRests(ctx context.Context, list []rest, now time.Time) error {
-	req := store.RestRequest{Holder: d.conf.Holder}
+func (ts *transfers) giveRests(ctx context.Context, list []rest, now time.Time) error {
+	req := store.RestRequest{Holder: ts.conf.Holder}
 	for i := range list {
 		req.Rests = append(req.Rests, list[i].Rest)
 	}
 	var given []bool
-	err := d.again(func() (err error) {
-		given, err = d.store.GiveRest(ctx, req)
+	err := ts.again(func() (err error) {
+		given, err = ts.store.GiveRest(ctx, req)
 		return err
 	})
-	d.mu.Lock()
-	defer d.release()
+	ts.mu.Lock()
+	defer ts.release()
 	for i := range list {
 		list[i].end(err == nil && given[i], now)
 	}
@@ -81,7 +81,7 @@ func (d *Dispatcher) giveRests(ctx context.Context, list []rest, now time.Time) 
 // end forgets a rest that was given back, and lets out again what was not.
 func (r *rest) end(given bool, now time.Time) {
 	sp := r.span
-	if given && sp.memory.spans[sp.ID] == sp {
+	if given && sp.memory.holds(sp) {
 		sp.endBefore(r.From)
 		sp.queue.openLane(sp)
 		sp.queue.signAt(r.Rank, 0, 0, now)
@@ -97,7 +97,7 @@ func (sp *span) endBefore(from int32) {
 			it.forget()
 		}
 	}
-	if sp.memory.spans[sp.ID] != sp { // the last of what ran has ended meanwhile
+	if !sp.memory.holds(sp) { // the last of what ran has ended meanwhile
 		return
 	}
 	sp.memory.index.remove(sp)

@@ -1,13 +1,11 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
@@ -47,7 +45,7 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 		d.recover(ctx, now),
 		d.giveBack(ctx, now))
 	d.mu.Lock()
-	due := now.Sub(d.mem.configRead) >= configEvery
+	due := d.mem.areDue(now)
 	d.release()
 	if due {
 		errs = append(errs, d.reloadQueues(ctx))
@@ -63,14 +61,14 @@ func (d *Dispatcher) turn(now time.Time) {
 	defer d.release()
 	stood := d.mem.begin(now)
 	d.mem.waits.pieces = 0
-	d.mem.lookAround()
+	d.mem.waits.lookAround()
 	d.mem.heed(d.conf.Working == nil || d.conf.Working(), now)
 	if d.conf.Jobs != nil {
-		d.mem.askPatience(now, d.conf.Jobs.Patience)
+		d.mem.workers.askPatience(now, d.conf.Jobs.Patience)
 	}
 	spared, active := d.mem.judge(now, time.Now())
-	d.mem.takeAway(now)
-	d.mem.expireDue(now)
+	d.mem.workers.takeAway(d.mem.clock.read(now), now)
+	d.mem.expiring.expireDue(now)
 	d.mem.matchAll(now)
 	d.mem.announce(now)
 	d.mem.forgetOld(now)
@@ -125,83 +123,11 @@ func (m *memory) matchAll(now time.Time) {
 // forgetOld forgets spans and workers of which nothing was heard for long.
 func (m *memory) forgetOld(now time.Time) {
 	forget := m.forgetAge()
-	old := func(_ int64, f sighting) bool { return now.Sub(f.at) > forgetAfter }
-	maps.DeleteFunc(m.recovered, old)
-	maps.DeleteFunc(m.gave, old)
+	m.leftovers.forgetOld(now)
 	for name, w := range m.workers {
 		if w.hands() == 0 && len(w.waiting) == 0 && !w.drained && now.Sub(w.seen) > forget {
 			delete(m.workers, name)
 		}
-	}
-}
-
-// lookAtOnce is how many queues one question for ready tasks names.
-const lookAtOnce = 1000
-
-// look asks which queues have ready tasks in the store, of those whose tasks somebody waits for or
-// that are ready here: a sign may have been lost. It asks for all of them in one call, for each at
-// most once in Config.Look.
-func (d *Dispatcher) look(ctx context.Context, now time.Time) error {
-	d.mu.Lock()
-	names, signs := d.mem.beginLook(now)
-	d.release()
-	if len(names) == 0 {
-		return nil
-	}
-	list, err := d.store.Ready(ctx, names)
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.release()
-	d.mem.endLook(names, signs, list, now)
-	return nil
-}
-
-// beginLook names the queues of which the store is to be asked now, with how many signs there were
-// of each.
-func (m *memory) beginLook(now time.Time) (names []string, signs []int) {
-	for name, q := range m.queues {
-		if !q.taking && !q.conf.Paused && !m.shut() && now.Sub(q.looked) >= m.conf.Look &&
-			(q.ready.count() > 0 || q.demand(now) > 0) {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(m.queues[a].looked.Compare(m.queues[b].looked), strings.Compare(a, b))
-	})
-	names = names[:min(len(names), lookAtOnce)]
-	signs = make([]int, len(names))
-	for i, name := range names {
-		q := m.queues[name]
-		q.looked, signs[i] = now, q.signs
-	}
-	return names, signs
-}
-
-// endLook takes in which of the queues have ready tasks in the store.
-func (m *memory) endLook(names []string, signs []int, list []store.Ready, now time.Time) {
-	ranks := make(map[string]int64, len(list))
-	for _, r := range list {
-		ranks[r.Queue] = r.Rank
-	}
-	for i, name := range names {
-		q := m.queues[name]
-		if q == nil {
-			continue
-		}
-		if rank, found := ranks[name]; found {
-			q.sign(rank)
-			q.backlog = true
-			signs[i]++
-		}
-		if q.signs == signs[i] && !q.taking { // nothing was heard meanwhile: that is all there is
-			q.behind = noRank
-			if rank, found := ranks[name]; found {
-				q.behind = rank
-			}
-		}
-		q.match(now)
 	}
 }
 
@@ -222,23 +148,6 @@ func (m *memory) heed(working bool, now time.Time) {
 	}
 }
 
-// deleteSpent deletes spent spans that no settlement carried along since the last round.
-func (d *Dispatcher) deleteSpent(ctx context.Context) error {
-	d.mu.Lock()
-	spent := d.mem.takeSpent(nil)
-	d.release()
-	if len(spent) == 0 {
-		return nil
-	}
-	if _, err := d.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {
-		d.mu.Lock()
-		d.mem.spent = append(d.mem.spent, spent...)
-		d.release()
-		return fmt.Errorf("delete spent spans: %w", err)
-	}
-	return nil
-}
-
 // sync writes down the hand-outs that are no longer young, so that their tokens survive this node,
 // and learns what others settled.
 func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
@@ -252,7 +161,7 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 	got, err := d.store.Sync(ctx, req)
 	d.mu.Lock()
 	if err != nil || got.LeaseGone {
-		d.mem.litter = append(d.mem.litter, litter...)
+		d.mem.sweepLater(litter...)
 	}
 	d.release()
 	if err != nil {
@@ -296,7 +205,7 @@ func (m *memory) beginSync(now time.Time) (req store.SyncRequest, inserted []han
 
 // endSync notes which rows stand now, and takes what others settled from its workers: where that
 // stands is to be read.
-func (m *memory) endSync(
+func (hs *holdings) endSync(
 	req store.SyncRequest, inserted []handed, got store.Synced,
 ) (outdated []*item) {
 	watched := make(map[task.ID]int32, len(req.Watch))
@@ -309,7 +218,7 @@ func (m *memory) endSync(
 		}
 	}
 	for _, id := range got.Settled {
-		if it := m.item(id); it != nil && it.place == out && it.seq == watched[id] {
+		if it := hs.item(id); it != nil && it.place == out && it.seq == watched[id] {
 			// else it went on meanwhile, by itself
 			it.settle()
 			it.worker.changed()

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -89,38 +90,38 @@ func (m *memory) unsettle(list []reporting, now time.Time) {
 }
 
 // flySettlements is one flight of the gather: write, answer, apply.
-func (d *Dispatcher) flySettlements(load []*settlement) {
-	d.mu.Lock()
-	set := store.Settlement{Reports: load[0].rows, Spent: d.mem.takeSpent(load)}
-	d.release()
+func (st *settlements) flySettlements(load []*settlement) {
+	st.mu.Lock()
+	set := store.Settlement{Reports: load[0].rows, Spent: st.mem.takeSpent(load)}
+	st.release()
 	if len(load) > 1 {
-		set.Reports = d.reuse.gather(load)
+		set.Reports = st.reuse.gather(load)
 	}
 	var got store.Settled
-	err := d.again(func() (err error) {
-		got, err = d.store.Settle(d.ctx, set)
+	err := st.again(func() (err error) {
+		got, err = st.store.Settle(st.ctx, set)
 		return err
 	})
 	if err != nil {
-		d.failSettlements(load, set.Spent, fmt.Errorf("settle: %w", err))
+		st.failSettlements(load, set.Spent, fmt.Errorf("settle: %w", err))
 		return
 	}
-	d.mu.Lock()
-	again := d.mem.apply(load, got, time.Now())
-	d.release()
-	d.reload(again)
+	st.mu.Lock()
+	again := st.mem.apply(load, got, time.Now())
+	st.release()
+	st.reloads.reload(again)
 	if len(load) > 1 {
-		d.reuse.gathered(set.Reports)
+		st.reuse.gathered(set.Reports)
 	}
 	for _, s := range load {
 		close(s.done)
 	}
 }
 
-func (d *Dispatcher) failSettlements(load []*settlement, spent []store.Taking, err error) {
-	d.mu.Lock()
-	d.mem.notSettled(load, spent, time.Now())
-	d.release()
+func (st *settlements) failSettlements(load []*settlement, spent []store.Taking, err error) {
+	st.mu.Lock()
+	st.mem.notSettled(load, spent, time.Now())
+	st.release()
 	for _, s := range load {
 		s.err = err
 		close(s.done)
@@ -133,7 +134,7 @@ func (m *memory) notSettled(load []*settlement, spent []store.Taking, now time.T
 	dropped := map[int64]bool{}
 	for _, s := range load {
 		for i := range s.reports {
-			if sp := s.reports[i].spot.span; sp != nil && sp.left > 0 && m.spans[sp.ID] != sp {
+			if sp := s.reports[i].spot.span; sp != nil && sp.left > 0 && !m.holds(sp) {
 				dropped[sp.ID] = true
 			}
 		}
@@ -142,7 +143,7 @@ func (m *memory) notSettled(load []*settlement, spent []store.Taking, now time.T
 		if sp := m.spans[x.Span]; sp != nil {
 			sp.deleted = false
 		} else if !dropped[x.Span] {
-			m.spent = append(m.spent, x)
+			m.deleteLater(x)
 		}
 	}
 	for _, s := range load {
@@ -153,9 +154,9 @@ func (m *memory) notSettled(load []*settlement, spent []store.Taking, now time.T
 // takeSpent lists the spans to delete with a flight: those that are spent already, and those that
 // this flight ends if all its reports are recorded, which the store checks. What a transaction has
 // recorded is not known here: it may be that the task goes on.
-func (m *memory) takeSpent(load []*settlement) []store.Taking {
-	spent := m.spent
-	m.spent = nil
+func (hs *holdings) takeSpent(load []*settlement) []store.Taking {
+	spent := hs.spent
+	hs.spent = nil
 	leaves := func(r *reporting) bool {
 		return r.first && !r.committed && r.settling() &&
 			(r.decision.Final != "" || r.decision.Moved)
@@ -192,7 +193,7 @@ func (m *memory) apply(
 		noteSpawned(load, got.Spawned)
 	}
 	for _, a := range got.Look {
-		m.changedAt(a)
+		m.waits.changedAt(a)
 	}
 	touch := func(q *queue) {
 		if q != nil && !slices.Contains(touched, q) {
@@ -222,7 +223,7 @@ func (m *memory) apply(
 // noteVerdicts writes each report's verdict down. The store keeps a span, spent or not, of which a
 // report was refused, be it a late one of an earlier hand-out: such a span is still to be deleted.
 // It must be known of all reports before the first is applied, because that forgets spans.
-func (m *memory) noteVerdicts(load []*settlement, verdicts []task.Status) {
+func (hs *holdings) noteVerdicts(load []*settlement, verdicts []task.Status) {
 	for _, s := range load {
 		for i := range s.reports {
 			r := &s.reports[i]
@@ -230,7 +231,7 @@ func (m *memory) noteVerdicts(load []*settlement, verdicts []task.Status) {
 			if r.status == task.Recorded || r.status == task.Repeated {
 				continue
 			}
-			if sp := m.spans[r.row.Token.Span]; sp != nil {
+			if sp := hs.spans[r.row.Token.Span]; sp != nil {
 				sp.deleted = false
 			}
 		}
@@ -295,4 +296,21 @@ func (r *reporting) apply(m *memory, storeNow int64, now time.Time) *queue {
 	it.span.under--
 	it.enqueue()
 	return it.queue
+}
+
+// deleteSpent deletes spent spans that no settlement carried along since the last round.
+func (st *settlements) deleteSpent(ctx context.Context) error {
+	st.mu.Lock()
+	spent := st.mem.takeSpent(nil)
+	st.release()
+	if len(spent) == 0 {
+		return nil
+	}
+	if _, err := st.store.Settle(ctx, store.Settlement{Spent: spent}); err != nil {
+		st.mu.Lock()
+		st.mem.deleteLater(spent...)
+		st.release()
+		return fmt.Errorf("delete spent spans: %w", err)
+	}
+	return nil
 }

@@ -36,6 +36,14 @@ type neighbour struct {
 	room  map[string]int
 }
 
+// otherNodes are what this node and the others have told each other of room.
+type otherNodes struct {
+	memory    *memory // that it is in
+	others    map[string]*neighbour
+	announced map[string]int // what was announced last
+	mute      int            // rounds since then
+}
+
 // busy tells whether the node hands out many tasks of the queue.
 func (q *queue) busy() bool { return max(q.pace, q.handed) >= busyFrom }
 
@@ -65,11 +73,12 @@ func (q *queue) workersRoom() (room int) {
 }
 
 // announce tells other nodes what room there is here, when it has changed.
-func (m *memory) announce(now time.Time) {
+func (on *otherNodes) announce(now time.Time) {
+	m := on.memory
 	if m.conf.Alone {
 		return
 	}
-	maps.DeleteFunc(m.others, func(_ string, n *neighbour) bool { return !m.trusts(n, now) })
+	maps.DeleteFunc(on.others, func(_ string, n *neighbour) bool { return !on.trusts(n, now) })
 	room := map[string]int{}
 	for name, q := range m.queues {
 		if q.waiting.Len() == 0 {
@@ -87,27 +96,28 @@ func (m *memory) announce(now time.Time) {
 			delete(room, name)
 		}
 	}
-	if m.mute++; maps.Equal(room, m.announced) && (len(room) == 0 || m.mute < repeatRounds) {
+	if on.mute++; maps.Equal(room, on.announced) && (len(room) == 0 || on.mute < repeatRounds) {
 		return
 	}
-	m.announced, m.mute = room, 0
+	on.announced, on.mute = room, 0
 	m.do.room = maps.Clone(room)
 }
 
-func (m *memory) trusts(n *neighbour, now time.Time) bool {
-	return now.Sub(n.heard) <= trustRounds*m.conf.Beat
+func (on *otherNodes) trusts(n *neighbour, now time.Time) bool {
+	return now.Sub(n.heard) <= trustRounds*on.memory.conf.Beat
 }
 
 // HearRoom takes in how many tasks the workers that wait at another node could begin now, by queue.
-func (d *Dispatcher) HearRoom(node string, room map[string]int) {
-	d.mu.Lock()
-	defer d.release()
-	d.mem.hearRoom(node, room, time.Now())
+func (ts *transfers) HearRoom(node string, room map[string]int) {
+	ts.mu.Lock()
+	defer ts.release()
+	ts.mem.hearRoom(node, room, time.Now())
 }
 
-func (m *memory) hearRoom(node string, room map[string]int, now time.Time) {
+func (on *otherNodes) hearRoom(node string, room map[string]int, now time.Time) {
+	m := on.memory
 	if node != m.conf.Holder.Node && !m.conf.Alone {
-		m.others[node] = &neighbour{now, maps.Clone(room)}
+		on.others[node] = &neighbour{now, maps.Clone(room)}
 		for name := range room {
 			if q := m.queues[name]; q != nil {
 				q.giveSoon(now)
@@ -189,14 +199,15 @@ func level(list []store.Share, n int) {
 }
 
 // HearOffer takes in that a queue has free tasks, and who had better take them.
-func (d *Dispatcher) HearOffer(o store.Offer) {
+func (ts *transfers) HearOffer(o store.Offer) {
 	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
-	d.mem.hearOffer(o, now)
+	ts.mu.Lock()
+	defer ts.release()
+	ts.mem.hearOffer(o, now)
 }
 
-func (m *memory) hearOffer(o store.Offer, now time.Time) {
+func (on *otherNodes) hearOffer(o store.Offer, now time.Time) {
+	m := on.memory
 	q := m.queues[o.Queue]
 	if m.closed || q == nil {
 		return
@@ -211,7 +222,7 @@ func (m *memory) hearOffer(o store.Offer, now time.Time) {
 	for _, s := range o.Shares {
 		if s.Node == m.conf.Holder.Node {
 			// whoever shared them out counts this room as taken, until it hears of it again
-			m.mute = repeatRounds
+			on.mute = repeatRounds
 			q.share += s.Tasks
 			q.sign(o.Rank)
 			q.takeSoon(now)
@@ -244,15 +255,15 @@ func (q *queue) takeLeftOver(now time.Time) {
 
 // RoomElsewhere is how many tasks of a queue the workers that wait at other nodes could begin now,
 // as far as is known here.
-func (d *Dispatcher) RoomElsewhere(queue string) int {
-	d.mu.Lock()
-	defer d.release()
-	return d.mem.roomOfOthers(queue, time.Now())
+func (ts *transfers) RoomElsewhere(queue string) int {
+	ts.mu.Lock()
+	defer ts.release()
+	return ts.mem.roomOfOthers(queue, time.Now())
 }
 
-func (m *memory) roomOfOthers(queue string, now time.Time) (room int) {
-	for _, n := range m.others {
-		if m.trusts(n, now) {
+func (on *otherNodes) roomOfOthers(queue string, now time.Time) (room int) {
+	for _, n := range on.others {
+		if on.trusts(n, now) {
 			room += n.room[queue]
 		}
 	}

@@ -99,6 +99,28 @@ func newIndex() index {
 	return index{lone: map[task.ID]*span{}, wide: map[int64][]*span{}}
 }
 
+// holdings are the spans that this node holds, and those that are spent and still to be deleted.
+// Each held span is in spans and in index, until it is forgotten (forget), dropped (drop), or
+// narrowed to what begins before its rest (endBefore).
+type holdings struct {
+	spans    map[int64]*span
+	index    index
+	spent    []store.Taking // spans to delete with the next settlement
+	blocking blocking       // spent spans to delete at once
+}
+
+// holds tells whether a span is held: it was neither forgotten nor dropped.
+func (hs *holdings) holds(sp *span) bool { return hs.spans[sp.ID] == sp }
+
+// letGo takes a span out, which is held.
+func (hs *holdings) letGo(sp *span) {
+	delete(hs.spans, sp.ID)
+	hs.index.remove(sp)
+}
+
+// deleteLater has the next settlement delete spent spans.
+func (hs *holdings) deleteLater(spent ...store.Taking) { hs.spent = append(hs.spent, spent...) }
+
 // find is where a task is; its cell is nil when it is not here.
 func (x *index) find(id task.ID) spot {
 	if sp := x.last; sp != nil && sp.Batch == id.Batch {
@@ -166,23 +188,32 @@ func (x *index) remove(sp *span) {
 }
 
 // find is where a task is in memory; its cell is nil when it is not there.
-func (m *memory) find(id task.ID) spot { return m.index.find(id) }
+func (hs *holdings) find(id task.ID) spot { return hs.index.find(id) }
 
 // has tells whether a task is in memory.
-func (m *memory) has(id task.ID) bool { return m.find(id).cell != nil }
+func (hs *holdings) has(id task.ID) bool { return hs.find(id).cell != nil }
 
 // item is a task in memory as an item, nil when it is not there.
-func (m *memory) item(id task.ID) *item {
-	if s := m.find(id); s.cell != nil {
+func (hs *holdings) item(id task.ID) *item {
+	if s := hs.find(id); s.cell != nil {
 		return s.item()
 	}
 	return nil
 }
 
 // held counts the tasks in memory.
-func (m *memory) held() (n int) {
-	for _, sp := range m.spans {
+func (hs *holdings) held() (n int) {
+	for _, sp := range hs.spans {
 		n += sp.left
 	}
 	return n
+}
+
+func (hs *holdings) sortedSpans() []*span {
+	list := make([]*span, 0, len(hs.spans))
+	for _, sp := range hs.spans {
+		list = append(list, sp)
+	}
+	slices.SortFunc(list, func(a, b *span) int { return cmp.Compare(a.ID, b.ID) })
+	return list
 }

@@ -11,21 +11,21 @@ import (
 
 // States says of tasks in which queue each is and how it stands, and no more: of one that there is
 // not, or that was removed, no queue and no state. They are in the order of ids.
-func (d *Dispatcher) States(ctx context.Context, ids []task.ID) ([]task.View, error) {
-	stood, err := d.store.Stand(ctx, ids)
+func (vs *views) States(ctx context.Context, ids []task.ID) ([]task.View, error) {
+	stood, err := vs.store.Stand(ctx, ids)
 	if err != nil {
-		d.note(err)
+		vs.note(err)
 		return nil, fmt.Errorf("read how tasks stand: %w", err)
 	}
-	d.mu.Lock()
-	defer d.release()
-	now := d.mem.clock.read(time.Now())
+	vs.mu.Lock()
+	defer vs.release()
+	now := vs.mem.clock.read(time.Now())
 	list := make([]task.View, len(ids))
 	for i := range stood {
 		list[i].ID = ids[i]
 		if s := &stood[i]; s.Found && s.Kind != task.KindRemoved {
 			list[i].Queue, list[i].State = s.Queue, stateOf(s, now)
-			d.mem.complete(&list[i])
+			vs.mem.complete(&list[i])
 		}
 	}
 	return list, nil

@@ -29,36 +29,36 @@ const (
 )
 
 // stuck lists tasks that seem stuck, as Tasks does.
-func (d *Dispatcher) stuck(
+func (vs *views) stuck(
 	ctx context.Context, f store.Filter, after task.ID, limit int,
 ) (page []task.View, next task.ID, err error) {
 	if f.State != "" && f.State != task.Running {
 		return nil, task.ID{}, nil
 	}
 	silent := f.Stuck.Silent
-	f.State, f.Stuck, f.Live = task.Running, nil, d.live()
-	list, more, err := d.store.Tasks(ctx, f, after, stuckPage)
+	f.State, f.Stuck, f.Live = task.Running, nil, vs.live()
+	list, more, err := vs.store.Tasks(ctx, f, after, stuckPage)
 	if err != nil {
-		d.note(err)
+		vs.note(err)
 		return nil, task.ID{}, err
 	}
-	now := time.Now().Add(-d.ClockOffset())
+	now := time.Now().Add(-vs.ClockOffset())
 	looked := "" // the queue whose times were looked up for this page
 	for i := range list {
 		v := &list[i]
 		var usual map[string]time.Duration // by stage
 		if now.Sub(v.Started) > stuckFloor {
 			var known bool
-			if usual, known = d.usual.of(v.Queue, time.Now()); !known && looked != "" {
+			if usual, known = vs.usual.of(v.Queue, time.Now()); !known && looked != "" {
 				return page, list[i-1].ID, nil
 			} else if !known {
-				times, err := d.store.RunTimes(ctx, v.Queue, stuckSteps)
+				times, err := vs.store.RunTimes(ctx, v.Queue, stuckSteps)
 				if err != nil {
-					d.note(err)
+					vs.note(err)
 					return nil, task.ID{}, err
 				}
 				usual, looked = usualTimes(times), v.Queue
-				d.usual.put(v.Queue, usual, time.Now())
+				vs.usual.put(v.Queue, usual, time.Now())
 			}
 		}
 		if v.Stuck = whyStuck(v, now, usual[v.Stage], silent); v.Stuck == "" {

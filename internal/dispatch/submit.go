@@ -11,6 +11,23 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// submissions bring tasks into the store: those of callers, and the children that running tasks
+// add. What they have in memory is what came of it.
+type submissions struct {
+	*core
+	submits gather[submitting]
+}
+
+func newSubmissions(c *core) *submissions {
+	ss := &submissions{core: c}
+	ss.submits = gather[submitting]{
+		flights: c.conf.Flights, patience: lateFlight, company: c.conf.Company,
+		limit: c.conf.Gather, room: c.conf.Room,
+		fly: ss.flySubmissions, size: (*submitting).size,
+	}
+	return ss
+}
+
 // submitting is one caller's part of a gather.
 type submitting struct {
 	tasks    []task.Submission
@@ -31,15 +48,17 @@ func (s *submitting) size() int { return len(s.tasks) + s.waits + s.bytes>>10 }
 // Submit stores tasks, all or none of them, and answers after they are durable. Errors:
 // *task.InvalidError with locations below "body", store.ErrFull, store.ErrBusy, store.ErrUnknown
 // (only keyed tasks can be submitted again safely), store.ErrClosed.
-func (d *Dispatcher) Submit(ctx context.Context, tasks []task.Submission) ([]task.Receipt, error) {
+func (ss *submissions) Submit(
+	ctx context.Context, tasks []task.Submission,
+) ([]task.Receipt, error) {
 	if len(tasks) == 0 {
 		return nil, nil
 	}
-	s, err := d.accept(ctx, tasks)
+	s, err := ss.accept(ctx, tasks)
 	if err != nil {
 		return nil, err
 	}
-	if !d.submits.add(s) {
+	if !ss.submits.add(s) {
 		return nil, store.ErrBusy
 	}
 	select {
@@ -53,20 +72,20 @@ func (d *Dispatcher) Submit(ctx context.Context, tasks []task.Submission) ([]tas
 // SubmitInside is Submit by way of write, which stores what it is given inside a transaction of the
 // caller's: the tasks are there when that commits. Nothing of them is held by this node. Large
 // contexts are kept at once; those of a transaction that is rolled back are swept.
-func (d *Dispatcher) SubmitInside(
+func (ss *submissions) SubmitInside(
 	ctx context.Context, tasks []task.Submission,
 	write func(context.Context, store.Submission) (store.Submitted, error),
 ) ([]task.Receipt, error) {
 	if len(tasks) == 0 {
 		return nil, nil
 	}
-	sub, ids, err := d.Draft(ctx, tasks)
+	sub, ids, err := ss.Draft(ctx, tasks)
 	if err != nil {
 		return nil, err
 	}
 	got, err := write(ctx, sub)
 	if err != nil {
-		d.note(err)
+		ss.note(err)
 		return nil, fmt.Errorf("submit: %w", err)
 	}
 	if err := refusedCall(&got, ids); err != nil {
@@ -78,16 +97,16 @@ func (d *Dispatcher) SubmitInside(
 // Draft plans a submission that is stored by somebody else, together with what belongs to it: with
 // free spans only, so that whichever node has workers waiting takes it. ids are those that its
 // tasks, at least one, will have. Errors as of Submit.
-func (d *Dispatcher) Draft(
+func (ss *submissions) Draft(
 	ctx context.Context, tasks []task.Submission,
 ) (sub store.Submission, ids []task.ID, err error) {
-	s, err := d.accept(ctx, tasks)
+	s, err := ss.accept(ctx, tasks)
 	if err != nil {
 		return sub, nil, err
 	}
-	d.mu.Lock()
-	sub, where := d.mem.planSubmission([]*submitting{s}, time.Now(), false)
-	d.release()
+	ss.mu.Lock()
+	sub, where := ss.mem.planSubmission([]*submitting{s}, time.Now(), false)
+	ss.release()
 	sub.Holder = store.Holder{}
 	for i := range sub.Batches {
 		b := &sub.Batches[i]
@@ -97,40 +116,40 @@ func (d *Dispatcher) Draft(
 }
 
 // accept checks a submission and keeps its large contexts.
-func (d *Dispatcher) accept(ctx context.Context, tasks []task.Submission) (*submitting, error) {
+func (ss *submissions) accept(ctx context.Context, tasks []task.Submission) (*submitting, error) {
 	tasks = canonicalQueues(tasks)
-	if err := d.checkSubmission(tasks); err != nil {
+	if err := ss.checkSubmission(tasks); err != nil {
 		return nil, err
 	}
 	s := &submitting{
 		tasks: tasks, contexts: make([]store.Value, len(tasks)), done: make(chan struct{}),
 	}
 	var err error
-	if s.others, err = d.others(ctx, tasks, task.ID{}, "body.tasks"); err != nil {
+	if s.others, err = ss.others(ctx, tasks, task.ID{}, "body.tasks"); err != nil {
 		return nil, err
 	}
 	s.waits = countOthers(s.others)
-	if s.bytes, err = d.keepContexts(ctx, tasks, s.contexts); err != nil {
+	if s.bytes, err = ss.keepContexts(ctx, tasks, s.contexts); err != nil {
 		return nil, err
 	}
-	return s, d.open()
+	return s, ss.open()
 }
 
 // keepContexts makes the values of tasks' contexts, and says how many bytes of them are not in the
 // blob store.
-func (d *Dispatcher) keepContexts(
+func (ss *submissions) keepContexts(
 	ctx context.Context, tasks []task.Submission, values []store.Value,
 ) (bytes int, err error) {
 	room := false
 	for i := range tasks {
 		if len(tasks[i].Context) > store.InlineLimit && !room {
-			if err := d.store.Check(ctx); err != nil {
-				d.note(err)
+			if err := ss.store.Check(ctx); err != nil {
+				ss.note(err)
 				return 0, err
 			}
 			room = true
 		}
-		v, err := d.keep(ctx, tasks[i].Context)
+		v, err := ss.keep(ctx, tasks[i].Context)
 		if err != nil {
 			return 0, fmt.Errorf("keep context of task %d: %w", i, err)
 		}
@@ -164,35 +183,18 @@ func receipts(ids []task.ID, existing map[task.ID]store.Existing) []task.Receipt
 	return list
 }
 
-func (d *Dispatcher) open() error {
-	d.mu.Lock()
-	defer d.release()
-	if d.mem.closed {
-		return ErrClosed
-	}
-	return nil
-}
-
-// keep puts a large value into the blob store.
-func (d *Dispatcher) keep(ctx context.Context, v []byte) (store.Value, error) {
-	if len(v) <= store.InlineLimit {
-		return v, nil
-	}
-	return d.store.Keep(ctx, v)
-}
-
-func (d *Dispatcher) checkSubmission(tasks []task.Submission) error {
+func (ss *submissions) checkSubmission(tasks []task.Submission) error {
 	var e task.InvalidError
 	if len(tasks) > task.MaxSubmissions {
 		e.Add("body.tasks", "%d tasks are too many: at most %d in one call", len(tasks),
 			task.MaxSubmissions)
 		return &e
 	}
-	return d.checkTasks(tasks, "body.tasks", limits.CheckSubmission)
+	return ss.checkTasks(tasks, "body.tasks", limits.CheckSubmission)
 }
 
 // checkTasks holds the tasks of a list against the limits, by their place below location.
-func (d *Dispatcher) checkTasks(
+func (ss *submissions) checkTasks(
 	tasks []task.Submission, location string,
 	check func(*task.Submission, *task.InvalidError, string),
 ) error {
@@ -208,7 +210,7 @@ func (d *Dispatcher) checkTasks(
 			large = false
 		}
 		if s.Queue != last || i == 0 {
-			last, limit = s.Queue, d.queueConf(s.Queue).ContextLimit
+			last, limit = s.Queue, ss.queueConf(s.Queue).ContextLimit
 		}
 		if int64(len(s.Context)) > limit {
 			e.Add(fmt.Sprintf("%s[%d].context", location, i),
@@ -224,19 +226,19 @@ func (d *Dispatcher) checkTasks(
 }
 
 // flySubmissions is one flight of the gather: plan, write, answer, hand out.
-func (d *Dispatcher) flySubmissions(load []*submitting) {
-	defer d.loads.begin()()
+func (ss *submissions) flySubmissions(load []*submitting) {
+	defer ss.loads.begin()()
 	var sub store.Submission
 	var where [][]task.ID
 	var got store.Submitted
 	err := store.ErrConflict
 	for try := 0; try < 3 && errors.Is(err, store.ErrConflict); try++ {
 		// the clock went back: other ids
-		d.mu.Lock()
-		sub, where = d.mem.planSubmission(load, time.Now(), true)
-		d.release()
-		err = d.again(func() (err error) {
-			got, err = d.store.Submit(d.ctx, sub)
+		ss.mu.Lock()
+		sub, where = ss.mem.planSubmission(load, time.Now(), true)
+		ss.release()
+		err = ss.again(func() (err error) {
+			got, err = ss.store.Submit(ss.ctx, sub)
 			return err
 		})
 	}
@@ -253,14 +255,14 @@ func (d *Dispatcher) flySubmissions(load []*submitting) {
 			s.receipts = receipts(where[i], known)
 		}
 	}
-	d.mu.Lock()
-	d.mem.admit(sub, got, known, time.Now())
-	d.mem.hearReplaced(sub, got, time.Now())
-	d.mem.lookAt(got.Look)
+	ss.mu.Lock()
+	ss.mem.admit(sub, got, known, time.Now())
+	ss.mem.hearReplaced(sub, got, time.Now())
+	ss.mem.waits.lookAt(got.Look)
 	for _, s := range load {
 		close(s.done)
 	}
-	d.release()
+	ss.release()
 }
 
 // admit takes what was submitted into memory: held spans become ready tasks, free ones a sign for
@@ -320,7 +322,7 @@ func offered(sub *store.Submission, queue string) bool {
 func (m *memory) admitSpan(
 	q *queue, b *store.Batch, s store.Span, existing map[task.ID]store.Existing,
 ) {
-	if m.spans[s.ID] != nil || m.recovered[s.ID].token >= s.Token {
+	if m.spans[s.ID] != nil || m.isLate(&s) {
 		return
 	}
 	sp := &span{

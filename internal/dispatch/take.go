@@ -115,22 +115,22 @@ func (q *queue) takeSoon(now time.Time) {
 }
 
 // take asks the store for ready tasks of a queue.
-func (d *Dispatcher) take(t taking) {
-	defer d.loads.begin()()
-	got, err := d.store.Take(d.ctx, t.TakeRequest)
-	d.note(err)
+func (ts *transfers) take(t taking) {
+	defer ts.loads.begin()()
+	got, err := ts.store.Take(ts.ctx, t.TakeRequest)
+	ts.note(err)
 	if err == nil && got.LeaseGone {
 		err = errLeaseGone
 	}
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrOutOfReach) {
-		d.log.Warn("take", "queue", t.Queue, "error", err)
+		ts.log.Warn("take", "queue", t.Queue, "error", err)
 	}
-	d.mu.Lock()
-	defer d.release()
+	ts.mu.Lock()
+	defer ts.release()
 	if now := time.Now(); err != nil {
 		t.queue.tookNothing(now)
 	} else {
-		d.mem.took(t, got, now)
+		ts.mem.took(t, got, now)
 	}
 }
 
@@ -155,7 +155,7 @@ func (m *memory) took(t taking, got store.Taken, now time.Time) {
 	q.endTake(now)
 	for i := range got.Spans {
 		count += int(got.Spans[i].Hi-got.Spans[i].Lo) + 1
-		if sp := &got.Spans[i]; m.recovered[sp.ID].token < sp.Token {
+		if sp := &got.Spans[i]; !m.isLate(&sp.Span) {
 			// else this answer came so late that the span may be over already
 			m.loadSpan(q, sp, got.Now, now)
 		}
@@ -197,12 +197,10 @@ func (m *memory) loadSpan(q *queue, hs *store.HeldSpan, storeNow int64, now time
 		}
 		known.drop() // it was free meanwhile
 	}
-	gave, known := m.gave[hs.ID]
 	sp := &span{
 		memory: m, Span: hs.Span, queue: q, cells: make([]cell, len(hs.Tasks)), unchecked: true,
-		returned: known && gave.token == hs.Token-1,
+		returned: m.comesBack(&hs.Span),
 	}
-	delete(m.gave, hs.ID)
 	sp.keys = hs.Keys
 	if len(hs.Tasks) > 0 {
 		sp.priority = time.Duration(hs.Tasks[0].HeadStart) * time.Microsecond
@@ -372,15 +370,14 @@ func (it *item) forget() {
 // none did yet. Where the next task of its key waits for that, it is deleted at once.
 func (sp *span) forget() {
 	m := sp.memory
-	if m.spans[sp.ID] == sp {
-		delete(m.spans, sp.ID)
-		m.index.remove(sp)
+	if m.holds(sp) {
+		m.letGo(sp)
 		switch {
 		case sp.deleted:
 		case sp.key() != "" && sp.queue.conf.PerKey.InOrder() && !m.closed:
 			m.blocked(sp)
 		default:
-			m.spent = append(m.spent, sp.Taking())
+			m.deleteLater(sp.Taking())
 		}
 	}
 }

@@ -7,21 +7,22 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
 )
 
 // Tree is a task and what hangs below it, breadth first: at most limit tasks, at most task.MaxTree.
 // It reads all tasks of a depth at once. store.ErrNotFound.
-func (d *Dispatcher) Tree(ctx context.Context, id task.ID, limit int) (task.Tree, error) {
+func (vs *views) Tree(ctx context.Context, id task.ID, limit int) (task.Tree, error) {
 	var root task.Tree
 	g := growth{
-		Dispatcher: d, live: d.live(), room: max(min(limit, task.MaxTree), 1) - 1,
+		views: vs, live: vs.live(), room: max(min(limit, task.MaxTree), 1) - 1,
 		after:  treeAfter,
 		places: []*task.Tree{&root}, ids: []task.ID{id},
 	}
 	for len(g.ids) > 0 {
 		if err := g.deepen(ctx); err != nil {
-			d.note(err)
+			vs.note(err)
 			return task.Tree{}, err
 		}
 	}
@@ -38,7 +39,7 @@ const treeAfter = 10_000
 
 // growth is a tree to which one depth after the other is added.
 type growth struct {
-	*Dispatcher
+	*views
 	live  map[task.ID]store.Live
 	room  int // tasks that there may be yet
 	after int // tasks that others waited for that are yet to be read
@@ -101,4 +102,39 @@ func dropGone(t *task.Tree) {
 	for i := range t.Below {
 		dropGone(&t.Below[i])
 	}
+}
+
+// Children lists the children of a task, those of all its runs, oldest first, with their results,
+// without contexts and steps: at most limit from cursor on, "" = the first. A page may be short
+// while next is not "". *task.InvalidError for a cursor or a state that is none, store.ErrNotFound.
+func (vs *views) Children(
+	ctx context.Context, parent task.ID, state task.State, cursor string, limit int,
+) (page []task.View, next string, err error) {
+	q := store.ChildrenQuery{Parent: parent, State: state, Limit: limit, Live: vs.live()}
+	e := &task.InvalidError{}
+	if state != "" && !state.Valid() {
+		e.Add("query.state", "%.40q is none", string(state))
+	}
+	if cursor != "" {
+		if q.After, err = task.ParseID(cursor); err != nil {
+			e.Add("query.cursor", "is none that a page of this list has given")
+		}
+	}
+	if err := e.Err(); err != nil {
+		return nil, "", err
+	}
+	page, after, err := vs.store.Children(ctx, q)
+	if err != nil {
+		vs.note(err)
+		return nil, "", err
+	}
+	for i := range page {
+		if r := page[i].Result; wire.CheckValue(r) != "" && len(r) > 0 {
+			page[i].Result = nil // a store may hold some that are no JSON
+		}
+	}
+	if after != (task.ID{}) {
+		next = after.String()
+	}
+	return page, next, nil
 }

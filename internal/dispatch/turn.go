@@ -17,10 +17,10 @@ const (
 
 // Turn is where a task stands among the others of its queue. Who holds it, and what comes before
 // it, is told by what is committed. store.ErrNotFound.
-func (d *Dispatcher) Turn(ctx context.Context, id task.ID) (t store.Turn, err error) {
-	defer func() { d.note(err) }()
-	t.Now = time.Now().Add(-d.ClockOffset()).UnixMicro()
-	stood, err := d.store.Stand(ctx, []task.ID{id})
+func (vs *views) Turn(ctx context.Context, id task.ID) (t store.Turn, err error) {
+	defer func() { vs.note(err) }()
+	t.Now = time.Now().Add(-vs.ClockOffset()).UnixMicro()
+	stood, err := vs.store.Stand(ctx, []task.ID{id})
 	if err != nil {
 		return t, err
 	}
@@ -31,10 +31,10 @@ func (d *Dispatcher) Turn(ctx context.Context, id task.ID) (t store.Turn, err er
 		return t, nil
 	}
 	t.Holder = stood[0].Owner.Holder
-	if t.Ahead, err = d.store.Ahead(ctx, id, aheadSearch); err != nil {
+	if t.Ahead, err = vs.store.Ahead(ctx, id, aheadSearch); err != nil {
 		return t, err
 	}
-	times, err := d.store.RunTimes(ctx, stood[0].Queue, turnSteps)
+	times, err := vs.store.RunTimes(ctx, stood[0].Queue, turnSteps)
 	t.Usual = meanOf(times, stood[0].Stage)
 	return t, err
 }

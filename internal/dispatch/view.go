@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/history"
+	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -18,31 +19,38 @@ const (
 	pollLast  = 2 * time.Second
 )
 
+// views tell how things stand, mostly as the store says; what only this node knows they add. They
+// change nothing that memory has.
+type views struct {
+	*core
+	usual usual // how long stages take
+}
+
 // Task waits up to wait for a task to become final, then answers with what there is.
 // store.ErrNotFound.
-func (d *Dispatcher) Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error) {
+func (vs *views) Task(ctx context.Context, id task.ID, wait time.Duration) (task.View, error) {
 	if wait > 0 {
-		if err := d.Await(ctx, id, wait); err != nil && ctx.Err() == nil {
+		if err := vs.Await(ctx, id, wait); err != nil && ctx.Err() == nil {
 			return task.View{}, err
 		}
 		ctx = context.WithoutCancel(ctx) // who waited in vain learns how it stands
 	}
-	return d.view(ctx, id)
+	return vs.view(ctx, id)
 }
 
 // Await returns when a task is final or unknown, wait is over, or ctx ends. It reads nothing of the
 // task that may be large.
-func (d *Dispatcher) Await(ctx context.Context, id task.ID, wait time.Duration) error {
+func (vs *views) Await(ctx context.Context, id task.ID, wait time.Duration) error {
 	until := time.Now().Add(wait)
-	for poll := pollFirst; ctx.Err() == nil && !isClosed(d.stop); poll = min(2*poll, pollLast) {
-		d.mu.Lock()
-		news := d.mem.watchers.add(id)
-		d.release()
-		stood, err := d.store.Stand(ctx, []task.ID{id})
+	for poll := pollFirst; ctx.Err() == nil && !isClosed(vs.stop); poll = min(2*poll, pollLast) {
+		vs.mu.Lock()
+		news := vs.mem.watchers.add(id)
+		vs.release()
+		stood, err := vs.store.Stand(ctx, []task.ID{id})
 		left := time.Until(until)
 		if err != nil || !stood[0].Found || stood[0].Final || left <= 0 {
-			d.stopWatching(id, news)
-			d.note(err)
+			vs.stopWatching(id, news)
+			vs.note(err)
 			return err
 		}
 		timer := time.NewTimer(min(left, poll))
@@ -50,39 +58,39 @@ func (d *Dispatcher) Await(ctx context.Context, id task.ID, wait time.Duration) 
 		case <-news:
 		case <-timer.C:
 		case <-ctx.Done():
-		case <-d.stop:
+		case <-vs.stop:
 		}
 		timer.Stop()
-		d.stopWatching(id, news)
+		vs.stopWatching(id, news)
 	}
 	return nil
 }
 
-func (d *Dispatcher) stopWatching(id task.ID, news chan struct{}) {
-	d.mu.Lock()
-	defer d.release()
-	d.mem.watchers.remove(id, news)
+func (vs *views) stopWatching(id task.ID, news chan struct{}) {
+	vs.mu.Lock()
+	defer vs.release()
+	vs.mem.watchers.remove(id, news)
 }
 
 // view reads a task and adds what only memory knows.
-func (d *Dispatcher) view(ctx context.Context, id task.ID) (task.View, error) {
-	v, err := d.store.Task(ctx, id)
+func (vs *views) view(ctx context.Context, id task.ID) (task.View, error) {
+	v, err := vs.store.Task(ctx, id)
 	if err != nil {
-		d.note(err)
+		vs.note(err)
 		return v, err
 	}
-	d.mu.Lock()
-	defer d.release()
-	d.mem.complete(&v)
+	vs.mu.Lock()
+	defer vs.release()
+	vs.mem.complete(&v)
 	return v, nil
 }
 
 // Contexts tells what the stages of a task were handed, oldest first. See contract.Views.
-func (d *Dispatcher) Contexts(
+func (vs *views) Contexts(
 	ctx context.Context, q store.ContextsQuery,
 ) (page []task.StageContext, next int32, err error) {
-	page, next, err = d.store.Contexts(ctx, q)
-	d.note(err)
+	page, next, err = vs.store.Contexts(ctx, q)
+	vs.note(err)
 	return page, next, err
 }
 
@@ -141,27 +149,20 @@ func (ws watchers) tell(id task.ID, do *effects) {
 	delete(ws, id)
 }
 
-// live lists the hand-outs in memory.
-func (d *Dispatcher) live() map[task.ID]store.Live {
-	d.mu.Lock()
-	defer d.release()
-	return d.mem.handouts()
-}
-
-func (m *memory) handouts() map[task.ID]store.Live {
+func (ws workers) handouts(clock *storeClock) map[task.ID]store.Live {
 	live := map[task.ID]store.Live{}
-	for _, w := range m.workers {
+	for _, w := range ws {
 		for _, it := range w.out {
 			if it.asked {
 				continue // whether it begins the store decides
 			}
 			live[it.id] = store.Live{
-				Worker: w.name, Started: m.clock.read(it.started), Attempt: it.attempt + 1,
+				Worker: w.name, Started: clock.read(it.started), Attempt: it.attempt + 1,
 			}
 		}
 		for s, p := range w.plainOut() {
 			live[s.id()] = store.Live{
-				Worker: w.name, Started: m.clock.read(p.started), Attempt: 1,
+				Worker: w.name, Started: clock.read(p.started), Attempt: 1,
 			}
 		}
 	}
@@ -169,31 +170,31 @@ func (m *memory) handouts() map[task.ID]store.Live {
 }
 
 // Tasks lists tasks, newest first; see the store's contract for paging.
-func (d *Dispatcher) Tasks(
+func (vs *views) Tasks(
 	ctx context.Context, f store.Filter, after task.ID, limit int,
 ) ([]task.View, task.ID, error) {
 	if f.Stuck != nil {
-		return d.stuck(ctx, f, after, limit)
+		return vs.stuck(ctx, f, after, limit)
 	}
-	f.Live = d.live()
-	page, next, err := d.store.Tasks(ctx, f, after, limit)
+	f.Live = vs.live()
+	page, next, err := vs.store.Tasks(ctx, f, after, limit)
 	if err != nil {
-		d.note(err)
+		vs.note(err)
 		return nil, task.ID{}, err
 	}
 	return page, next, nil
 }
 
 // Counts are the store's, with what runs here and is too young to be in the store.
-func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error) {
-	counts, err := d.store.Counts(ctx, queues...)
+func (vs *views) Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error) {
+	counts, err := vs.store.Counts(ctx, queues...)
 	if err != nil {
-		d.note(err)
+		vs.note(err)
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.release()
-	young := d.mem.workers.young()
+	vs.mu.Lock()
+	defer vs.release()
+	young := vs.mem.workers.young()
 	for i := range counts {
 		c := &counts[i].Counts
 		n := min(young[counts[i].Queue], c.Ready)
@@ -206,30 +207,30 @@ func (d *Dispatcher) Counts(ctx context.Context, queues ...string) ([]store.Queu
 }
 
 // Gates says how queues stand beside their limits, and what time it is by the store's clock.
-func (d *Dispatcher) Gates(
+func (vs *views) Gates(
 	ctx context.Context, queues ...string,
 ) (now int64, gates []store.Gate, err error) {
-	now, gates, err = d.store.Gates(ctx, queues...)
-	d.note(err)
+	now, gates, err = vs.store.Gates(ctx, queues...)
+	vs.note(err)
 	return now, gates, err
 }
 
 // KeyGates says how group keys of a queue stand beside the limits of each key, and what time it is
 // by the store's clock.
-func (d *Dispatcher) KeyGates(
+func (vs *views) KeyGates(
 	ctx context.Context, queue string, keys []string,
 ) (now int64, gates []store.KeyGate, err error) {
-	now, gates, err = d.store.KeyGates(ctx, queue, keys)
-	d.note(err)
+	now, gates, err = vs.store.KeyGates(ctx, queue, keys)
+	vs.note(err)
 	return now, gates, err
 }
 
 // Minutes says what happened in each queue minute by minute, from a minute on.
-func (d *Dispatcher) Minutes(
+func (vs *views) Minutes(
 	ctx context.Context, from, whole int64,
 ) ([]history.QueueMinute, error) {
-	list, err := d.store.Minutes(ctx, from, whole)
-	d.note(err)
+	list, err := vs.store.Minutes(ctx, from, whole)
+	vs.note(err)
 	return list, err
 }
 
@@ -251,57 +252,74 @@ func (ws workers) young() map[string]int64 {
 }
 
 // Waiting is how many holds wait for tasks of a queue.
-func (d *Dispatcher) Waiting(queue string) int {
-	d.mu.Lock()
-	defer d.release()
-	if q := d.mem.queues[queue]; q != nil {
+func (vs *views) Waiting(queue string) int {
+	vs.mu.Lock()
+	defer vs.release()
+	if q := vs.mem.queues[queue]; q != nil {
 		return q.waiting.Len()
 	}
 	return 0
 }
 
 // Log adds lines to a task's log. store.ErrNotFound.
-func (d *Dispatcher) Log(ctx context.Context, id task.ID, lines []task.LogLine) error {
-	err := d.store.AppendLog(ctx, id, lines)
-	d.note(err)
+func (vs *views) Log(ctx context.Context, id task.ID, lines []task.LogLine) error {
+	err := vs.store.AppendLog(ctx, id, lines)
+	vs.note(err)
 	return err
 }
 
 // Lines reads a task's log from a position on.
-func (d *Dispatcher) Lines(
+func (vs *views) Lines(
 	ctx context.Context, id task.ID, from int64, limit int,
 ) (store.LogPage, error) {
-	page, err := d.store.Log(ctx, id, from, limit)
-	d.note(err)
+	page, err := vs.store.Log(ctx, id, from, limit)
+	vs.note(err)
 	return page, err
 }
 
 // QueuesOf are the queues of tasks, in the same order; "" for one that is unknown. What this node
 // holds it knows without the store.
-func (d *Dispatcher) QueuesOf(ctx context.Context, ids []task.ID) ([]string, error) {
+func (vs *views) QueuesOf(ctx context.Context, ids []task.ID) ([]string, error) {
 	queues := make([]string, len(ids))
 	var unknown []task.ID
 	var at []int
-	d.mu.Lock()
+	vs.mu.Lock()
 	for i, id := range ids {
-		if s := d.mem.find(id); s.cell != nil {
+		if s := vs.mem.find(id); s.cell != nil {
 			queues[i] = s.span.queue.conf.Name
 		} else {
 			unknown = append(unknown, id)
 			at = append(at, i)
 		}
 	}
-	d.release()
+	vs.release()
 	if len(unknown) == 0 {
 		return queues, nil
 	}
-	stood, err := d.store.Stand(ctx, unknown)
+	stood, err := vs.store.Stand(ctx, unknown)
 	if err != nil {
-		d.note(err)
+		vs.note(err)
 		return nil, fmt.Errorf("read the queues of tasks: %w", err)
 	}
 	for k, i := range at {
 		queues[i] = stood[k].Queue
 	}
 	return queues, nil
+}
+
+// Queues lists the configurations, by name.
+func (vs *views) Queues(ctx context.Context) ([]task.Queue, error) {
+	list, err := vs.store.Queues(ctx)
+	if err != nil {
+		vs.note(err)
+		return nil, err
+	}
+	return list, nil
+}
+
+// Keys says how much work the group keys of a queue have, and what is said of them.
+func (vs *views) Keys(ctx context.Context, queue string) (store.KeyUses, error) {
+	uses, err := vs.store.Keys(ctx, names.Canonical(queue))
+	vs.note(err)
+	return uses, err
 }

@@ -32,8 +32,12 @@ const (
 	lookedApart = 50 * time.Millisecond
 )
 
+// wakes end the waiting of tasks: they look in the store at what is over, and bring signals.
+type wakes struct{ *core }
+
 // waitLooks is what memory knows of looks: what is to be looked at next, and when.
 type waitLooks struct {
+	memory  *memory                // that it is in
 	changed map[store.Address]bool // where this node's settlements changed something
 	all     bool                   // look at all that is left, and at waits whose time is over
 	looking bool                   // a look is under way: there is one at a time
@@ -43,112 +47,97 @@ type waitLooks struct {
 }
 
 // changedAt notes that a settlement changed something that tasks may wait for at an address.
-func (m *memory) changedAt(a store.Address) {
-	w := &m.waits
-	if len(w.changed) >= lookedAtOnce { // a look at all finds them as well
-		clear(w.changed)
-		w.all = true
-	} else if !w.all {
-		if w.changed == nil {
-			w.changed = map[store.Address]bool{}
+func (wl *waitLooks) changedAt(a store.Address) {
+	if len(wl.changed) >= lookedAtOnce { // a look at all finds them as well
+		clear(wl.changed)
+		wl.all = true
+	} else if !wl.all {
+		if wl.changed == nil {
+			wl.changed = map[store.Address]bool{}
 		}
-		w.changed[a] = true
+		wl.changed[a] = true
 	}
-	m.lookSoon()
+	wl.lookSoon()
 }
 
 // lookAround looks at all that is left, as each beat does.
-func (m *memory) lookAround() {
-	m.waits.all = true
-	m.lookSoon()
+func (wl *waitLooks) lookAround() {
+	wl.all = true
+	wl.lookSoon()
 }
 
 // lookSoon begins looks, unless one is under way, which goes on with what is left then.
-func (m *memory) lookSoon() {
-	if !m.waits.looking && !m.closed {
-		m.waits.looking, m.do.look = true, true
+func (wl *waitLooks) lookSoon() {
+	if !wl.looking && !wl.memory.closed {
+		wl.looking, wl.memory.do.look = true, true
 	}
 }
 
 // nextLook is what to look at now; no says that there is nothing, and nobody looks any more.
-func (m *memory) nextLook() (r store.LookRequest, no bool) {
-	w := &m.waits
-	if m.closed || !w.all && len(w.changed) == 0 {
-		w.looking = false
+func (wl *waitLooks) nextLook() (r store.LookRequest, no bool) {
+	if wl.memory.closed || !wl.all && len(wl.changed) == 0 {
+		wl.looking = false
 		return r, true
 	}
 	r.Limit = lookedAtOnce
-	if len(w.changed) > 0 && !w.all {
-		r.Addresses = slices.SortedFunc(maps.Keys(w.changed), func(a, b store.Address) int {
+	if len(wl.changed) > 0 && !wl.all {
+		r.Addresses = slices.SortedFunc(maps.Keys(wl.changed), func(a, b store.Address) int {
 			return strings.Compare(a.String(), b.String())
 		})
 	}
-	w.all, w.changed = false, nil
+	wl.all, wl.changed = false, nil
 	return r, false
 }
 
 // lookOn looks until there is nothing to look at.
-func (d *Dispatcher) lookOn() {
+func (wk *wakes) lookOn() {
 	for {
-		d.mu.Lock()
-		r, over := d.mem.nextLook()
-		d.release()
+		wk.mu.Lock()
+		r, over := wk.mem.waits.nextLook()
+		wk.release()
 		if over {
 			return
 		}
 		var got store.Looked
-		err := d.conf.Reach()
+		err := wk.conf.Reach()
 		if err == nil {
-			got, err = d.store.Look(d.ctx, r)
-			d.note(err)
+			got, err = wk.store.Look(wk.ctx, r)
+			wk.note(err)
 		}
 		if err != nil { // the next beat looks at it again
 			if !errors.Is(err, store.ErrOutOfReach) {
-				d.log.Warn("look at what tasks wait for", "error", err)
+				wk.log.Warn("look at what tasks wait for", "error", err)
 			}
 			got = store.Looked{}
 		}
-		watches := got.NextUntil != 0 && d.conf.Judges()
-		d.mu.Lock()
-		d.mem.looked(got, watches, time.Now())
-		d.release()
+		watches := got.NextUntil != 0 && wk.conf.Judges()
+		wk.mu.Lock()
+		wk.mem.waits.looked(got, watches, time.Now())
+		wk.release()
 	}
 }
 
 // looked takes in what became of a look. watches: this node looks again as soon as the next wait is
 // over; the others find it with their beats, unless this one has ended it before.
-func (m *memory) looked(got store.Looked, watches bool, now time.Time) {
+func (wl *waitLooks) looked(got store.Looked, watches bool, now time.Time) {
+	m := wl.memory
 	// who was cancelled may be waited for, in its turn
-	if (got.More || len(got.Cancelled) > 0) && m.waits.pieces < lookedPieces {
-		m.waits.pieces++
-		m.waits.all = true
+	if (got.More || len(got.Cancelled) > 0) && wl.pieces < lookedPieces {
+		wl.pieces++
+		wl.all = true
 	}
 	for _, r := range got.Ready {
 		m.hearReady(r.Queue, r.Rank, now)
 	}
 	m.fell(got.Cancelled, now)
 	at := got.NextUntil
-	soon := at > got.Now && at-got.Now <= 2*m.conf.Beat.Microseconds() // else a beat is in time
-	if watches && soon && at != m.waits.until {
-		m.waits.until = at
+	// else a beat is in time
+	soon := at > got.Now && at-got.Now <= 2*m.conf.Beat.Microseconds()
+	if watches && soon && at != wl.until {
+		wl.until = at
 		wait := max(fromNow(now, got.Now, at).Sub(now), lookedApart)
 		m.ask(alarm{what: waitOver, wait: wait})
 	}
-}
-
-// hearReady takes in that the store has ready tasks of a queue from a rank on.
-func (m *memory) hearReady(name string, rank int64, now time.Time) {
-	q := m.queues[name]
-	if q == nil || m.closed { // nobody waits for it here
-		return
-	}
-	q.sign(rank)
-	q.backlog = true
-	if q.gate.limited {
-		q.gate.probe()
-		q.match(now)
-	}
-	q.takeSoon(now)
 }
 
 // awaitOf is what the report of a task's outcome says of its wait. at is the store's time.
@@ -188,7 +177,7 @@ func tellWoken(w *store.Woken, t *task.Handout) {
 // Signal sends a signal in the name of by, to a task or to whoever waits for its name and key, now
 // or while it is kept. Errors: *task.InvalidError with locations below "body", store.ErrNotFound,
 // store.ErrConflict with the reason.
-func (d *Dispatcher) Signal(
+func (wk *wakes) Signal(
 	ctx context.Context, by string, s task.SignalRequest,
 ) (task.SignalReceipt, error) {
 	s.Name = names.Canonical(s.Name)
@@ -205,14 +194,14 @@ func (d *Dispatcher) Signal(
 		row.Payload = store.Value(s.Payload)
 	}
 	if s.Task != (task.ID{}) {
-		row.Key = cmp.Or(s.Key, d.ownKey())
+		row.Key = cmp.Or(s.Key, wk.ownKey())
 	} else {
 		row.To.Key = s.Key
 		row.Keep = cmp.Or(s.Keep, limits.DefaultKeep).Microseconds()
 	}
 	var got store.Signalled
-	err := d.again(func() (err error) {
-		got, err = d.store.Signal(ctx, row)
+	err := wk.again(func() (err error) {
+		got, err = wk.store.Signal(ctx, row)
 		return err
 	})
 	if err != nil {
@@ -229,18 +218,18 @@ func (d *Dispatcher) Signal(
 			"and that is the most: %w", store.MaxOpenSignals, s.Task, store.ErrConflict)
 	}
 	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
+	wk.mu.Lock()
+	defer wk.release()
 	for _, r := range got.Ready {
-		d.mem.hearReady(r.Queue, r.Rank, now)
+		wk.mem.hearReady(r.Queue, r.Rank, now)
 	}
 	return task.SignalReceipt{Delivered: got.Delivered, Repeated: got.Repeated}, nil
 }
 
 // ownKey is a key for a signal that has none, so that it counts by itself, and once also when it is
 // written a second time. No caller's key has such a character.
-func (d *Dispatcher) ownKey() string {
-	d.mu.Lock()
-	defer d.release()
-	return fmt.Sprintf("\x01%016x", d.mem.nextBatch(d.mem.clock.read(time.Now())))
+func (wk *wakes) ownKey() string {
+	wk.mu.Lock()
+	defer wk.release()
+	return fmt.Sprintf("\x01%016x", wk.mem.nextBatch(wk.mem.clock.read(time.Now())))
 }

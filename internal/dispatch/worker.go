@@ -239,30 +239,14 @@ func (w *worker) away(now time.Time) bool {
 }
 
 // askPatience learns how long workers may go unheard that serve groups and missed some beats.
-func (m *memory) askPatience(
+func (ws workers) askPatience(
 	now time.Time, patience func(worker string) (silence, beat time.Duration),
 ) {
-	for name, w := range m.workers {
+	for name, w := range ws {
 		if w.serves && w.silent(now) >= 2*w.told {
 			w.jobSilence, _ = patience(name)
 		}
 	}
-}
-
-// Reserve notes what a worker's jobs take of its capacity, and lets a beat of it that waits be
-// answered: its orders changed.
-func (d *Dispatcher) Reserve(worker string, load task.Units) {
-	d.mu.Lock()
-	defer d.release()
-	d.mem.reserve(worker, load, time.Now())
-}
-
-func (m *memory) reserve(worker string, load task.Units, now time.Time) {
-	w := m.worker(worker, now)
-	w.reserved = load
-	w.reorder()
-	w.match(now)
-	w.changed()
 }
 
 // judge finds what silent workers held. When many fall silent at once it is more likely this node,
@@ -288,7 +272,7 @@ func (m *memory) judge(now, at time.Time) (spared, active int) {
 	slices.SortFunc(losses, func(a, b loss) int {
 		return strings.Compare(a.worker.name, b.worker.name)
 	})
-	for _, w := range m.unheard(now) { // else what it loses could come back to it by a hold
+	for _, w := range m.workers.unheard(now) { // else what it loses could come back to it by a hold
 		w.dismiss()
 	}
 	brake := len(losses) >= least && float64(len(losses)) > share*float64(active)
@@ -313,8 +297,8 @@ func (m *memory) judge(now, at time.Time) (spared, active int) {
 
 // unheard are the workers whose holds wait though nothing was heard of them for their whole limit,
 // by name. One that lives asks again when its hold ends with nothing.
-func (m *memory) unheard(now time.Time) (list []*worker) {
-	for _, w := range m.workers {
+func (ws workers) unheard(now time.Time) (list []*worker) {
+	for _, w := range ws {
 		if w.beats && len(w.waiting) > 0 && w.silent(now) >= max(w.patience, 3*w.told) {
 			list = append(list, w)
 		}

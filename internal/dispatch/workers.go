@@ -33,9 +33,8 @@ func (m *memory) recall(asked, now time.Time, words []store.Lease) {
 		if name, what, ok := store.DrainOf(l); ok {
 			drained[name] = what
 			m.worker(name, time.Time{})
-		} else if l.Name == queuesWord && l.Token > m.configWord {
-			m.configWord = l.Token
-			m.configRead = time.Time{}
+		} else if l.Name == queuesWord {
+			m.hearChange(l.Token)
 		}
 	}
 	var news []string
@@ -62,10 +61,10 @@ func (w *worker) drain(yes bool, what store.Drain, now time.Time) {
 // takeAway takes from workers what they still have in hands when the time is up that they were
 // given to give it up; of a part once, those tasks first that began last: a job that begins there
 // later waits for tasks to end, as everywhere.
-func (m *memory) takeAway(now time.Time) {
-	for _, name := range slices.Sorted(maps.Keys(m.workers)) {
-		w := m.workers[name]
-		if w.given.By == 0 || w.given.By > m.clock.read(now) || w.hands() == 0 {
+func (ws workers) takeAway(storeNow int64, now time.Time) {
+	for _, name := range slices.Sorted(maps.Keys(ws)) {
+		w := ws[name]
+		if w.given.By == 0 || w.given.By > storeNow || w.hands() == 0 {
 			continue
 		}
 		excess := w.hands()
@@ -88,20 +87,20 @@ func (m *memory) takeAway(now time.Time) {
 }
 
 // Workers lists what this node knows of workers, by name.
-func (d *Dispatcher) Workers(context.Context) ([]task.Worker, error) {
+func (wc *workerCalls) Workers(context.Context) ([]task.Worker, error) {
 	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
-	return d.mem.listWorkers(now), nil
+	wc.mu.Lock()
+	defer wc.release()
+	return wc.mem.workers.list(wc.conf.Holder.Node, now), nil
 }
 
-func (m *memory) listWorkers(now time.Time) []task.Worker {
-	list := make([]task.Worker, 0, len(m.workers))
-	for _, name := range slices.Sorted(maps.Keys(m.workers)) {
-		w := m.workers[name]
+func (ws workers) list(node string, now time.Time) []task.Worker {
+	list := make([]task.Worker, 0, len(ws))
+	for _, name := range slices.Sorted(maps.Keys(ws)) {
+		w := ws[name]
 		state := w.state(now)
 		list = append(list, task.Worker{
-			Name: w.name, Node: m.conf.Holder.Node, State: state,
+			Name: w.name, Node: node, State: state,
 			Active:   state == task.WorkerActive || state == task.WorkerDraining,
 			Draining: w.draining(), Shed: w.given.Shed.Float(), DrainBy: drainBy(w.given),
 			Capacity: w.capacity, Used: w.reserved.Float() + float64(w.hands()),
@@ -135,38 +134,38 @@ func (w *worker) state(now time.Time) task.WorkerState {
 }
 
 // DrainWorker makes a worker give up work. It is remembered across restarts.
-func (d *Dispatcher) DrainWorker(ctx context.Context, name string, what store.Drain) error {
-	d.mu.Lock()
-	w := d.mem.workers[name]
-	d.release()
+func (wc *workerCalls) DrainWorker(ctx context.Context, name string, what store.Drain) error {
+	wc.mu.Lock()
+	w := wc.mem.workers[name]
+	wc.release()
 	if w == nil {
 		return fmt.Errorf("drain worker %q: %w", name, store.ErrNotFound)
 	}
 	word, err := what.Lease(name)
 	if err == nil {
-		_, err = d.store.AcquireAll(ctx, anyNode, []store.Lease{word}, remembered, math.MaxInt64)
+		_, err = wc.store.AcquireAll(ctx, anyNode, []store.Lease{word}, remembered, math.MaxInt64)
 	}
 	if err != nil {
-		d.note(err)
+		wc.note(err)
 		return fmt.Errorf("remember drain of worker %q: %w", name, err)
 	}
-	d.said(w, true, what)
+	wc.said(w, true, what)
 	return nil
 }
 
 // UndrainWorker lets a worker take work again.
-func (d *Dispatcher) UndrainWorker(ctx context.Context, name string) error {
-	forgotten, err := d.forgetDrain(ctx, name)
+func (wc *workerCalls) UndrainWorker(ctx context.Context, name string) error {
+	forgotten, err := wc.forgetDrain(ctx, name)
 	if err != nil {
-		d.note(err)
+		wc.note(err)
 		return fmt.Errorf("forget the drain of worker %q: %w", name, err)
 	}
-	d.mu.Lock()
-	w := d.mem.workers[name]
-	d.release()
+	wc.mu.Lock()
+	w := wc.mem.workers[name]
+	wc.release()
 	switch {
 	case w != nil:
-		d.said(w, false, store.Drain{})
+		wc.said(w, false, store.Drain{})
 	case !forgotten: // else another node was told that it drains, and may be gone
 		return fmt.Errorf("undrain worker %q: %w", name, store.ErrNotFound)
 	}
@@ -174,19 +173,19 @@ func (d *Dispatcher) UndrainWorker(ctx context.Context, name string) error {
 }
 
 // said takes in at once what was written down of a worker: older words are out of date.
-func (d *Dispatcher) said(w *worker, drained bool, what store.Drain) {
+func (wc *workerCalls) said(w *worker, drained bool, what store.Drain) {
 	now := time.Now()
-	d.mu.Lock()
-	defer d.release()
+	wc.mu.Lock()
+	defer wc.release()
 	w.wordAt = now
 	w.drain(drained, what, now)
 }
 
 // forgetDrain removes what was written of a worker, at whichever node, and reports whether anything
 // was.
-func (d *Dispatcher) forgetDrain(ctx context.Context, name string) (found bool, err error) {
+func (wc *workerCalls) forgetDrain(ctx context.Context, name string) (found bool, err error) {
 	word := store.DrainPrefix + name
-	got, err := d.store.Beat(ctx, nil, remembered, word)
+	got, err := wc.store.Beat(ctx, nil, remembered, word)
 	if err != nil {
 		return false, err
 	}
@@ -194,21 +193,21 @@ func (d *Dispatcher) forgetDrain(ctx context.Context, name string) (found bool, 
 	if len(words) == 0 {
 		return false, nil
 	}
-	return true, d.store.EndAll(ctx, words, true)
+	return true, wc.store.EndAll(ctx, words, true)
 }
 
 // DeleteWorker gives back what a worker holds and forgets it.
-func (d *Dispatcher) DeleteWorker(ctx context.Context, name string) error {
-	d.mu.Lock()
-	w := d.mem.workers[name]
+func (wc *workerCalls) DeleteWorker(ctx context.Context, name string) error {
+	wc.mu.Lock()
+	w := wc.mem.workers[name]
 	if w == nil {
-		d.release()
+		wc.release()
 		return fmt.Errorf("delete worker %q: %w", name, store.ErrNotFound)
 	}
 	w.drop(time.Now())
-	d.release()
-	if _, err := d.forgetDrain(ctx, name); err != nil {
-		d.note(err)
+	wc.release()
+	if _, err := wc.forgetDrain(ctx, name); err != nil {
+		wc.note(err)
 		return fmt.Errorf("forget worker %q: %w", name, err)
 	}
 	return nil
@@ -222,4 +221,20 @@ func (w *worker) drop(now time.Time) {
 	if w.hands() == 0 {
 		delete(w.memory.workers, w.name)
 	}
+}
+
+// Reserve notes what a worker's jobs take of its capacity, and lets a beat of it that waits be
+// answered: its orders changed.
+func (wc *workerCalls) Reserve(worker string, load task.Units) {
+	wc.mu.Lock()
+	defer wc.release()
+	wc.mem.reserve(worker, load, time.Now())
+}
+
+func (m *memory) reserve(worker string, load task.Units, now time.Time) {
+	w := m.worker(worker, now)
+	w.reserved = load
+	w.reorder()
+	w.match(now)
+	w.changed()
 }
