@@ -9,21 +9,18 @@ import (
 	"testing"
 )
 
-// What can be read in one sitting: a type has at most so many methods, and calls ask for so many.
-const (
-	mostMethods = 60
-	mostAsked   = 8
-)
+// mostAsked is how many methods calls ask for at most: what can be read in one sitting.
+const mostAsked = 8
 
 // sums are interfaces of which no calls ask for all: whoever puts a node together gives them.
 var sums = map[string]bool{"Engine": true, "Cluster": true}
 
-func TestTypesAndInterfacesAreSmall(t *testing.T) {
+func TestInterfacesAreSmall(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	methods, asked := map[string]int{}, interfaces{}
+	asked := interfaces{}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -34,10 +31,6 @@ func TestTypesAndInterfacesAreSmall(t *testing.T) {
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
-			case *ast.FuncDecl:
-				if n.Recv != nil {
-					methods[nameOf(n.Recv.List[0].Type)]++
-				}
 			case *ast.TypeSpec:
 				if i, is := n.Type.(*ast.InterfaceType); is {
 					asked[n.Name.Name] = i
@@ -50,14 +43,8 @@ func TestTypesAndInterfacesAreSmall(t *testing.T) {
 			return true
 		})
 	}
-	if methods["API"] == 0 || asked.methods("Cluster") == 0 {
+	if asked.methods("Cluster") == 0 {
 		t.Fatal("nothing was counted")
-	}
-	for name, n := range methods {
-		if n > mostMethods {
-			t.Errorf("%s has %d methods: give the calls about one noun a struct of their own",
-				name, n)
-		}
 	}
 	for name := range asked {
 		if n := asked.methods(name); n > mostAsked && !sums[name] {

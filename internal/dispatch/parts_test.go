@@ -11,28 +11,6 @@ import (
 	"testing"
 )
 
-// mostMethods is how many methods a type has at most: what can be read in one sitting.
-const mostMethods = 60
-
-func TestTypesAreSmall(t *testing.T) {
-	methods := map[string]int{}
-	for _, file := range sources(t) {
-		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv != nil {
-				methods[receiver(f)]++
-			}
-		}
-	}
-	if methods["Dispatcher"] == 0 || methods["memory"] == 0 {
-		t.Fatal("nothing was counted")
-	}
-	for name, n := range methods {
-		if n > mostMethods {
-			t.Errorf("%s has %d methods: give those about one noun a type of their own", name, n)
-		}
-	}
-}
-
 // Memory waits for nobody, asks no clock and starts nothing: only the dispatcher around it does.
 func TestMemoryAsksNoClockAndWaitsForNobody(t *testing.T) {
 	around := append(parts(t), "core", "Dispatcher", "gather", "loads", "usual")

@@ -10,26 +10,6 @@ import (
 	"testing"
 )
 
-// mostMethods is what can be read in one sitting: a type has at most so many.
-const mostMethods = 60
-
-func TestTypesAreSmall(t *testing.T) {
-	methods := map[string]int{}
-	eachNode(t, func(n ast.Node) {
-		if f, is := n.(*ast.FuncDecl); is && f.Recv != nil {
-			methods[nameOf(f.Recv.List[0].Type)]++
-		}
-	})
-	if methods["Store"] == 0 || methods["database"] == 0 {
-		t.Fatal("nothing was counted")
-	}
-	for name, n := range methods {
-		if n > mostMethods {
-			t.Errorf("%s has %d methods: give those about one noun a part of their own", name, n)
-		}
-	}
-}
-
 // What a part calls can be read without it, and it can't be read without what it calls.
 func TestPartsCallOneAnotherInNoCircle(t *testing.T) {
 	calls := map[string][]string{} // by each part of Store
