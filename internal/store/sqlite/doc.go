@@ -44,8 +44,10 @@
 // nothing of any noun. What is read of a noun is a value over a conn (c.spans() is a spanReads),
 // what is written one over a tx (t.spans() is a spanWrites). Such a value is one pointer and costs
 // nothing. A tx reads as its conn does; where it has writes of the same noun, those come first, and
-// t.conn.spans() has the reads. In one transaction a noun may ask any other: a settlement writes
-// steps, and makes spans, ends waits and counts children with them.
+// t.conn.spans() has the reads. Reads ask those that stand before them: members (packs, marks and
+// steps), then facts, then children, waits, limits and expiries, then spans and views. Writes of
+// one noun may ask for those of any other: who writes a step makes spans, ends waits and counts
+// children with it, in one transaction.
 //
 // # Writing
 //

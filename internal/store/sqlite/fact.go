@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
-	"fmt"
 
 	"zombiezen.com/go/sqlite"
 
@@ -141,50 +139,4 @@ func (c factReads) context(f *rules.Fact) (v store.Value, by string, err error) 
 		}, f.ID.Batch, f.ID.N, f.ContextSeq)
 	}
 	return v, by, err
-}
-
-// Stand answers where tasks stand, in the order of ids.
-func (s *viewCalls) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
-	var list []store.Stood
-	err := s.read(ctx, func(c *conn) error {
-		list = make([]store.Stood, len(ids))
-		for i, id := range ids {
-			list[i].ID = id
-			f, found, err := c.facts().fact(id)
-			if err == nil && found {
-				list[i], err = c.facts().stood(&f)
-			}
-			if err != nil {
-				return fmt.Errorf("task %s: %w", id, err)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read where %d tasks stand: %w", len(ids), err)
-	}
-	return list, nil
-}
-
-func (c factReads) stood(f *rules.Fact) (store.Stood, error) {
-	v, by, err := c.context(f)
-	s := f.Stood(v, by)
-	if err == nil {
-		err = c.each(uniquesIn, func(*sqlite.Stmt) bool {
-			s.Unique = true
-			return true
-		}, f.ID.Batch, f.ID.N, f.ID.N)
-	}
-	if err == nil && f.Owner.Linked&store.LinkWoken != 0 {
-		s.Woken, err = c.waits().woken(f.ID)
-	}
-	if err == nil {
-		s.After, err = c.waits().prior(f.ID)
-	}
-	if err == nil {
-		var p parentage
-		p, err = c.children().parentage(f.ID.Batch)
-		s.Parent = p.id
-	}
-	return s, err
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// viewCalls shows people tasks, and counts them. It has no tables of its own and writes nothing.
+// viewCalls tells people and nodes how tasks stand, and counts them. It has no tables of its own
+// and writes nothing.
 type viewCalls struct {
 	*database
 	values *valueCalls
@@ -21,7 +22,7 @@ type viewCalls struct {
 	examined int // rows that one page of a list looks at before it is cut short
 }
 
-// viewReads reads what people are shown of single tasks.
+// viewReads reads what is told of single tasks.
 type viewReads struct{ *conn }
 
 func (c *conn) views() viewReads { return viewReads{c} }
@@ -174,4 +175,51 @@ func (c viewReads) view(f *rules.Fact, now int64, live *store.Live) (task.View, 
 		return v, err
 	}
 	return v, nil
+}
+
+// Stand answers where tasks stand, in the order of ids.
+func (s *viewCalls) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
+	var list []store.Stood
+	err := s.read(ctx, func(c *conn) error {
+		list = make([]store.Stood, len(ids))
+		for i, id := range ids {
+			list[i].ID = id
+			f, found, err := c.facts().fact(id)
+			if err == nil && found {
+				list[i], err = c.views().stood(&f)
+			}
+			if err != nil {
+				return fmt.Errorf("task %s: %w", id, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read where %d tasks stand: %w", len(ids), err)
+	}
+	return list, nil
+}
+
+// stood is where one task stands.
+func (c viewReads) stood(f *rules.Fact) (store.Stood, error) {
+	v, by, err := c.facts().context(f)
+	s := f.Stood(v, by)
+	if err == nil {
+		err = c.each(uniquesIn, func(*sqlite.Stmt) bool {
+			s.Unique = true
+			return true
+		}, f.ID.Batch, f.ID.N, f.ID.N)
+	}
+	if err == nil && f.Owner.Linked&store.LinkWoken != 0 {
+		s.Woken, err = c.waits().woken(f.ID)
+	}
+	if err == nil {
+		s.After, err = c.waits().prior(f.ID)
+	}
+	if err == nil {
+		var p parentage
+		p, err = c.children().parentage(f.ID.Batch)
+		s.Parent = p.id
+	}
+	return s, err
 }
