@@ -12,7 +12,7 @@ import (
 )
 
 // Act cancels, moves, replays, edits or removes tasks. See contract.Steps.
-func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
+func (s *stepCalls) Act(ctx context.Context, actions []store.Action) ([]store.Acted, error) {
 	var acted []store.Acted
 	var refused []store.Value
 	err := s.write(ctx, func(t *tx) error {
@@ -20,7 +20,7 @@ func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted,
 		acted = make([]store.Acted, len(actions))
 		for i := range actions {
 			var err error
-			if acted[i], err = t.act(&actions[i]); err != nil {
+			if acted[i], err = t.steps().act(&actions[i]); err != nil {
 				return fmt.Errorf("task %s: %w", actions[i].ID, err)
 			}
 			if e := actions[i].Edit; e != nil && e.Context != nil && !acted[i].Changed {
@@ -33,7 +33,7 @@ func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted,
 		return nil, fmt.Errorf("act on %d tasks: %w", len(actions), err)
 	}
 	if len(refused) > 0 {
-		s.dropUnused(ctx, refused)
+		s.values.dropUnused(ctx, refused)
 	}
 	return acted, nil
 }
@@ -41,8 +41,8 @@ func (s *Store) Act(ctx context.Context, actions []store.Action) ([]store.Acted,
 // findMark finds the step that an action made.
 const findMark = `SELECT 1 FROM step WHERE batch = ? AND n = ? AND token = ? AND hash = ?`
 
-func (t *tx) act(a *store.Action) (store.Acted, error) {
-	f, found, err := t.fact(a.ID)
+func (t stepWrites) act(a *store.Action) (store.Acted, error) {
+	f, found, err := t.facts().fact(a.ID)
 	if err != nil || !found {
 		return store.Acted{ID: a.ID}, err
 	}
@@ -53,7 +53,7 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 		}
 	}
 	if a.Edit != nil && a.Edit.StartWithin != nil && f.Seq >= 0 {
-		if f.Begun, err = t.wasBegun(a.ID); err != nil {
+		if f.Begun, err = t.conn.expiries().wasBegun(a.ID); err != nil {
 			return store.Acted{}, err
 		}
 	}
@@ -91,16 +91,16 @@ func (t *tx) act(a *store.Action) (store.Acted, error) {
 		return acted, err
 	}
 	if f.Owner.Parked() {
-		if err := t.followWait(&f, a.Kind); err != nil {
+		if err := t.waits().followWait(&f, a.Kind); err != nil {
 			return acted, err
 		}
 	}
-	if err := t.acted(&f, a, acted.Was); err != nil || step.Base == store.Final {
+	if err := t.children().acted(&f, a, acted.Was); err != nil || step.Base == store.Final {
 		return acted, err
 	}
 	to := f.MoveOf(a, step)
 	if a.Kind == task.KindReplayed {
-		waits, err := t.waitAgain(a.ID, f.Seq+1)
+		waits, err := t.waits().waitAgain(a.ID, f.Seq+1)
 		if err != nil {
 			return acted, err
 		}
@@ -116,7 +116,7 @@ const cameTo = `SELECT stage, context_seq FROM step WHERE batch = ? AND n = ? AN
 ORDER BY seq LIMIT 1`
 
 // begin finds where a replay lets a task begin; nil: the task never was there, or nothing is said.
-func (t *tx) begin(f *rules.Fact, a *store.Action) (*rules.Begin, error) {
+func (t stepWrites) begin(f *rules.Fact, a *store.Action) (*rules.Begin, error) {
 	r := f.Begins(a.Replay)
 	if a.Kind != task.KindReplayed || r == (store.Replay{}) {
 		return nil, nil
@@ -125,7 +125,7 @@ func (t *tx) begin(f *rules.Fact, a *store.Action) (*rules.Begin, error) {
 	scan := func(st *sqlite.Stmt) {
 		b.Stage, b.ContextSeq = st.ColumnText(0), st.ColumnInt32(1)
 	}
-	first, found, err := t.task(a.ID)
+	first, found, err := t.members().task(a.ID)
 	b = rules.Begin{Stage: first.Stage, ContextSeq: -1}
 	if err == nil && !r.Whole && b.Stage != *r.Stage {
 		found, err = t.one(cameTo, scan, a.ID.Batch, a.ID.N, *r.Stage)
@@ -134,7 +134,7 @@ func (t *tx) begin(f *rules.Fact, a *store.Action) (*rules.Begin, error) {
 		return nil, err
 	}
 	if f.MayBeEdited() {
-		b, err = t.replaced(a.ID, b)
+		b, err = t.facts().replaced(a.ID, b)
 	}
 	return &b, err
 }
@@ -143,7 +143,7 @@ func (t *tx) begin(f *rules.Fact, a *store.Action) (*rules.Begin, error) {
 const unasked = -1
 
 // insertStep inserts a step that was asked for.
-func (t *tx) insertStep(id task.ID, seq int32, s *store.Step) error {
+func (t stepWrites) insertStep(id task.ID, seq int32, s *store.Step) error {
 	return stepFull.insert(t.conn, 1, func(st *sqlite.Stmt) {
 		bindShared(st, s)
 	}, func(st *sqlite.Stmt, p, _ int) {
@@ -162,7 +162,7 @@ const shrinkSpan = `UPDATE span SET size = size - 1 WHERE id = ? AND token = 0`
 
 // leave takes a task out of its span: its running row goes, and the span when it is free and was
 // only this task's.
-func (t *tx) leave(f *rules.Fact) error {
+func (t stepWrites) leave(f *rules.Fact) error {
 	if f.Running != nil {
 		if _, err := t.exec(deleteRunning, f.ID.Batch, f.ID.N, f.Running.Seq); err != nil {
 			return err

@@ -66,7 +66,7 @@ func (l *looking) atEnd(a store.Address, n int) (left int, err error) {
 	if _, err := l.exec(deleteChanges, a.String()); err != nil {
 		return n, err
 	}
-	f, found, err := l.fact(a.Task)
+	f, found, err := l.facts().fact(a.Task)
 	if err != nil {
 		return n, err
 	}
@@ -112,13 +112,13 @@ func (l *looking) endFor(d *dependent, state task.State, seq int32) error {
 	if err != nil || !waits || !w.OfOthers() {
 		return err
 	}
-	f, found, err := l.fact(id)
+	f, found, err := l.facts().fact(id)
 	if err != nil || !found || !w.Ends(&f) {
 		return err
 	}
 	if !rules.Fits(&d.Dependency, state) {
 		a := rules.Unfit(id, &d.Dependency, state)
-		acted, err := l.act(&a)
+		acted, err := l.steps().act(&a)
 		if err == nil && acted.Changed {
 			l.cancelled = append(l.cancelled, id)
 		}
@@ -146,7 +146,7 @@ func (l *looking) moreEnds() error {
 		if err != nil || l.more {
 			return err
 		}
-		f, found, err := l.fact(a.Task)
+		f, found, err := l.facts().fact(a.Task)
 		if err == nil && rules.EndState(&f, found) != "" {
 			l.more, err = l.has(awaited, a.Task.Batch, a.Task.N)
 		}

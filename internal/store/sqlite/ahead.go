@@ -27,14 +27,14 @@ FROM (SELECT * FROM (SELECT batch, hi, rank, due, token, size FROM span INDEXED 
 )
 
 // Ahead counts the ready tasks that come before another one. See contract.Views.
-func (s *Store) Ahead(ctx context.Context, id task.ID, limit int) (a store.Ahead, err error) {
+func (s *viewCalls) Ahead(ctx context.Context, id task.ID, limit int) (a store.Ahead, err error) {
 	now := s.clock()
 	err = s.read(ctx, func(c *conn) error {
-		f, found, err := c.fact(id)
+		f, found, err := c.facts().fact(id)
 		if err != nil || !found || f.Owner.ID == 0 || f.Owner.Parked() {
 			return err
 		}
-		a, err = c.ahead(&f, now, limit)
+		a, err = c.views().ahead(&f, now, limit)
 		return err
 	})
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Store) Ahead(ctx context.Context, id task.ID, limit int) (a store.Ahead
 	return a, nil
 }
 
-func (c *conn) ahead(f *rules.Fact, now int64, limit int) (a store.Ahead, err error) {
+func (c viewReads) ahead(f *rules.Fact, now int64, limit int) (a store.Ahead, err error) {
 	if _, err = c.one(aheadWaiting, func(st *sqlite.Stmt) {
 		a.Tasks, a.More = st.ColumnInt64(1), st.ColumnInt(0) >= limit
 	}, f.Queue, now, f.RankNow(), f.ID.Batch, f.ID.N, limit); err != nil {
@@ -84,7 +84,7 @@ func (c *conn) ahead(f *rules.Fact, now int64, limit int) (a store.Ahead, err er
 // home is the part before the task of the span that it left, if nobody ever held that one and its
 // tasks still have the rank of the task, as after an edit: which of them come first, their numbers
 // say. Zero when there is none.
-func (c *conn) home(f *rules.Fact, now int64) (home store.Span, err error) {
+func (c viewReads) home(f *rules.Fact, now int64) (home store.Span, err error) {
 	if f.Base == 0 {
 		return home, nil
 	}
@@ -102,11 +102,11 @@ func (c *conn) home(f *rules.Fact, now int64) (home store.Span, err error) {
 
 // aheadIn looks at the tasks of a span one by one, at most limit of them, and says how many more
 // may be looked at.
-func (c *conn) aheadIn(
+func (c viewReads) aheadIn(
 	a *store.Ahead, f *rules.Fact, sp *store.Span, now int64, limit int,
 ) (left int, err error) {
 	var facts []rules.Fact
-	err = c.facts(sp.Batch, sp.Lo, sp.Hi, func(f *rules.Fact) bool {
+	err = c.facts().facts(sp.Batch, sp.Lo, sp.Hi, func(f *rules.Fact) bool {
 		facts = append(facts, *f)
 		return len(facts) < limit
 	})
@@ -118,7 +118,7 @@ func (c *conn) aheadIn(
 		if other.Base != sp.Seq0 {
 			continue
 		}
-		if err := c.complete(other); err != nil {
+		if err := c.facts().complete(other); err != nil {
 			return 0, err
 		}
 		if other.State(now, false) == task.Ready && f.Before(other) {

@@ -160,7 +160,7 @@ VALUES (?, ?, 1, 1, 1, 1, 1, 0, ?)`, i+1, fmt.Sprint("s", i), spec,
 		n := open(t, Config{Path: path})
 		var first store.Schedule
 		err = n.read(t.Context(), func(c *conn) error {
-			s, err := c.schedule("s0")
+			s, err := c.schedules().schedule("s0")
 			first = s.Schedule
 			return err
 		})

@@ -15,6 +15,20 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// limitCalls lets tasks of queues with limits begin. Its tables are gate, bucket, key_owner and
+// key_rule; and it inserts the rows of running that such tasks have from their begin on.
+type limitCalls struct{ *database }
+
+// limitReads reads how queues and their keys stand beside their limits.
+type limitReads struct{ *conn }
+
+func (c *conn) limits() limitReads { return limitReads{c} }
+
+// limitWrites lets tasks begin, and keeps what their queues and keys have left.
+type limitWrites struct{ *tx }
+
+func (t *tx) limits() limitWrites { return limitWrites{t} }
+
 // A hand-out of a queue that has limits has its running row before anybody sees it. So the rows of
 // such a queue are what runs, whoever handed it out, and who writes them, one at a time, counts
 // them. What a rate has left stands in table gate.
@@ -33,16 +47,6 @@ WHERE queue = ? LIMIT ?)`
 	newSince   = `UPDATE gate SET since = ? WHERE queue = ?`
 	deleteGate = `DELETE FROM gate WHERE queue = ?`
 
-	// freeRunning are free spans of queues with limits that have tasks which run. A task that moved
-	// belongs to the span with the last beginning before its hand-out.
-	freeRunning = `SELECT ` + spanColumns + ` FROM span s WHERE s.holder IS NULL AND s.token > 0
-AND s.queue IN (SELECT queue FROM gate) AND EXISTS (
-  SELECT 1 FROM running r WHERE r.batch = s.batch AND r.n BETWEEN s.lo AND s.hi
-  AND r.seq >= s.seq0 AND NOT EXISTS (
-    SELECT 1 FROM span x WHERE x.batch = s.batch AND x.seq0 > s.seq0 AND x.seq0 <= r.seq
-    AND r.n BETWEEN x.lo AND x.hi))
-ORDER BY s.id LIMIT ?`
-
 	heldHere = `SELECT queue, batch, lo, hi, gaps FROM span WHERE id = ? AND token = ?
 AND holder = ? AND htok = ?`
 	// beginAgain is for a hand-out that has its row already: it is with another worker now.
@@ -56,17 +60,19 @@ var beginRows = newInserter("running", []string{"queue"}, []string{
 })
 
 // Begin writes hand-outs down, as many as the limits of their queues allow. See contract.Steps.
-func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.Begun, err error) {
+func (s *limitCalls) Begin(
+	ctx context.Context, r store.BeginRequest,
+) (answer store.Begun, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		answer = store.Begun{Now: t.now}
-		lives, err := t.lives(r.Holder)
+		lives, err := t.leases().lives(r.Holder)
 		if answer.LeaseGone = !lives; err != nil || !lives {
 			return err
 		}
 		answer.Rows = make([]store.Beginning, len(r.Rows))
 		queues, rows := r.ByQueue()
 		for _, queue := range queues {
-			if err := t.beginOf(&r, queue, rows[queue], &answer); err != nil {
+			if err := t.limits().beginOf(&r, queue, rows[queue], &answer); err != nil {
 				return err
 			}
 		}
@@ -79,13 +85,16 @@ func (s *Store) Begin(ctx context.Context, r store.BeginRequest) (answer store.B
 }
 
 // beginOf lets hand-outs of one queue begin; at is where they stand in the request.
-func (t *tx) beginOf(r *store.BeginRequest, queue string, at []int, answer *store.Begun) error {
-	gates, limited, err := t.gates(queue)
+func (t limitWrites) beginOf(
+	r *store.BeginRequest, queue string, at []int, answer *store.Begun,
+) error {
+	gates, limited, err := t.conn.limits().gates(queue)
 	if err != nil {
 		return err
 	}
 	b := beginner{
-		tx: t, holder: r.Holder, spans: map[store.Taking]*spanHeld{}, marks: map[packID]pack.Bits{},
+		tx: t.tx, holder: r.Holder, spans: map[store.Taking]*spanHeld{},
+		marks: map[packID]pack.Bits{},
 	}
 	written, err := b.written(r, at)
 	if err != nil {
@@ -139,7 +148,7 @@ func (t *tx) beginOf(r *store.BeginRequest, queue string, at []int, answer *stor
 }
 
 // keyStands reads how the keys stand of hand-outs that are to begin.
-func (t *tx) keyStands(
+func (t limitWrites) keyStands(
 	of *gates, r *store.BeginRequest, at []int, rows []rules.Asked,
 ) (keys map[string]*rules.KeyStand, err error) {
 	keys = map[string]*rules.KeyStand{}
@@ -147,14 +156,15 @@ func (t *tx) keyStands(
 		u := &r.Rows[i]
 		stand, known := keys[u.Key]
 		if !known {
-			if stand, err = t.keyStand(of, u.Key); err != nil {
+			if stand, err = t.conn.limits().keyStand(of, u.Key); err != nil {
 				return nil, err
 			}
 			if stand != nil {
 				keys[u.Key] = stand
 			}
 			if stand != nil && stand.InOrder() && stand.Owner == (task.ID{}) {
-				if stand.Next, err = t.firstOfKey(of.Queue, u.Key, t.now); err != nil {
+				stand.Next, err = t.conn.limits().firstOfKey(of.Queue, u.Key, t.now)
+				if err != nil {
 					return nil, err
 				}
 			}
@@ -165,7 +175,7 @@ func (t *tx) keyStands(
 }
 
 // insertRunning writes down hand-outs of one queue that have no rows.
-func (t *tx) insertRunning(queue string, list []*store.Begin) error {
+func (t limitWrites) insertRunning(queue string, list []*store.Begin) error {
 	return beginRows.insert(t.conn, len(list), func(st *sqlite.Stmt) {
 		st.BindText(1, queue)
 	}, func(st *sqlite.Stmt, p, i int) {
@@ -260,7 +270,7 @@ func (b *beginner) may(u *store.Running) (bool, error) {
 		return false, nil
 	}
 	if sp.gaps {
-		if is, err := b.isTask(u.ID); err != nil || !is {
+		if is, err := b.members().isTask(u.ID); err != nil || !is {
 			return false, err
 		}
 	}
@@ -293,7 +303,7 @@ type gates struct {
 }
 
 // gates reads how a queue stands beside its limits, if it has any.
-func (c *conn) gates(queue string) (g gates, limited bool, err error) {
+func (c limitReads) gates(queue string) (g gates, limited bool, err error) {
 	g.Queue = queue
 	limited, err = c.one(limitsOf, func(st *sqlite.Stmt) {
 		q := scanQueue(st)
@@ -314,7 +324,7 @@ func (c *conn) gates(queue string) (g gates, limited bool, err error) {
 }
 
 // Gates says how queues stand beside their limits. See contract.Views.
-func (s *Store) Gates(
+func (s *limitCalls) Gates(
 	ctx context.Context, queues ...string,
 ) (now int64, gates []store.Gate, err error) {
 	err = s.read(ctx, func(c *conn) error {
@@ -329,7 +339,7 @@ func (s *Store) Gates(
 			}
 		}
 		for _, name := range names {
-			g, limited, err := c.gates(name)
+			g, limited, err := c.limits().gates(name)
 			if err == nil && limited && g.perKey.Running > 0 {
 				_, err = c.one(fullKeys, func(st *sqlite.Stmt) {
 					g.FullKeys = st.ColumnInt(0)
@@ -357,7 +367,7 @@ func (s *Store) Gates(
 
 // changeGate keeps what a queue has left of its rate, if its limits change: a rate that changes
 // begins with an empty bucket.
-func (t *tx) changeGate(before, after *task.Queue) error {
+func (t limitWrites) changeGate(before, after *task.Queue) error {
 	switch {
 	case !admission.Limited(after):
 		_, err := t.exec(deleteGate, after.Name)
@@ -377,74 +387,4 @@ func (t *tx) changeGate(before, after *task.Queue) error {
 		return err
 	}
 	return nil
-}
-
-// TakeRunning takes free spans of queues with limits that have tasks which run. See
-// contract.Spans. It is called in every beat and mostly finds nothing, so it looks before it waits
-// for the writer.
-func (s *Store) TakeRunning(
-	ctx context.Context, h store.Holder, limit int,
-) (answer store.Taken, err error) {
-	var free []store.Span
-	err = s.read(ctx, func(c *conn) (err error) {
-		answer = store.Taken{Now: s.clock()}
-		lives, err := c.has(findLease, h.Node, h.Token, answer.Now)
-		if answer.LeaseGone = !lives; err == nil && lives {
-			free, err = c.freeRunning(1)
-		}
-		return err
-	})
-	if err == nil && len(free) > 0 {
-		err = s.write(ctx, func(t *tx) (err error) {
-			answer, err = t.takeRunning(h, limit)
-			return err
-		})
-	}
-	if err != nil {
-		return store.Taken{}, fmt.Errorf("take what runs and nobody holds: %w", err)
-	}
-	return answer, nil
-}
-
-func (c *conn) freeRunning(limit int) (list []store.Span, err error) {
-	err = c.each(freeRunning, func(st *sqlite.Stmt) bool {
-		list = append(list, scanSpan(st))
-		return true
-	}, limit)
-	return list, err
-}
-
-func (t *tx) takeRunning(h store.Holder, limit int) (store.Taken, error) {
-	answer := store.Taken{Now: t.now}
-	lives, err := t.lives(h)
-	if answer.LeaseGone = !lives; err != nil || !lives {
-		return answer, err
-	}
-	free, err := t.freeRunning(max(limit, 0) + 1)
-	if err != nil {
-		return answer, err
-	}
-	for i := range free {
-		if limit <= 0 {
-			answer.More = true
-			break
-		}
-		limit -= width(&free[i])
-		if err := t.takeWhole(&free[i], h, &answer); err != nil {
-			return answer, err
-		}
-	}
-	return answer, nil
-}
-
-// takeWhole makes a holder hold a free span, and answers it.
-func (t *tx) takeWhole(sp *store.Span, h store.Holder, answer *store.Taken) error {
-	if _, err := t.exec(holdSpan, h.Node, h.Token, sp.ID); err != nil {
-		return err
-	}
-	sp.Holder = h
-	sp.Token++
-	tasks, err := t.load(sp)
-	answer.Spans = append(answer.Spans, store.HeldSpan{Span: *sp, Tasks: tasks})
-	return err
 }

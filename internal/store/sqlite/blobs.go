@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -14,12 +16,79 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/blob"
+	"github.com/rotahq/rota/task"
 )
+
+// valueCalls keeps large values beside the file: the folder of blobs, and table blob, which says
+// which rows refer to them. A blob is on the disk before its row, and its row is gone before it is
+// deleted.
+type valueCalls struct {
+	*database
+
+	blobs  Blobs
+	folder *blob.Folder // that Open made, to be closed; or nil
+
+	reading   sync.Mutex  // while large values are deleted
+	leftBlobs atomic.Bool // some were to be deleted while a backup read them
+
+	// of pruneBlobs, which one call of Prune at a time makes
+	swept string // the last blob that was looked at
+	sweep int64  // no look at blobs before
+}
+
+// valueWrites notes in a transaction which rows refer to blobs.
+type valueWrites struct{ *tx }
+
+func (t *tx) values() valueWrites { return valueWrites{t} }
+
+// open opens the folder of large values. One that is missing is made, unless there are such
+// values.
+func (s *valueCalls) open(dir string) error {
+	if s.blobs != nil {
+		return nil
+	}
+	_, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		var needed bool
+		if needed, err = s.writer.has(anyBlob); needed {
+			return fmt.Errorf(
+				"%s, the folder of large values, is gone, and tasks need it: put it back", dir,
+			)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if s.folder, err = blob.Open(dir); err == nil {
+		s.blobs = s.folder
+	}
+	return err
+}
+
+const anyBlob = `SELECT 1 FROM blob LIMIT 1`
+
+// check says whether the folder is still the one that was opened: nil or store.ErrBroken.
+func (s *valueCalls) check() error {
+	if f, ok := s.blobs.(interface{ Check() error }); ok {
+		if err := f.Check(); err != nil {
+			return s.breakWith(err)
+		}
+	}
+	return nil
+}
+
+// close closes the folder that open opened.
+func (s *valueCalls) close() error {
+	if s.folder == nil {
+		return nil
+	}
+	return s.folder.Close()
+}
 
 // Keep returns short values themselves, and the reference to a blob for long ones. The blob is on
 // the disk before the row that will refer to it; if that row never comes, it is removed by the call
 // that was refused, or by Prune a day later.
-func (s *Store) Keep(ctx context.Context, v []byte) (store.Value, error) {
+func (s *valueCalls) Keep(ctx context.Context, v []byte) (store.Value, error) {
 	if len(v) <= store.InlineLimit {
 		return bytes.Clone(v), nil
 	}
@@ -41,7 +110,7 @@ func (s *Store) Keep(ctx context.Context, v []byte) (store.Value, error) {
 }
 
 // Value resolves what Keep returned.
-func (s *Store) Value(ctx context.Context, v store.Value) ([]byte, error) {
+func (s *valueCalls) Value(ctx context.Context, v store.Value) ([]byte, error) {
 	name, ok := v.Blob()
 	if !ok {
 		return bytes.Clone(v), nil
@@ -59,7 +128,7 @@ func (s *Store) Value(ctx context.Context, v store.Value) ([]byte, error) {
 
 // dropUnused deletes the blobs among values that no row refers to: their submission or report was
 // refused.
-func (s *Store) dropUnused(ctx context.Context, values []store.Value) {
+func (s *valueCalls) dropUnused(ctx context.Context, values []store.Value) {
 	var names []string
 	ctx = context.WithoutCancel(ctx)
 	err := s.read(ctx, func(c *conn) error {
@@ -88,7 +157,7 @@ const readingName = ".reading"
 
 // deleteBlobs deletes what no row refers to any more. What can't be deleted now is an orphan, found
 // by a sweep.
-func (s *Store) deleteBlobs(ctx context.Context, names []string) {
+func (s *valueCalls) deleteBlobs(ctx context.Context, names []string) {
 	if len(names) == 0 {
 		return
 	}
@@ -120,14 +189,17 @@ const blobKnown = `SELECT 1 FROM blob WHERE name = ?`
 
 // pruneBlobs removes blobs that no row refers to, a day after they were written: their process died
 // in between. Each is looked at once in a life of the store, because later ones are removed
-// together with their task, unless a backup was made meanwhile.
-func (s *Store) pruneBlobs(ctx context.Context, now int64) error {
-	p := &s.pruner
+// together with their task, unless a backup was made meanwhile. Prune calls it, one call at a time;
+// after the last of them it rests for an hour.
+func (s *valueCalls) pruneBlobs(ctx context.Context, now int64) error {
+	if now < s.sweep {
+		return nil
+	}
 	if s.leftBlobs.Swap(false) {
-		p.blobs = ""
+		s.swept = ""
 	}
 	before := blob.Day(time.UnixMicro(now).Add(-blobGrace))
-	names, err := s.blobs.List(ctx, p.blobs, before, blobsExamined)
+	names, err := s.blobs.List(ctx, s.swept, before, blobsExamined)
 	if err != nil {
 		return err
 	}
@@ -149,10 +221,24 @@ func (s *Store) pruneBlobs(ctx context.Context, now int64) error {
 	}
 	s.deleteBlobs(ctx, orphans)
 	if len(names) > 0 {
-		p.blobs = names[len(names)-1]
+		s.swept = names[len(names)-1]
 	}
 	if len(names) < blobsExamined {
-		p.sweep = now + time.Hour.Microseconds()
+		s.sweep = now + time.Hour.Microseconds()
+	}
+	return nil
+}
+
+const insertBlob = `INSERT OR IGNORE INTO blob (batch, n, name) VALUES (?, ?, ?)`
+
+// noteBlobs remembers which task the blobs among values belong to.
+func (t valueWrites) noteBlobs(id task.ID, values ...store.Value) error {
+	for _, v := range values {
+		if name, ok := v.Blob(); ok {
+			if _, err := t.exec(insertBlob, id.Batch, id.N, name); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

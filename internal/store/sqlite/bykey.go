@@ -61,16 +61,16 @@ type keyTake struct {
 	owners map[int64]task.ID    // tasks that own their keys, by span
 }
 
-func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
+func (t spanWrites) takeByKey(r store.TakeRequest) (store.Taken, error) {
 	answer := store.Taken{Now: t.now}
 	if r.Limit <= 0 {
 		return answer, nil
 	}
 	b := keyTake{
-		tx: t, TakeRequest: r, choice: rules.ChooseByKey(&r, t.now),
+		tx: t.tx, TakeRequest: r, choice: rules.ChooseByKey(&r, t.now),
 		spans: map[int64]store.Span{}, owners: map[int64]task.ID{},
 	}
-	defer t.keepPack()()
+	defer t.members().keepPack()()
 	n, is, err := b.asItIs()
 	if err != nil {
 		return answer, err
@@ -78,7 +78,7 @@ func (t *tx) takeByKey(r store.TakeRequest) (store.Taken, error) {
 	if is {
 		return b.takeAsItIs(n)
 	}
-	if b.gates, _, err = t.gates(r.Queue); err != nil {
+	if b.gates, _, err = t.conn.limits().gates(r.Queue); err != nil {
 		return answer, err
 	}
 	more, err := b.sort()
@@ -138,7 +138,7 @@ func (b *keyTake) asItIs() (n int, is bool, err error) {
 func (b *keyTake) takeAsItIs(n int) (store.Taken, error) {
 	r := b.TakeRequest
 	r.Limit = n
-	answer, err := b.takeByRank(r)
+	answer, err := b.tx.spans().takeByRank(r)
 	if err != nil {
 		return answer, err
 	}
@@ -158,10 +158,10 @@ func (b *keyTake) takeAsItIs(n int) (store.Taken, error) {
 // addKeys says which keys the tasks of a span have that is not sorted.
 func (b *keyTake) addKeys(held *store.HeldSpan) error {
 	var bad error
-	err := b.members(held.Batch, held.Lo, held.Hi, brief, func(s *member) bool {
+	err := b.members().members(held.Batch, held.Lo, held.Hi, brief, func(s *member) bool {
 		if len(held.Keys) < len(held.Tasks) && s.N == held.Tasks[len(held.Keys)].N {
 			var key string
-			key, bad = b.keyOfMember(&held.Span, s)
+			key, bad = b.conn.limits().keyOfMember(&held.Span, s)
 			held.Keys = append(held.Keys, key)
 		}
 		return bad == nil
@@ -171,7 +171,7 @@ func (b *keyTake) addKeys(held *store.HeldSpan) error {
 
 // sort gives the first ready spans keys; more tells that there are others.
 func (b *keyTake) sort() (more bool, err error) {
-	list, err := b.ready(readySpans, store.TakeRequest{
+	list, err := b.tx.spans().ready(readySpans, store.TakeRequest{
 		Queue: b.Queue, Limit: rules.SortedAtOnce,
 	})
 	if err != nil {
@@ -182,19 +182,19 @@ func (b *keyTake) sort() (more bool, err error) {
 			return false, fmt.Errorf("find out keys of span %d: %w", list[i].ID, err)
 		}
 	}
-	rest, err := b.ready(readySpans, store.TakeRequest{Queue: b.Queue, Limit: 1})
+	rest, err := b.tx.spans().ready(readySpans, store.TakeRequest{Queue: b.Queue, Limit: 1})
 	return len(rest) > 0, err
 }
 
 func (b *keyTake) sortSpan(f *free) error {
 	runs := rules.RunsOf(&f.Span)
 	var bad error
-	err := b.members(f.Batch, f.Lo, f.Hi, brief, func(s *member) bool {
+	err := b.members().members(f.Batch, f.Lo, f.Hi, brief, func(s *member) bool {
 		if s.Base != f.Seq0 {
 			return true
 		}
 		var key string
-		key, bad = b.keyOfMember(&f.Span, s)
+		key, bad = b.conn.limits().keyOfMember(&f.Span, s)
 		runs.Add(s.N, key)
 		return bad == nil
 	})
@@ -210,7 +210,8 @@ func (b *keyTake) sortSpan(f *free) error {
 		}
 		sp := f.Span
 		sp.Lo, sp.Hi, sp.Key, sp.Sorted = run.Lo, run.Hi, run.Key, true
-		if _, err := b.insertSpan(sp, run.Size, f.gaps || run.Size != width(&sp)); err != nil {
+		gaps := f.gaps || run.Size != width(&sp)
+		if _, err := b.tx.spans().insertSpan(sp, run.Size, gaps); err != nil {
 			return err
 		}
 	}
@@ -315,7 +316,7 @@ func (b *keyTake) turnOf(key string) (int, error) {
 	if !b.gates.rules {
 		return 1, nil
 	}
-	rule, err := b.keyRule(b.Queue, key)
+	rule, err := b.conn.limits().keyRule(b.Queue, key)
 	return rule.Turn(), err
 }
 
@@ -343,7 +344,7 @@ func (b *keyTake) stands(key string) error {
 	if b.choice.Knows(key) {
 		return nil
 	}
-	stand, err := b.keyStand(&b.gates, key)
+	stand, err := b.conn.limits().keyStand(&b.gates, key)
 	if err == nil && stand != nil && stand.InOrder() {
 		err = b.next(stand)
 	}
@@ -352,7 +353,7 @@ func (b *keyTake) stands(key string) error {
 }
 
 // keyStand reads how a key of a queue stands; nil = it has no limits.
-func (c *conn) keyStand(of *gates, key string) (*rules.KeyStand, error) {
+func (c limitReads) keyStand(of *gates, key string) (*rules.KeyStand, error) {
 	if key == "" || of.perKey.None() && !of.rules {
 		return nil, nil
 	}
@@ -390,17 +391,17 @@ func (c *conn) keyStand(of *gates, key string) (*rules.KeyStand, error) {
 }
 
 // KeyGates says how keys of a queue stand beside the limits of each key. See contract.Views.
-func (s *Store) KeyGates(
+func (s *limitCalls) KeyGates(
 	ctx context.Context, queue string, keys []string,
 ) (now int64, list []store.KeyGate, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		now, list = s.clock(), nil
-		g, limited, err := c.gates(queue)
+		g, limited, err := c.limits().gates(queue)
 		if err != nil || !limited {
 			return err
 		}
 		for _, key := range slices.Compact(slices.Sorted(slices.Values(keys))) {
-			stand, err := c.keyStand(&g, key)
+			stand, err := c.limits().keyStand(&g, key)
 			if err != nil {
 				return err
 			}
@@ -418,7 +419,7 @@ func (s *Store) KeyGates(
 
 // keepBuckets writes down what keys have left of their rate, and drops some rows of others that
 // have all of it again.
-func (t *tx) keepBuckets(of *gates, list []store.KeyGate) error {
+func (t limitWrites) keepBuckets(of *gates, list []store.KeyGate) error {
 	if of.perKey.Rate.Count == 0 || len(list) == 0 {
 		return nil
 	}

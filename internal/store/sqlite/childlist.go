@@ -16,14 +16,14 @@ import (
 const childrenExamined = 1000
 
 // Children lists the children of a task, oldest first. See contract.Views.
-func (s *Store) Children(
+func (s *viewCalls) Children(
 	ctx context.Context, q store.ChildrenQuery,
 ) (page []task.View, next task.ID, err error) {
 	var results []store.Value
 	now := s.clock()
 	err = s.read(ctx, func(c *conn) error {
 		page, results, next = nil, nil, task.ID{}
-		f, found, err := c.fact(q.Parent)
+		f, found, err := c.facts().fact(q.Parent)
 		if err == nil && (!found || f.Removed()) {
 			err = store.ErrNotFound
 		}
@@ -39,7 +39,7 @@ func (s *Store) Children(
 	})
 	for i := range page {
 		if err == nil {
-			page[i].Result, err = s.Value(ctx, results[i])
+			page[i].Result, err = s.values.Value(ctx, results[i])
 		}
 	}
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *childList) read() error {
 			from = at.N + 1
 		}
 		var ids []task.ID
-		if err := l.facts(batch, from, math.MaxInt32, func(f *rules.Fact) bool {
+		if err := l.facts().facts(batch, from, math.MaxInt32, func(f *rules.Fact) bool {
 			ids = append(ids, f.ID)
 			return len(ids) < l.left
 		}); err != nil {
@@ -104,7 +104,7 @@ func (l *childList) read() error {
 
 // add adds a child to the page, if the query selects it.
 func (l *childList) add(id task.ID) error {
-	f, found, err := l.fact(id)
+	f, found, err := l.facts().fact(id)
 	if err != nil || !found || f.Removed() {
 		return err
 	}
@@ -115,24 +115,24 @@ func (l *childList) add(id task.ID) error {
 	if l.State != "" && f.State(l.now, live != nil) != l.State {
 		return nil
 	}
-	v, err := l.view(&f, l.now, live)
+	v, err := l.views().view(&f, l.now, live)
 	if err != nil {
 		return err
 	}
-	result, err := l.result(&f)
+	result, err := l.views().result(&f)
 	l.page = append(l.page, v)
 	l.results = append(l.results, result)
 	return err
 }
 
 // result is that of the newest step of a task.
-func (c *conn) result(f *rules.Fact) (v store.Value, err error) {
+func (c viewReads) result(f *rules.Fact) (v store.Value, err error) {
 	found, err := c.one(resultAt, func(st *sqlite.Stmt) {
 		v = bytesOf(st, 0)
 	}, f.ID.Batch, f.ID.N, f.Seq)
 	if err != nil || found || f.Seq != 0 {
 		return v, err
 	}
-	d, _, err := c.marked(f.ID)
+	d, _, err := c.members().marked(f.ID)
 	return d.Result, err
 }

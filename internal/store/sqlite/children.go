@@ -13,6 +13,16 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// childReads reads whose children tasks are, and how the children of a task stand.
+type childReads struct{ *conn }
+
+func (c *conn) children() childReads { return childReads{c} }
+
+// childWrites inserts children, and counts them when they end.
+type childWrites struct{ *tx }
+
+func (t *tx) children() childWrites { return childWrites{t} }
+
 // There is one writer, so whoever ends a child counts it at once in the row of its parent's
 // children, and knows whether that ends a wait.
 
@@ -52,7 +62,7 @@ type parentage struct {
 func (p *parentage) address() store.Address { return store.ChildrenOf(p.id, p.run) }
 
 // parentage of the tasks of a batch.
-func (c *conn) parentage(batch int64) (p parentage, err error) {
+func (c childReads) parentage(batch int64) (p parentage, err error) {
 	if !store.MayBeChildren(batch) {
 		return p, nil
 	}
@@ -65,13 +75,13 @@ func (c *conn) parentage(batch int64) (p parentage, err error) {
 }
 
 // presentRun of a task is the one that its next children belong to.
-func (c *conn) presentRun(id task.ID) (run int32, err error) {
+func (c childReads) presentRun(id task.ID) (run int32, err error) {
 	_, err = c.one(runOf, func(st *sqlite.Stmt) { run = st.ColumnInt32(0) }, id.Batch, id.N)
 	return run, err
 }
 
 // children is how those at an address stand; found is false when there never were any.
-func (c *conn) children(a store.Address) (counts task.Children, found bool, err error) {
+func (c childReads) children(a store.Address) (counts task.Children, found bool, err error) {
 	found, err = c.one(childCounts, func(st *sqlite.Stmt) {
 		counts = task.Children{
 			Total: st.ColumnInt64(0), Done: st.ColumnInt64(1), Dead: st.ColumnInt64(2),
@@ -83,8 +93,8 @@ func (c *conn) children(a store.Address) (counts task.Children, found bool, err 
 
 // addChildren counts children that came or ended, and tells whether that ended the wait for them:
 // somebody has to look then.
-func (t *tx) addChildren(a store.Address, d task.Children) (enough bool, err error) {
-	stands, err := t.isTask(a.Task)
+func (t childWrites) addChildren(a store.Address, d task.Children) (enough bool, err error) {
+	stands, err := t.members().isTask(a.Task)
 	if err != nil || !stands { // its counts went with it
 		return false, err
 	}
@@ -97,7 +107,7 @@ func (t *tx) addChildren(a store.Address, d task.Children) (enough bool, err err
 	if err != nil || !waits {
 		return false, err
 	}
-	counts, _, err := t.children(a)
+	counts, _, err := t.conn.children().children(a)
 	if err != nil || !w.Enough(counts) {
 		return false, err
 	}
@@ -118,7 +128,7 @@ func (e ends) of(p *parentage, state task.State) {
 // write counts them, and answers the addresses at which somebody has to look, in order.
 func (e ends) write(t *tx) (look []store.Address, err error) {
 	for a, c := range e {
-		enough, err := t.addChildren(a, c)
+		enough, err := t.children().addChildren(a, c)
 		if err != nil {
 			return nil, err
 		}
@@ -138,13 +148,13 @@ func sortedAddresses(list []store.Address) []store.Address {
 }
 
 // acted counts what an action did to a task that may be a child, and lets its own children fall.
-func (t *tx) acted(f *rules.Fact, a *store.Action, was task.State) error {
+func (t childWrites) acted(f *rules.Fact, a *store.Action, was task.State) error {
 	switch a.Kind {
 	case task.KindCancelled, task.KindRemoved, task.KindReplayed:
 	default:
 		return nil
 	}
-	p, err := t.parentage(f.ID.Batch)
+	p, err := t.conn.children().parentage(f.ID.Batch)
 	if err != nil {
 		return err
 	}
@@ -162,7 +172,7 @@ func (t *tx) acted(f *rules.Fact, a *store.Action, was task.State) error {
 		return nil
 	}
 	if ended {
-		if _, err := t.noteEnd(f.ID); err != nil {
+		if _, err := t.waits().noteEnd(f.ID); err != nil {
 			return err
 		}
 	}
@@ -170,7 +180,7 @@ func (t *tx) acted(f *rules.Fact, a *store.Action, was task.State) error {
 }
 
 // letFall leaves a change because of which a look cancels children of a task, if it has any.
-func (t *tx) letFall(id task.ID, tree bool) error {
+func (t childWrites) letFall(id task.ID, tree bool) error {
 	has, err := t.has(hasChildren, id.Batch, id.N)
 	if err == nil && has {
 		_, err = t.exec(changeAt, rules.Fall{Parent: id, Tree: tree}.String())
@@ -179,14 +189,14 @@ func (t *tx) letFall(id task.ID, tree bool) error {
 }
 
 // spawn submits children with the outcome of a hand-out of their parent, and answers their ids.
-func (t *tx) spawn(r *store.Report) ([]task.ID, error) {
+func (t childWrites) spawn(r *store.Report) ([]task.ID, error) {
 	sub := store.Submission{Batches: r.Spawn}
 	for i := range r.Spawn {
 		if q := r.Spawn[i].Queue; !slices.Contains(sub.NewQueues, q) {
 			sub.NewQueues = append(sub.NewQueues, q)
 		}
 	}
-	answer, err := t.submit(&sub)
+	answer, err := t.submissions().submit(&sub)
 	if err == nil {
 		err = t.adopt(r.ID, r.Token.Seq, r.Spawn, answer.Existing)
 	}
@@ -197,10 +207,10 @@ func (t *tx) spawn(r *store.Report) ([]task.ID, error) {
 const added = -1
 
 // adopt makes the tasks of new batches children of a task: of its outcome at seq, or added.
-func (t *tx) adopt(
+func (t childWrites) adopt(
 	parent task.ID, seq int32, batches []store.Batch, existing []store.Existing,
 ) error {
-	run, err := t.presentRun(parent)
+	run, err := t.conn.children().presentRun(parent)
 	if err != nil {
 		return err
 	}
@@ -251,7 +261,7 @@ func withFirsts(list []task.ID, existing []store.Existing) []task.ID {
 // spawned finds the ids of the children that the recorded outcome of a hand-out submitted, which a
 // report says again: of those that exist by their key the one that has it now, zero of those that
 // were deleted.
-func (t *tx) spawned(r *store.Report) ([]task.ID, error) {
+func (t childWrites) spawned(r *store.Report) ([]task.ID, error) {
 	var batches []int64
 	if err := t.each(spawnedBy, func(st *sqlite.Stmt) bool {
 		batches = append(batches, st.ColumnInt64(0))
@@ -281,7 +291,7 @@ func (t *tx) spawned(r *store.Report) ([]task.ID, error) {
 			if _, stands := stand[s.N]; stands || s.Key == "" {
 				continue
 			}
-			first, found, err := t.keyed(r.Spawn[i].Queue, s.Key)
+			first, found, err := t.submissions().keyed(r.Spawn[i].Queue, s.Key)
 			if err != nil {
 				return nil, err
 			}
@@ -306,10 +316,10 @@ func (t *tx) spawned(r *store.Report) ([]task.ID, error) {
 
 // mayAdd tells whether a hand-out gives the right to add children: as it would to report, with no
 // outcome at its seq.
-func (t *tx) mayAdd(r *store.Right) (bool, error) {
+func (t childWrites) mayAdd(r *store.Right) (bool, error) {
 	stands, err := t.one(findStep, func(*sqlite.Stmt) {}, r.ID.Batch, r.ID.N, r.Token.Seq)
 	if err == nil && !stands && r.Token.Seq == 0 {
-		_, stands, err = t.marked(r.ID)
+		_, stands, err = t.members().marked(r.ID)
 	}
 	if err != nil || stands {
 		return false, err
@@ -330,13 +340,13 @@ func (t *tx) mayAdd(r *store.Right) (bool, error) {
 	if err != nil || !covers || !right {
 		return false, err
 	}
-	return t.isTask(r.ID)
+	return t.members().isTask(r.ID)
 }
 
 // submitUnder is submit of children that a hand-out adds.
-func (t *tx) submitUnder(sub *store.Submission) (store.Submitted, error) {
+func (t childWrites) submitUnder(sub *store.Submission) (store.Submitted, error) {
 	if len(sub.Batches) == 0 {
-		return t.submit(sub)
+		return t.submissions().submit(sub)
 	}
 	repeated, err := t.has(findBatch, sub.Batches[0].ID) // all of them stand, or none
 	if err == nil && !repeated {
@@ -349,7 +359,7 @@ func (t *tx) submitUnder(sub *store.Submission) (store.Submitted, error) {
 	if err != nil {
 		return store.Submitted{}, err
 	}
-	answer, err := t.submit(sub)
+	answer, err := t.submissions().submit(sub)
 	if err == nil && !repeated {
 		err = t.adopt(sub.Under.ID, added, sub.Batches, answer.Existing)
 	}
@@ -358,12 +368,12 @@ func (t *tx) submitUnder(sub *store.Submission) (store.Submitted, error) {
 
 // waitedFor tells whether the tasks of a batch have to stay although they are over: their parent is
 // not, in the run that they belong to.
-func (c *conn) waitedFor(batch int64) (bool, error) {
+func (c childReads) waitedFor(batch int64) (bool, error) {
 	p, err := c.parentage(batch)
 	if err != nil || p.id == (task.ID{}) {
 		return false, err
 	}
-	f, found, err := c.fact(p.id)
+	f, found, err := c.facts().fact(p.id)
 	if err != nil || !found || f.Base == store.Final {
 		return false, err
 	}
@@ -372,7 +382,7 @@ func (c *conn) waitedFor(batch int64) (bool, error) {
 }
 
 // noteParent notes whose children the tasks of a batch are.
-func (c *conn) noteParent(batch int64, tasks []store.Loaded) error {
+func (c childReads) noteParent(batch int64, tasks []store.Loaded) error {
 	p, err := c.parentage(batch)
 	if err != nil || p.id == (task.ID{}) {
 		return err
@@ -385,8 +395,8 @@ func (c *conn) noteParent(batch int64, tasks []store.Loaded) error {
 
 // endUnended counts children that are deleted without having ended as cancelled, and lets those of
 // all such tasks fall. Who still waits for any of the tasks hears that it is gone.
-func (t *tx) endUnended(batch int64, gone []ending) error {
-	p, err := t.parentage(batch)
+func (t childWrites) endUnended(batch int64, gone []ending) error {
+	p, err := t.conn.children().parentage(batch)
 	if err != nil {
 		return err
 	}
@@ -401,7 +411,7 @@ func (t *tx) endUnended(batch int64, gone []ending) error {
 	var c task.Children
 	for i := range gone {
 		if others {
-			if _, err := t.noteEnd(task.ID{Batch: batch, N: gone[i].n}); err != nil {
+			if _, err := t.waits().noteEnd(task.ID{Batch: batch, N: gone[i].n}); err != nil {
 				return err
 			}
 		}
@@ -423,7 +433,7 @@ func (t *tx) endUnended(batch int64, gone []ending) error {
 }
 
 // noteFamily fills in whose child a task is, and how its own children stand.
-func (c *conn) noteFamily(v *task.View) error {
+func (c childReads) noteFamily(v *task.View) error {
 	p, err := c.parentage(v.ID.Batch)
 	if err != nil {
 		return err

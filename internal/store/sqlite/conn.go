@@ -11,7 +11,8 @@ import (
 )
 
 // conn is a connection with the few verbs that this package speaks. One goroutine at a time. Every
-// statement is prepared once and kept.
+// statement is prepared once and kept. What is read of a noun are methods of a value over it, as
+// spanReads.
 type conn struct {
 	*sqlite.Conn
 	changed int // rows written since the transaction began

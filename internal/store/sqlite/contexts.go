@@ -17,17 +17,17 @@ WHERE batch = ?1 AND n = ?2 AND seq >= coalesce((SELECT max(seq) FROM step
 WHERE batch = ?1 AND n = ?2 AND seq < ?3), 0) ORDER BY seq LIMIT ?4`
 
 // Contexts tells what the stages of a task were handed. See contract.Views.
-func (s *Store) Contexts(
+func (s *viewCalls) Contexts(
 	ctx context.Context, q store.ContextsQuery,
 ) (page []task.StageContext, next int32, err error) {
 	var chosen []store.ContextStep
 	err = s.read(ctx, func(c *conn) (err error) {
-		chosen, next, err = c.handed(q)
+		chosen, next, err = c.views().handed(q)
 		return err
 	})
 	if err == nil {
 		page, next, err = rules.Contexts(q, chosen, next, func(v store.Value) ([]byte, error) {
-			return s.Value(ctx, v)
+			return s.values.Value(ctx, v)
 		})
 	}
 	if err != nil {
@@ -37,15 +37,17 @@ func (s *Store) Contexts(
 }
 
 // handed chooses steps for a page of contexts, and reads what they refer to.
-func (c *conn) handed(q store.ContextsQuery) (chosen []store.ContextStep, next int32, err error) {
-	f, found, err := c.fact(q.ID)
+func (c viewReads) handed(
+	q store.ContextsQuery,
+) (chosen []store.ContextStep, next int32, err error) {
+	f, found, err := c.facts().fact(q.ID)
 	if err == nil && (!found || f.Removed()) {
 		err = store.ErrNotFound
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	submitted, _, err := c.task(q.ID)
+	submitted, _, err := c.members().task(q.ID)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -59,7 +59,7 @@ AND (NOT s.gaps OR ` + isTask("s.batch", "s.lo") + `)`
 }
 
 // sum adds up what a queue's statistics say.
-func (c *conn) sum(queue string) (d counters.Counters, err error) {
+func (c queueReads) sum(queue string) (d counters.Counters, err error) {
 	_, err = c.one(sumStat, func(st *sqlite.Stmt) {
 		d = counters.Counters{
 			Submitted: st.ColumnInt64(0), Done: st.ColumnInt64(1), Dead: st.ColumnInt64(2),
@@ -73,12 +73,12 @@ func (c *conn) sum(queue string) (d counters.Counters, err error) {
 // not comes from the statistics; who waits among the others from spans. Only the tasks of spans
 // that somebody holds or held are looked at one by one: they may be over, be backing off, or run;
 // there are no more of them than nodes hold.
-func (s *Store) Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error) {
+func (s *viewCalls) Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error) {
 	var list []store.QueueCounts
 	err := s.read(ctx, func(c *conn) error {
 		names := queues
 		if len(names) == 0 {
-			all, err := c.queues()
+			all, err := c.queues().queues()
 			if err != nil {
 				return err
 			}
@@ -203,7 +203,7 @@ func (k *counting) countSpan(sp *store.Span) error {
 	}, sp.Batch, sp.Lo, sp.Hi); err != nil {
 		return err
 	}
-	return k.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
+	return k.members().members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
 		if s.Base == sp.Seq0 {
 			seq, runs := runs[s.N]
 			k.note(sp.Queue, max(sp.Due, s.outcome.Due), runs && seq == s.Seq+1)

@@ -52,7 +52,7 @@ func scanDependency(st *sqlite.Stmt, at int) dependency {
 }
 
 // dependencies are what a task waits for, or has waited for.
-func (c *conn) dependencies(id task.ID) (list []dependency, err error) {
+func (c waitReads) dependencies(id task.ID) (list []dependency, err error) {
 	if !store.MayDepend(id.Batch) {
 		return nil, nil
 	}
@@ -141,11 +141,11 @@ func (d *depending) add(id task.ID, after []store.Dependency) error {
 	if d.repeats {
 		return nil
 	}
-	return d.insertWait(rules.WaitForOthers(id, 0, d.now))
+	return d.waits().insertWait(rules.WaitForOthers(id, 0, d.now))
 }
 
 // noteEnd leaves a change at the end of a task that is over, if somebody waits for it.
-func (t *tx) noteEnd(id task.ID) (noted bool, err error) {
+func (t waitWrites) noteEnd(id task.ID) (noted bool, err error) {
 	noted, err = t.has(awaited, id.Batch, id.N)
 	if err == nil && noted {
 		_, err = t.exec(changeAt, store.EndOf(id).String())
@@ -155,8 +155,8 @@ func (t *tx) noteEnd(id task.ID) (noted bool, err error) {
 
 // waitAgain lets a task that a step at seq replays wait for those that did not end as they should;
 // false: there are none.
-func (t *tx) waitAgain(id task.ID, seq int32) (bool, error) {
-	list, err := t.dependencies(id)
+func (t waitWrites) waitAgain(id task.ID, seq int32) (bool, error) {
+	list, err := t.conn.waits().dependencies(id)
 	waits := false
 	for i := range list {
 		d := &list[i]
@@ -178,7 +178,7 @@ func (t *tx) waitAgain(id task.ID, seq int32) (bool, error) {
 }
 
 // notePrior reads, for tasks of a batch, how those ended that they have waited for.
-func (c *conn) notePrior(batch int64, tasks []store.Loaded) (err error) {
+func (c waitReads) notePrior(batch int64, tasks []store.Loaded) (err error) {
 	if !store.MayDepend(batch) {
 		return nil
 	}
@@ -191,7 +191,7 @@ func (c *conn) notePrior(batch int64, tasks []store.Loaded) (err error) {
 }
 
 // prior is how those ended that a task has waited for, with what they left.
-func (c *conn) prior(id task.ID) (list []store.Prior, err error) {
+func (c waitReads) prior(id task.ID) (list []store.Prior, err error) {
 	after, err := c.dependencies(id)
 	left := store.PriorLimit
 	for i := range after {
@@ -216,11 +216,13 @@ const endStep = `SELECT iif(kind = 15, NULL, result), context_seq FROM step
 WHERE batch = ? AND n = ? AND seq = ?`
 
 // leftAt is what a task left with the step at seq; stands: the task and the step do.
-func (c *conn) leftAt(id task.ID, seq int32) (text, result store.Value, stands bool, err error) {
+func (c waitReads) leftAt(
+	id task.ID, seq int32,
+) (text, result store.Value, stands bool, err error) {
 	if seq < 0 {
 		return nil, nil, false, nil
 	}
-	first, stands, err := c.task(id)
+	first, stands, err := c.members().task(id)
 	if err != nil || !stands {
 		return nil, nil, false, err
 	}
@@ -229,7 +231,7 @@ func (c *conn) leftAt(id task.ID, seq int32) (text, result store.Value, stands b
 		result, at = bytesOf(st, 0), st.ColumnInt32(1)
 	}, id.Batch, id.N, seq)
 	if err == nil && !found {
-		d, marked, bad := c.marked(id)
+		d, marked, bad := c.members().marked(id)
 		result, stands, err = d.Result, marked, bad
 	}
 	if text = first.Context; err == nil && at >= 0 {
@@ -241,7 +243,7 @@ func (c *conn) leftAt(id task.ID, seq int32) (text, result store.Value, stands b
 }
 
 // noteAfter fills in what a task waits for, or has waited for.
-func (c *conn) noteAfter(v *task.View) error {
+func (c waitReads) noteAfter(v *task.View) error {
 	list, err := c.dependencies(v.ID)
 	for i := range list {
 		v.After = append(v.After, rules.PriorView(&list[i].Dependency, list[i].state))
@@ -251,7 +253,7 @@ func (c *conn) noteAfter(v *task.View) error {
 
 // unneeded are those of some tasks of a batch, all of which are over, that have not to stay for
 // whoever has waited for them and goes on; kept tells whether there are others.
-func (c *conn) unneeded(list []rules.Fact) (left []rules.Fact, kept bool, err error) {
+func (c waitReads) unneeded(list []rules.Fact) (left []rules.Fact, kept bool, err error) {
 	if len(list) == 0 {
 		return nil, false, nil
 	}
@@ -274,7 +276,7 @@ func (c *conn) unneeded(list []rules.Fact) (left []rules.Fact, kept bool, err er
 
 // notAwaited are those of some tasks of a batch for which nobody has begun to wait meanwhile. Who
 // has waited and is over may only have been replayed: he is told that they are gone.
-func (t *tx) notAwaited(list []rules.Fact) (left []rules.Fact, err error) {
+func (t waitWrites) notAwaited(list []rules.Fact) (left []rules.Fact, err error) {
 	may, err := t.has(awaitedIn, list[0].ID.Batch)
 	if err != nil || !may {
 		return list, err
@@ -282,7 +284,7 @@ func (t *tx) notAwaited(list []rules.Fact) (left []rules.Fact, err error) {
 	for i := range list {
 		waited, err := t.has(awaited, list[i].ID.Batch, list[i].ID.N)
 		if err == nil && waited {
-			waited, err = t.needed(list[i].ID)
+			waited, err = t.conn.waits().needed(list[i].ID)
 		}
 		if err != nil {
 			return nil, err
@@ -295,7 +297,7 @@ func (t *tx) notAwaited(list []rules.Fact) (left []rules.Fact, err error) {
 }
 
 // needed tells whether somebody waits for a task who is not over.
-func (c *conn) needed(id task.ID) (needed bool, err error) {
+func (c waitReads) needed(id task.ID) (needed bool, err error) {
 	var who []task.ID
 	if err := c.each(dependentsOf, func(st *sqlite.Stmt) bool {
 		who = append(who, task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)})
@@ -315,16 +317,16 @@ func (c *conn) needed(id task.ID) (needed bool, err error) {
 const newestBase = `SELECT base FROM step WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT 1`
 
 // isOver tells whether a task is final, or gone.
-func (c *conn) isOver(id task.ID) (over bool, err error) {
+func (c waitReads) isOver(id task.ID) (over bool, err error) {
 	found, err := c.one(newestBase, func(st *sqlite.Stmt) {
 		over = st.ColumnInt32(0) == store.Final
 	}, id.Batch, id.N)
 	if err != nil || found {
 		return over, err
 	}
-	if over, err = c.isMarked(id); err != nil || over {
+	if over, err = c.members().isMarked(id); err != nil || over {
 		return over, err
 	}
-	stands, err := c.isTask(id)
+	stands, err := c.members().isTask(id)
 	return !stands, err
 }

@@ -27,6 +27,28 @@
 //	   | 1..n                                         | of a version of a schedule
 //	fire (schedule, at: outcome, task, open)    era (schedule, version: spec, since, until)
 //
+// # Parts
+//
+// The database (database.go, write.go) is what opens, locks, checks, reads and writes the file; it
+// does not know what the tables mean. Store is made of parts over it, one for each noun, of which
+// each keeps some tables and can be read alone: its struct says which. A part has its calls, which
+// open a transaction or read a snapshot, and the few other parts that it calls, in this direction
+// only:
+//
+//	spanCalls, stepCalls, queueCalls, viewCalls    ->  valueCalls
+//	historyCalls                                   ->  viewCalls
+//	upkeepCalls  ->  valueCalls, queueCalls, eventCalls, jobCalls, scheduleCalls, historyCalls
+//	limitCalls, waitCalls, leaseCalls, logCalls, eventCalls, jobCalls, scheduleCalls  ->  none
+//
+// A conn is a connection, a tx an open write transaction; both have the verbs of statements and
+// nothing of any noun. What is read of a noun is a value over a conn (c.spans() is a spanReads),
+// what is written one over a tx (t.spans() is a spanWrites). Such a value is one pointer and costs
+// nothing. A tx reads as its conn does; where it has writes of the same noun, those come first, and
+// t.conn.spans() has the reads. Reads ask those that stand before them: members (packs, marks and
+// steps), then facts, then children, waits, limits and expiries, then spans and views. Writes of
+// one noun may ask for those of any other: who writes a step makes spans, ends waits and counts
+// children with it, in one transaction.
+//
 // # Writing
 //
 // One goroutine, the writer, owns the only connection that writes. Calls wait in a bounded line;

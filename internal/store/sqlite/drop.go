@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"math"
 
 	"zombiezen.com/go/sqlite"
 
@@ -11,19 +12,24 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// dropWrites deletes tasks that are over, with all that the tables have of them.
+type dropWrites struct{ *tx }
+
+func (t *tx) drops() dropWrites { return dropWrites{t} }
+
 // dropOf says which of the tasks of one batch, ascending in N, are still kept no longer, and for
 // how long the one that was due first.
-func (t *tx) dropOf(
+func (t dropWrites) dropOf(
 	keep retention, found []rules.Fact,
 ) (gone []ending, behind int64, err error) {
 	first, last := found[0].ID, found[len(found)-1].ID
-	if waited, err := t.waitedFor(first.Batch); err != nil || waited {
+	if waited, err := t.conn.children().waitedFor(first.Batch); err != nil || waited {
 		return nil, 0, err
 	}
-	if found, err = t.notAwaited(found); err != nil || len(found) == 0 {
+	if found, err = t.waits().notAwaited(found); err != nil || len(found) == 0 {
 		return nil, 0, err
 	}
-	err = t.facts(first.Batch, first.N, last.N, func(f *rules.Fact) bool {
+	err = t.facts().facts(first.Batch, first.N, last.N, func(f *rules.Fact) bool {
 		for len(found) > 0 && found[0].ID.N < f.ID.N {
 			found = found[1:]
 		}
@@ -83,13 +89,15 @@ var leftovers = [...]string{
 
 // drop deletes tasks of a batch, ascending in N, and all that belongs to them alone. The names of
 // their blobs are added to blobs, to be deleted after the commit: until then they may be read.
-func (t *tx) drop(batch int64, queue string, gone []ending, blobs []string) ([]string, error) {
+func (t dropWrites) drop(
+	batch int64, queue string, gone []ending, blobs []string,
+) ([]string, error) {
 	for i := range gone {
 		if !gone[i].removed {
 			t.stat(queue).Gone(gone[i].state)
 		}
 	}
-	if err := t.endUnended(batch, gone); err != nil {
+	if err := t.children().endUnended(batch, gone); err != nil {
 		return blobs, err
 	}
 	var rows []row
@@ -115,7 +123,7 @@ func (t *tx) drop(batch int64, queue string, gone []ending, blobs []string) ([]s
 }
 
 // dropFrom takes tasks out of a row of a pack, with all that belongs to them alone.
-func (t *tx) dropFrom(
+func (t dropWrites) dropFrom(
 	batch int64, r *row, out pack.Bits, blobs []string,
 ) ([]string, error) {
 	lo := pack.Lo(r.lo)
@@ -156,7 +164,7 @@ func (t *tx) dropFrom(
 const deleteKeyed = `DELETE FROM keyed WHERE key = ? AND batch = ? AND n = ?`
 
 // unkey deletes the keys of the tasks that are taken out of a row of a pack.
-func (t *tx) unkey(batch int64, r *row, out pack.Bits) error {
+func (t dropWrites) unkey(batch int64, r *row, out pack.Bits) error {
 	type key struct {
 		text string
 		n    int32
@@ -172,6 +180,45 @@ func (t *tx) unkey(batch int64, r *row, out pack.Bits) error {
 		if err == nil {
 			_, err = t.exec(deleteKeyed, k.text, batch, k.n)
 		}
+	}
+	return err
+}
+
+const (
+	deleteSpansOf = `DELETE FROM span WHERE batch = ?`
+	deleteBatch   = `DELETE FROM batch WHERE id = ?`
+)
+
+// dropBatch deletes a batch, at most a piece of it at once, its spans first: nobody is to take what
+// is left.
+func (t dropWrites) dropBatch(batch int64, queue string) (blobs []string, more bool, err error) {
+	if _, err := t.exec(deleteSpansOf, batch); err != nil {
+		return nil, false, err
+	}
+	var gone []ending
+	if err := t.facts().facts(batch, 0, math.MaxInt32, func(f *rules.Fact) bool {
+		gone = append(gone, endingOf(f))
+		return len(gone) < piece
+	}); err != nil {
+		return nil, false, err
+	}
+	if len(gone) > 0 {
+		blobs, err = t.drop(batch, queue, gone, nil)
+	}
+	if err == nil && len(gone) < piece {
+		err = t.deleteBatch(batch)
+	}
+	return blobs, len(gone) == piece, err
+}
+
+// deleteBatch deletes a batch that has neither tasks nor spans.
+func (t dropWrites) deleteBatch(batch int64) error {
+	_, err := t.exec(deleteBatch, batch)
+	if err == nil && store.MayBeChildren(batch) {
+		_, err = t.exec(deleteChildBatch, batch)
+	}
+	if err == nil {
+		err = t.expiries().forgetLook(batch)
 	}
 	return err
 }

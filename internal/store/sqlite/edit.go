@@ -21,7 +21,7 @@ WHERE e.batch = ? AND e.n = ? AND e.over IS NOT NULL ORDER BY e.seq`
 )
 
 // insertEdit writes down what the step of an edit makes of the task.
-func (t *tx) insertEdit(id task.ID, seq int32, s *store.Step) error {
+func (t stepWrites) insertEdit(id task.ID, seq int32, s *store.Step) error {
 	o := s.Override
 	var meta any // NULL = as it was submitted
 	if o.Meta != nil {
@@ -30,7 +30,7 @@ func (t *tx) insertEdit(id task.ID, seq int32, s *store.Step) error {
 	_, err := t.exec(insertEdit, id.Batch, id.N, seq, int32(o.Changed), o.Over, o.HeadStart,
 		o.GroupKey, o.MaxAttempts, o.Expires, meta)
 	if err == nil && o.Expires != 0 {
-		err = t.lookAt(id.Batch, o.Expires)
+		err = t.expiries().lookAt(id.Batch, o.Expires)
 	}
 	if err == nil && o.Changed&store.ChangedGroupKey != 0 {
 		_, err = t.exec(dropOwners, id.Batch, id.N)
@@ -38,7 +38,7 @@ func (t *tx) insertEdit(id task.ID, seq int32, s *store.Step) error {
 	if err != nil {
 		return err
 	}
-	return t.noteBlobs(id, s.Context)
+	return t.values().noteBlobs(id, s.Context)
 }
 
 // override is an edit's with its seq.
@@ -48,7 +48,7 @@ type override struct {
 }
 
 // override is what the newest edit made of a task; false: nobody has edited it.
-func (c *conn) override(id task.ID) (o override, found bool, err error) {
+func (c factReads) override(id task.ID) (o override, found bool, err error) {
 	found, err = c.one(newestEdit, func(st *sqlite.Stmt) {
 		o.HeadStart, o.GroupKey = st.ColumnInt64(0), st.ColumnText(1)
 		o.MaxAttempts, o.Expires = st.ColumnInt32(2), st.ColumnInt64(3)
@@ -60,7 +60,7 @@ func (c *conn) override(id task.ID) (o override, found bool, err error) {
 }
 
 // applyEdits makes a fact what edits have made of its task.
-func (c *conn) applyEdits(f *rules.Fact) error {
+func (c factReads) applyEdits(f *rules.Fact) error {
 	if !f.MayBeEdited() {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (c *conn) applyEdits(f *rules.Fact) error {
 }
 
 // replaced is where to begin when edits have replaced contexts.
-func (c *conn) replaced(id task.ID, b rules.Begin) (rules.Begin, error) {
+func (c factReads) replaced(id task.ID, b rules.Begin) (rules.Begin, error) {
 	var list []store.Replacement
 	err := c.each(replacing, func(st *sqlite.Stmt) bool {
 		list = append(list, store.Replacement{
@@ -86,7 +86,7 @@ func (c *conn) replaced(id task.ID, b rules.Begin) (rules.Begin, error) {
 
 // noteEdits says of steps, the newest first, what those that are edits changed. What stands as the
 // error of one is that of the attempt before.
-func (c *conn) noteEdits(id task.ID, steps []task.Step) error {
+func (c factReads) noteEdits(id task.ID, steps []task.Step) error {
 	edits := map[int32]*task.Step{}
 	least := int32(0)
 	for i := range steps {

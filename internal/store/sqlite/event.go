@@ -10,6 +10,20 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
+// eventCalls keeps the log of events, and whom the store is to tell of what: its tables are event
+// and event_head, notifier and hook.
+type eventCalls struct{ *database }
+
+// eventReads reads how far the log of events has come.
+type eventReads struct{ *conn }
+
+func (c *conn) events() eventReads { return eventReads{c} }
+
+// eventWrites appends events.
+type eventWrites struct{ *tx }
+
+func (t *tx) events() eventWrites { return eventWrites{t} }
+
 const (
 	eventHead    = `SELECT last, time FROM event_head`
 	putEventHead = `UPDATE event_head SET last = ?, time = ?`
@@ -25,9 +39,9 @@ ORDER BY time, seq LIMIT 1) ORDER BY seq LIMIT ?3`
 )
 
 // Append adds events that nobody reported before. See contract.Events.
-func (s *Store) Append(ctx context.Context, events []store.Event) (appended int, err error) {
+func (s *eventCalls) Append(ctx context.Context, events []store.Event) (appended int, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
-		appended, err = t.append(events)
+		appended, err = t.events().append(events)
 		return err
 	})
 	if err != nil {
@@ -36,8 +50,8 @@ func (s *Store) Append(ctx context.Context, events []store.Event) (appended int,
 	return appended, nil
 }
 
-func (t *tx) append(events []store.Event) (appended int, err error) {
-	last, at, err := t.eventHead()
+func (t eventWrites) append(events []store.Event) (appended int, err error) {
+	last, at, err := t.conn.events().eventHead()
 	if err != nil {
 		return 0, err
 	}
@@ -66,7 +80,7 @@ func (t *tx) append(events []store.Event) (appended int, err error) {
 }
 
 // eventHead is the seq and the time of the newest event that ever was.
-func (c *conn) eventHead() (last, at int64, err error) {
+func (c eventReads) eventHead() (last, at int64, err error) {
 	_, err = c.one(eventHead, func(st *sqlite.Stmt) {
 		last, at = st.ColumnInt64(0), st.ColumnInt64(1)
 	})
@@ -77,7 +91,9 @@ func (c *conn) eventHead() (last, at int64, err error) {
 const examinedEvents = 1000
 
 // Events reads on in the log. See contract.Events.
-func (s *Store) Events(ctx context.Context, q store.EventQuery) (page store.EventPage, err error) {
+func (s *eventCalls) Events(
+	ctx context.Context, q store.EventQuery,
+) (page store.EventPage, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		var bad error
 		looked, full := 0, false
@@ -128,7 +144,9 @@ func scanEvent(st *sqlite.Stmt) (store.Event, error) {
 
 // pruneEvents deletes from the front of the log what is older than events are kept, and says when
 // it is to be called again: times only grow with seqs.
-func (s *Store) pruneEvents(ctx context.Context, limit int) (pruned int, next int64, err error) {
+func (s *eventCalls) pruneEvents(
+	ctx context.Context, limit int,
+) (pruned int, next int64, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		pruned, next = 0, t.now+store.EventsKept.Microseconds()
 		last := int64(0)

@@ -12,6 +12,16 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// expiryReads reads limits within which tasks are to be begun, and table expiry.
+type expiryReads struct{ *conn }
+
+func (c *conn) expiries() expiryReads { return expiryReads{c} }
+
+// expiryWrites notes when batches are to be looked at, and takes what nobody has begun in time.
+type expiryWrites struct{ *tx }
+
+func (t *tx) expiries() expiryWrites { return expiryWrites{t} }
+
 // A task that is to be begun within a time says so in its pack, or in its newest edit. The table
 // expiry has a row for each batch with such tasks: when to look at it. That is never later than the
 // first limit of one that is not begun, so whoever looks when it says finds all of them. Nothing
@@ -38,13 +48,13 @@ const (
 )
 
 // lookAt notes that a task of a batch has a limit.
-func (t *tx) lookAt(batch, at int64) error {
+func (t expiryWrites) lookAt(batch, at int64) error {
 	_, err := t.exec(lookAt, batch, at)
 	return err
 }
 
 // forgetLook forgets when to look at a batch that is deleted.
-func (t *tx) forgetLook(batch int64) error {
+func (t expiryWrites) forgetLook(batch int64) error {
 	_, err := t.exec(lookNoMore, batch)
 	return err
 }
@@ -52,20 +62,20 @@ func (t *tx) forgetLook(batch int64) error {
 // TakeExpired takes free spans with tasks that nobody has begun in time. See
 // contract.Spans. It is called in every beat and mostly finds nothing to look at, so it looks
 // before it waits for the writer.
-func (s *Store) TakeExpired(
+func (s *spanCalls) TakeExpired(
 	ctx context.Context, h store.Holder, limit int,
 ) (answer store.Taken, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
 		answer = store.Taken{Now: s.clock()}
 		lives, err := c.has(findLease, h.Node, h.Token, answer.Now)
 		if answer.LeaseGone = !lives; err == nil && lives {
-			answer.NextDue, err = c.nextLook()
+			answer.NextDue, err = c.expiries().nextLook()
 		}
 		return err
 	})
 	if err == nil && answer.NextDue != 0 && answer.NextDue <= answer.Now {
 		err = s.write(ctx, func(t *tx) (err error) {
-			answer, err = t.takeExpired(h, limit)
+			answer, err = t.expiries().takeExpired(h, limit)
 			return err
 		})
 	}
@@ -76,7 +86,7 @@ func (s *Store) TakeExpired(
 }
 
 // nextLook says when to look at a batch next; at 0 no task has a limit.
-func (c *conn) nextLook() (at int64, err error) {
+func (c expiryReads) nextLook() (at int64, err error) {
 	_, err = c.one(nextLook, func(st *sqlite.Stmt) { at = st.ColumnInt64(0) })
 	return at, err
 }
@@ -84,9 +94,9 @@ func (c *conn) nextLook() (at int64, err error) {
 // toLook is a row of expiry.
 type toLook struct{ batch, at int64 }
 
-func (t *tx) takeExpired(h store.Holder, limit int) (store.Taken, error) {
+func (t expiryWrites) takeExpired(h store.Holder, limit int) (store.Taken, error) {
 	answer := store.Taken{Now: t.now}
-	lives, err := t.lives(h)
+	lives, err := t.leases().lives(h)
 	if err != nil || !lives {
 		answer.LeaseGone = !lives
 		return answer, err
@@ -119,16 +129,16 @@ func (t *tx) takeExpired(h store.Holder, limit int) (store.Taken, error) {
 		some = some || next == 0 || next > t.now
 	}
 	answer.More = answer.More || full && (some || len(answer.Spans) > 0)
-	answer.NextDue, err = t.nextLook()
+	answer.NextDue, err = t.conn.expiries().nextLook()
 	return answer, err
 }
 
 // lookInto takes what is to be taken of one batch. It answers how many tasks it looked at, and when
 // to look again; at 0 there is nothing to look for, and it has deleted the batch's row.
-func (t *tx) lookInto(
+func (t expiryWrites) lookInto(
 	batch int64, h store.Holder, limit *int, answer *store.Taken,
 ) (seen int, next int64, err error) {
-	limited, seen, err := t.limited(batch)
+	limited, seen, err := t.conn.expiries().limited(batch)
 	if err == nil && len(limited) == 0 {
 		_, err = t.exec(lookNoMore, batch)
 	}
@@ -150,7 +160,7 @@ func (t *tx) lookInto(
 		}
 		sp := &over[i]
 		*limit -= width(sp)
-		if err := t.takeWhole(sp, h, answer); err != nil {
+		if err := t.spans().takeWhole(sp, h, answer); err != nil {
 			return seen, next, err
 		}
 	}
@@ -159,8 +169,8 @@ func (t *tx) lookInto(
 
 // limited reads those tasks of a batch that have a limit and are not begun, and says how many tasks
 // it read.
-func (c *conn) limited(batch int64) (list []rules.Limited, seen int, err error) {
-	b, found, err := c.batch(batch)
+func (c expiryReads) limited(batch int64) (list []rules.Limited, seen int, err error) {
+	b, found, err := c.facts().batch(batch)
 	if err != nil || !found {
 		return nil, 0, err
 	}
@@ -173,12 +183,12 @@ func (c *conn) limited(batch int64) (list []rules.Limited, seen int, err error) 
 		return nil, 0, err
 	}
 	var bad error
-	err = c.members(batch, 0, math.MaxInt32, brief, func(m *member) bool {
+	err = c.members().members(batch, 0, math.MaxInt32, brief, func(m *member) bool {
 		seen++
 		f := b.factOf(batch, m)
 		if f.Kind == task.KindEdited {
 			var o override
-			if o, _, bad = c.override(f.ID); bad != nil {
+			if o, _, bad = c.facts().override(f.ID); bad != nil {
 				return false
 			}
 			f.Apply(&o.Override)
@@ -195,8 +205,8 @@ func (c *conn) limited(batch int64) (list []rules.Limited, seen int, err error) 
 }
 
 // loadLimits makes of the times within which tasks of a batch are to be begun their limits.
-func (c *conn) loadLimits(batch int64, tasks []store.Loaded) error {
-	b, _, err := c.batch(batch)
+func (c expiryReads) loadLimits(batch int64, tasks []store.Loaded) error {
+	b, _, err := c.facts().batch(batch)
 	for i := range tasks {
 		if tasks[i].Expires != 0 {
 			tasks[i].Expires += b.due
@@ -207,16 +217,16 @@ func (c *conn) loadLimits(batch int64, tasks []store.Loaded) error {
 
 // mayExpire tells whether a report may say of its task that nobody began it in time: it has a limit
 // and is not begun.
-func (c *conn) mayExpire(r *store.Report) (bool, error) {
-	f, found, err := c.fact(r.ID)
+func (c expiryReads) mayExpire(r *store.Report) (bool, error) {
+	f, found, err := c.facts().fact(r.ID)
 	return found && f.Limit() != 0 && f.Seq+1 == r.Token.Seq, err
 }
 
 // wasBegun tells whether a task was handed out, as far as outcomes tell.
-func (c *conn) wasBegun(id task.ID) (bool, error) {
+func (c expiryReads) wasBegun(id task.ID) (bool, error) {
 	begun, err := c.has(handedOut, id.Batch, id.N)
 	if err != nil || begun {
 		return begun, err
 	}
-	return c.isMarked(id)
+	return c.members().isMarked(id)
 }

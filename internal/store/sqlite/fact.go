@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
-	"fmt"
 
 	"zombiezen.com/go/sqlite"
 
@@ -12,6 +10,11 @@ import (
 	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
+
+// factReads reads what is known of a task, from the rows of all that happened to it.
+type factReads struct{ *conn }
+
+func (c *conn) facts() factReads { return factReads{c} }
 
 const (
 	findBatchRow = `SELECT queue, rank, due, created FROM batch WHERE id = ?`
@@ -25,7 +28,7 @@ type batchRow struct {
 	rank, due, created int64
 }
 
-func (c *conn) batch(id int64) (b batchRow, found bool, err error) {
+func (c factReads) batch(id int64) (b batchRow, found bool, err error) {
 	found, err = c.one(findBatchRow, func(st *sqlite.Stmt) {
 		b = batchRow{st.ColumnText(0), st.ColumnInt64(1), st.ColumnInt64(2), st.ColumnInt64(3)}
 	}, id)
@@ -58,7 +61,7 @@ LEFT JOIN mark m ON m.batch = p.batch AND m.lo = ?2 & ~63
 WHERE p.batch = ?1 AND p.lo BETWEEN ?2 & ~63 AND ?2 ORDER BY p.lo DESC LIMIT 1`
 
 // fact reads one task.
-func (c *conn) fact(id task.ID) (f rules.Fact, found bool, err error) {
+func (c factReads) fact(id task.ID) (f rules.Fact, found bool, err error) {
 	var bad error
 	_, err = c.one(findFact, func(st *sqlite.Stmt) {
 		var m member
@@ -87,12 +90,12 @@ func (c *conn) fact(id task.ID) (f rules.Fact, found bool, err error) {
 
 // facts calls visit with tasks of a batch, as members does, without what edits made of them, their
 // spans and running rows.
-func (c *conn) facts(batch int64, lo, hi int32, visit func(*rules.Fact) bool) error {
+func (c factReads) facts(batch int64, lo, hi int32, visit func(*rules.Fact) bool) error {
 	b, found, err := c.batch(batch)
 	if err != nil || !found {
 		return err
 	}
-	return c.members(batch, lo, hi, whole, func(s *member) bool {
+	return c.members().members(batch, lo, hi, whole, func(s *member) bool {
 		f := b.factOf(batch, s)
 		return visit(&f)
 	})
@@ -101,7 +104,7 @@ func (c *conn) facts(batch int64, lo, hi int32, visit func(*rules.Fact) bool) er
 // complete reads what edits made of a task, the span that it belongs to and its running row. Spans
 // of one batch with equal seq0 never overlap, so only the last that begins at or before the task
 // can be the one.
-func (c *conn) complete(f *rules.Fact) error {
+func (c factReads) complete(f *rules.Fact) error {
 	if err := c.applyEdits(f); err != nil {
 		return err
 	}
@@ -125,10 +128,10 @@ func (c *conn) complete(f *rules.Fact) error {
 }
 
 // context reads the task's present context, and which worker wrote it; "" = it was submitted.
-func (c *conn) context(f *rules.Fact) (v store.Value, by string, err error) {
+func (c factReads) context(f *rules.Fact) (v store.Value, by string, err error) {
 	if f.ContextSeq < 0 {
 		var t store.Task
-		t, _, err = c.task(f.ID)
+		t, _, err = c.members().task(f.ID)
 		v = t.Context
 	} else {
 		_, err = c.one(contextAt, func(st *sqlite.Stmt) {
@@ -136,50 +139,4 @@ func (c *conn) context(f *rules.Fact) (v store.Value, by string, err error) {
 		}, f.ID.Batch, f.ID.N, f.ContextSeq)
 	}
 	return v, by, err
-}
-
-// Stand answers where tasks stand, in the order of ids.
-func (s *Store) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
-	var list []store.Stood
-	err := s.read(ctx, func(c *conn) error {
-		list = make([]store.Stood, len(ids))
-		for i, id := range ids {
-			list[i].ID = id
-			f, found, err := c.fact(id)
-			if err == nil && found {
-				list[i], err = c.stood(&f)
-			}
-			if err != nil {
-				return fmt.Errorf("task %s: %w", id, err)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read where %d tasks stand: %w", len(ids), err)
-	}
-	return list, nil
-}
-
-func (c *conn) stood(f *rules.Fact) (store.Stood, error) {
-	v, by, err := c.context(f)
-	s := f.Stood(v, by)
-	if err == nil {
-		err = c.each(uniquesIn, func(*sqlite.Stmt) bool {
-			s.Unique = true
-			return true
-		}, f.ID.Batch, f.ID.N, f.ID.N)
-	}
-	if err == nil && f.Owner.Linked&store.LinkWoken != 0 {
-		s.Woken, err = c.woken(f.ID)
-	}
-	if err == nil {
-		s.After, err = c.prior(f.ID)
-	}
-	if err == nil {
-		var p parentage
-		p, err = c.parentage(f.ID.Batch)
-		s.Parent = p.id
-	}
-	return s, err
 }

@@ -20,7 +20,7 @@ func (l *looking) atChildren(a store.Address) error {
 	if err != nil || !found {
 		return err
 	}
-	counts, _, err := l.children(a)
+	counts, _, err := l.conn.children().children(a)
 	if err != nil || !w.Enough(counts) {
 		return err
 	}
@@ -94,7 +94,7 @@ func (l *looking) fallOf(f rules.Fall, n int) (left int, err error) {
 			from = f.After.N + 1
 		}
 		var ids []task.ID
-		if err := l.facts(b.id, from, math.MaxInt32, func(child *rules.Fact) bool {
+		if err := l.facts().facts(b.id, from, math.MaxInt32, func(child *rules.Fact) bool {
 			ids = append(ids, child.ID)
 			return len(ids) < n
 		}); err != nil {
@@ -120,30 +120,30 @@ func (l *looking) fallOf(f rules.Fall, n int) (left int, err error) {
 // runBelow is below which run children of a task fall: if it began anew meanwhile, those of its
 // present run do not.
 func (l *looking) runBelow(id task.ID) (int32, error) {
-	f, found, err := l.fact(id)
+	f, found, err := l.facts().fact(id)
 	if err != nil || !found || f.Base == store.Final {
 		return math.MaxInt32, err
 	}
-	return l.presentRun(id)
+	return l.conn.children().presentRun(id)
 }
 
 // fallChild cancels a child, if that is to be, and lets its own children fall with the tree.
 func (l *looking) fallChild(f *rules.Fall, id task.ID, orphan bool) error {
-	child, found, err := l.fact(id)
+	child, found, err := l.facts().fact(id)
 	if err == nil && found && child.Seq >= 0 && child.Base != store.Final {
-		child.Begun, err = l.wasBegun(id)
+		child.Begun, err = l.conn.expiries().wasBegun(id)
 	}
 	if err != nil || !found {
 		return err
 	}
 	if !f.Hits(&child, orphan) {
 		if f.Tree {
-			return l.letFall(id, true)
+			return l.children().letFall(id, true)
 		}
 		return nil
 	}
 	a := f.Of(id)
-	acted, err := l.act(&a)
+	acted, err := l.steps().act(&a)
 	if err == nil && acted.Changed {
 		l.cancelled = append(l.cancelled, id)
 	}

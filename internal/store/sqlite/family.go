@@ -23,7 +23,7 @@ ORDER BY c.batch, p.lo LIMIT ?`
 )
 
 // Families reads tasks and the ids of their children. See contract.Views.
-func (s *Store) Families(ctx context.Context, q store.FamilyQuery) ([]store.Family, error) {
+func (s *viewCalls) Families(ctx context.Context, q store.FamilyQuery) ([]store.Family, error) {
 	var list []store.Family
 	now := s.clock()
 	err := s.read(ctx, func(c *conn) error {
@@ -34,12 +34,12 @@ func (s *Store) Families(ctx context.Context, q store.FamilyQuery) ([]store.Fami
 			if h, ok := q.Live[id]; ok {
 				live = &h
 			}
-			if err := c.family(id, now, live, &list[i], room); err != nil {
+			if err := c.views().family(id, now, live, &list[i], room); err != nil {
 				return err
 			}
 			room -= len(list[i].Children)
 			if after > 0 && list[i].Task.ID != (task.ID{}) {
-				if err := c.noteAfter(&list[i].Task); err != nil {
+				if err := c.waits().noteAfter(&list[i].Task); err != nil {
 					return err
 				}
 				after -= len(list[i].Task.After)
@@ -54,10 +54,10 @@ func (s *Store) Families(ctx context.Context, q store.FamilyQuery) ([]store.Fami
 }
 
 // family reads one task, and at most room children of it.
-func (c *conn) family(
+func (c viewReads) family(
 	id task.ID, now int64, live *store.Live, to *store.Family, room int,
 ) error {
-	f, found, err := c.fact(id)
+	f, found, err := c.facts().fact(id)
 	if err != nil || !found || f.Removed() {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *conn) family(
 		return err
 	}
 	to.Finished = instant(f.Finished)
-	run, err := c.presentRun(id)
+	run, err := c.children().presentRun(id)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (c *conn) family(
 		return err
 	}
 	if !handedOut && f.Seq == 0 {
-		d, _, err := c.marked(id)
+		d, _, err := c.members().marked(id)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (c *conn) family(
 	if !handedOut {
 		to.Began = to.Task.Started
 	}
-	counts, found, err := c.children(store.ChildrenOf(id, run))
+	counts, found, err := c.children().children(store.ChildrenOf(id, run))
 	if err != nil || !found {
 		return err
 	}

@@ -13,6 +13,26 @@ import (
 	"github.com/rotahq/rota/internal/history"
 )
 
+// historyCalls keeps what was done when, by the minute and by the hour. Its tables are history and
+// history_change; each transaction inserts into the latter what it changed (tx.count).
+type historyCalls struct {
+	*database
+	views *viewCalls // that count what is ready and running
+
+	kept history.Kept
+
+	// of tidy, which one call of Prune at a time makes
+	folded int64 // no adding up before
+	tidied int64 // no sample before
+	// the queues that had ready or running tasks when it was last noted how many there are
+	sampled map[string]bool
+}
+
+// historyWrites adds to the rows of minutes and hours.
+type historyWrites struct{ *tx }
+
+func (t *tx) minutes() historyWrites { return historyWrites{t} }
+
 const (
 	addChanges = `INSERT INTO history_change (body) VALUES (?)`
 
@@ -50,7 +70,7 @@ const (
 
 // fold adds what transactions changed to the rows of the history, and says whether it left some.
 // What is in the way of one of them is said in the log, and that one is left out.
-func (s *Store) fold(ctx context.Context, now int64) (left bool, err error) {
+func (s *historyCalls) fold(ctx context.Context, now int64) (left bool, err error) {
 	for range foldOnce {
 		f := history.NewFold(s.kept, now)
 		last, n := int64(0), 0
@@ -72,7 +92,7 @@ func (s *Store) fold(ctx context.Context, now int64) (left bool, err error) {
 			if _, err := t.exec(dropChanges, last); err != nil {
 				return err
 			}
-			return t.addToHistory(s.log, f)
+			return t.minutes().addToHistory(s.log, f)
 		})
 		if err != nil || n < changesOnce {
 			return false, err
@@ -82,7 +102,7 @@ func (s *Store) fold(ctx context.Context, now int64) (left bool, err error) {
 }
 
 // manyChanges tells whether there is so much that is not added up yet that it should be.
-func (s *Store) manyChanges(ctx context.Context) (many bool, err error) {
+func (s *historyCalls) manyChanges(ctx context.Context) (many bool, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		many, err = c.has(`SELECT 1 FROM history_change LIMIT 1 OFFSET ?`, manyChanges)
 		return err
@@ -91,25 +111,25 @@ func (s *Store) manyChanges(ctx context.Context) (many bool, err error) {
 }
 
 // sample notes how many tasks are ready and running.
-func (s *Store) sample(ctx context.Context, now int64) error {
+func (s *historyCalls) sample(ctx context.Context, now int64) error {
 	f := history.NewFold(s.kept, now)
-	list, err := s.Counts(ctx)
+	list, err := s.views.Counts(ctx)
 	if err != nil {
 		return err
 	}
-	have, some := f.Samples(list, s.pruner.sampled)
+	have, some := f.Samples(list, s.sampled)
 	if !some {
 		return nil
 	}
-	err = s.write(ctx, func(t *tx) error { return t.addToHistory(s.log, f) })
+	err = s.write(ctx, func(t *tx) error { return t.minutes().addToHistory(s.log, f) })
 	if err == nil {
-		s.pruner.sampled = have
+		s.sampled = have
 	}
 	return err
 }
 
 // addToHistory adds what was added up to the rows that are there, or makes them, if there is room.
-func (t *tx) addToHistory(log *slog.Logger, f *history.Fold) error {
+func (t historyWrites) addToHistory(log *slog.Logger, f *history.Fold) error {
 	room := history.Room{}
 	for k, r := range f.Rows() {
 		var body []byte
@@ -135,7 +155,7 @@ func (t *tx) addToHistory(log *slog.Logger, f *history.Fold) error {
 }
 
 // rowsOfHistory counts rows that are there.
-func (t *tx) rowsOfHistory(c history.Counted) (n int64, err error) {
+func (t historyWrites) rowsOfHistory(c history.Counted) (n int64, err error) {
 	query := rowsOfQueues
 	args := []any{c.Minutes, c.At}
 	switch c.Kind {
@@ -149,7 +169,7 @@ func (t *tx) rowsOfHistory(c history.Counted) (n int64, err error) {
 }
 
 // forgetHistory deletes the rows that are kept no longer, some at a time.
-func (s *Store) forgetHistory(ctx context.Context, now int64) error {
+func (s *historyCalls) forgetHistory(ctx context.Context, now int64) error {
 	for _, minutes := range [...]int{history.Minute, history.Hour} {
 		oldest := s.kept.Oldest(minutes, now)
 		for old := true; old; {
@@ -175,15 +195,15 @@ func (s *Store) forgetHistory(ctx context.Context, now int64) error {
 	return nil
 }
 
-// tidyHistory is what Prune does for the history: once a minute, and every few seconds while much
+// tidy is what Prune does for the history: once a minute, and every few seconds while much
 // happens, it adds up what came; once a minute it notes how many tasks there are and deletes what
 // is old. It waits longer when that takes long, so that it is busy a few percent of the time at
 // most. What fails is tried again with the next turn.
-func (p *pruner) tidyHistory(ctx context.Context, s *Store, now int64) {
-	if !history.Due(now, p.folded) {
+func (s *historyCalls) tidy(ctx context.Context, now int64) {
+	if !history.Due(now, s.folded) {
 		return
 	}
-	minute := history.Due(now, p.tidied)
+	minute := history.Due(now, s.tidied)
 	began := time.Now()
 	many, left := true, false
 	var err error
@@ -195,17 +215,17 @@ func (p *pruner) tidyHistory(ctx context.Context, s *Store, now int64) {
 	}
 	rest := history.Rest(time.Since(began), left)
 	if minute {
-		p.tidied = now + time.Minute.Microseconds()
+		s.tidied = now + time.Minute.Microseconds()
 		err = errors.Join(err, s.sample(ctx, now), s.forgetHistory(ctx, now))
 	}
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("the history is not added up for now", "error", err)
 	}
-	p.folded = now + rest.Microseconds()
+	s.folded = now + rest.Microseconds()
 }
 
 // History says what a series did. See contract.Views.
-func (s *Store) History(ctx context.Context, q history.Question) ([]history.Period, error) {
+func (s *historyCalls) History(ctx context.Context, q history.Question) ([]history.Period, error) {
 	var answer *history.Answer
 	err := s.read(ctx, func(c *conn) error {
 		answer = history.NewAnswer(q)
@@ -236,7 +256,7 @@ func (s *Store) History(ctx context.Context, q history.Question) ([]history.Peri
 }
 
 // Minutes says what happened minute by minute. See contract.Views.
-func (s *Store) Minutes(
+func (s *historyCalls) Minutes(
 	ctx context.Context, from, whole int64,
 ) ([]history.QueueMinute, error) {
 	var m *history.Minutes

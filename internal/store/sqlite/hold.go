@@ -12,20 +12,20 @@ import (
 // Sync writes down what runs, and says what others settled. See contract.Steps.
 // There is nothing to sweep: whatever records a step at a seq deletes the running row there, and
 // insertRunning is guarded in the same transaction.
-func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
+func (s *spanCalls) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
 	var answer store.Synced
 	err := s.write(ctx, func(t *tx) error {
 		answer = store.Synced{Now: t.now}
-		lives, err := t.lives(r.Holder)
+		lives, err := t.leases().lives(r.Holder)
 		answer.LeaseGone = !lives
 		if err != nil || !lives {
 			return err
 		}
-		return t.writeDown(r.Holder, r.Insert)
+		return t.spans().writeDown(r.Holder, r.Insert)
 	})
 	if err == nil && !answer.LeaseGone && len(r.Watch) > 0 {
 		// Thousands of questions, none of which needs the writer.
-		err = s.read(ctx, func(c *conn) error { return c.settled(r.Watch, &answer) })
+		err = s.read(ctx, func(c *conn) error { return c.spans().settled(r.Watch, &answer) })
 	}
 	if err != nil {
 		return store.Synced{}, fmt.Errorf("sync %d hand-outs: %w", len(r.Watch), err)
@@ -33,11 +33,11 @@ func (s *Store) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 	return answer, nil
 }
 
-func (c *conn) settled(watch []store.Watch, answer *store.Synced) error {
+func (c spanReads) settled(watch []store.Watch, answer *store.Synced) error {
 	for _, w := range watch {
 		hit, err := c.has(findStep, w.ID.Batch, w.ID.N, w.Seq)
 		if err == nil && !hit && w.Seq == 0 {
-			hit, err = c.isMarked(w.ID)
+			hit, err = c.members().isMarked(w.ID)
 		}
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ WHERE s.id = ?4 AND s.token = ?5 AND s.holder = ?10 AND s.htok = ?11
 ON CONFLICT DO NOTHING`
 
 // writeDown inserts the running rows of a holder's hand-outs.
-func (t *tx) writeDown(h store.Holder, list []store.Running) error {
+func (t spanWrites) writeDown(h store.Holder, list []store.Running) error {
 	for i := range list {
 		r := &list[i]
 		_, err := t.exec(keepRunning, r.ID.Batch, r.ID.N, r.Seq, r.Span, r.Token, r.Worker,
@@ -82,7 +82,7 @@ AND (until, batch, n, seq) > (?4, ?5, ?6, ?7)
 ORDER BY until, batch, n, seq LIMIT ?8`
 
 // Overdue lists hand-outs that are past their limit. See contract.Steps.
-func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) (store.Overdue, error) {
+func (s *spanCalls) Overdue(ctx context.Context, q store.OverdueQuery) (store.Overdue, error) {
 	var answer store.Overdue
 	err := s.read(ctx, func(c *conn) error {
 		now := s.clock()
@@ -114,11 +114,13 @@ AND htok = ?`
 )
 
 // Free ends expired leases, then frees what no living lease holds. See contract.Upkeep.
-func (s *Store) Free(ctx context.Context, self store.Holder, judge int64) (freed int, err error) {
+func (s *spanCalls) Free(
+	ctx context.Context, self store.Holder, judge int64,
+) (freed int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		freed = 0
 		if t.now > judge {
-			freed, err = t.freeEnded()
+			freed, err = t.spans().freeEnded()
 			return err
 		}
 		var expired []store.Lease
@@ -140,7 +142,7 @@ func (s *Store) Free(ctx context.Context, self store.Holder, judge int64) (freed
 				return err
 			}
 		}
-		freed, err = t.freeEnded()
+		freed, err = t.spans().freeEnded()
 		return err
 	})
 	if err != nil {
@@ -150,9 +152,9 @@ func (s *Store) Free(ctx context.Context, self store.Holder, judge int64) (freed
 }
 
 // FreeEnded frees what no lease holds any more. See contract.Upkeep.
-func (s *Store) FreeEnded(ctx context.Context) (freed int, err error) {
+func (s *spanCalls) FreeEnded(ctx context.Context) (freed int, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
-		freed, err = t.freeEnded()
+		freed, err = t.spans().freeEnded()
 		return err
 	})
 	if err != nil {
@@ -161,7 +163,7 @@ func (s *Store) FreeEnded(ctx context.Context) (freed int, err error) {
 	return freed, nil
 }
 
-func (t *tx) freeEnded() (freed int, err error) {
+func (t spanWrites) freeEnded() (freed int, err error) {
 	dead, err := t.deadHolders()
 	if err != nil {
 		return 0, err
@@ -173,11 +175,11 @@ func (t *tx) freeEnded() (freed int, err error) {
 		}
 		freed += n
 	}
-	return freed, t.orphan()
+	return freed, t.jobs().orphan()
 }
 
 // deadHolders lists the holders of spans whose lease is gone.
-func (t *tx) deadHolders() (dead []store.Holder, err error) {
+func (t spanWrites) deadHolders() (dead []store.Holder, err error) {
 	var h store.Holder
 	for {
 		found, err := t.one(heldBy, func(st *sqlite.Stmt) {

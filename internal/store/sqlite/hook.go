@@ -22,7 +22,7 @@ func scanHook(st *sqlite.Stmt) (store.Hook, error) {
 }
 
 // ChangeHook changes a hook, or creates it. See contract.Hooks.
-func (s *Store) ChangeHook(
+func (s *eventCalls) ChangeHook(
 	ctx context.Context, name string, change store.Change[store.Hook],
 ) (changed store.Changed[store.Hook], err error) {
 	err = s.write(ctx, func(t *tx) error {
@@ -49,7 +49,7 @@ func (s *Store) ChangeHook(
 }
 
 // Hooks lists all hooks, by name.
-func (s *Store) Hooks(ctx context.Context) (list []store.Hook, err error) {
+func (s *eventCalls) Hooks(ctx context.Context) (list []store.Hook, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
 		list, err = scanAll(c, scanHook, allHooks)
 		return err
@@ -61,7 +61,7 @@ func (s *Store) Hooks(ctx context.Context) (list []store.Hook, err error) {
 }
 
 // DeleteHook forgets a hook.
-func (s *Store) DeleteHook(ctx context.Context, name string) error {
+func (s *eventCalls) DeleteHook(ctx context.Context, name string) error {
 	if err := s.forgetConf(ctx, deleteHook, name); err != nil {
 		return fmt.Errorf("delete hook %q: %w", name, err)
 	}

@@ -5,9 +5,6 @@ import (
 	"strings"
 
 	"zombiezen.com/go/sqlite"
-
-	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/task"
 )
 
 // inserter is an INSERT of many rows: some columns are shared by all rows of a statement and bound
@@ -81,20 +78,6 @@ func (in *inserter) insert(
 		}
 		if err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-const insertBlob = `INSERT OR IGNORE INTO blob (batch, n, name) VALUES (?, ?, ?)`
-
-// noteBlobs remembers which task the blobs among values belong to.
-func (c *conn) noteBlobs(id task.ID, values ...store.Value) error {
-	for _, v := range values {
-		if name, ok := v.Blob(); ok {
-			if _, err := c.exec(insertBlob, id.Batch, id.N, name); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -11,6 +11,20 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// jobCalls keeps groups, their jobs, which worker runs what, and the workers' seats. Its tables are
+// job_group, job_head, job_remains, job, assignment and seat.
+type jobCalls struct{ *database }
+
+// jobReads reads groups, jobs and seats.
+type jobReads struct{ *conn }
+
+func (c *conn) jobs() jobReads { return jobReads{c} }
+
+// jobWrites changes groups, jobs, assignments and seats, with the versions that tell of it.
+type jobWrites struct{ *tx }
+
+func (t *tx) jobs() jobWrites { return jobWrites{t} }
+
 const (
 	jobStands   = `SELECT 1 FROM job WHERE grp = ? AND job = ? AND gone = 0`
 	newestJobs  = `SELECT job, load, spec, gone, version FROM job WHERE grp = ? AND version > ?`
@@ -21,11 +35,11 @@ const (
 )
 
 // Changes reads on in a group's changes. See contract.Assignments.
-func (s *Store) Changes(
+func (s *jobCalls) Changes(
 	ctx context.Context, group string, after int64,
 ) (c store.Changes, err error) {
 	err = s.read(ctx, func(conn *conn) error {
-		g, err := conn.group(group)
+		g, err := conn.jobs().group(group)
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ type set map[string]bool
 
 // table puts what concerns the named jobs on a table. seats are those that other tables of the
 // transaction have read already.
-func (t *tx) table(
+func (t jobWrites) table(
 	g *group, jobs, workers set, seats map[string]*assign.Seat,
 ) (*assign.Table, error) {
 	table := &assign.Table{
@@ -81,7 +81,7 @@ func (t *tx) table(
 }
 
 // clear writes down what changed on a table.
-func (t *tx) clear(g *group, table *assign.Table) error {
+func (t jobWrites) clear(g *group, table *assign.Table) error {
 	changed := table.Close()
 	for _, a := range changed {
 		_, err := t.exec(putSite, g.id, a.Job, a.Worker, a.Replica, a.Token, string(a.State),
@@ -98,7 +98,7 @@ func (t *tx) clear(g *group, table *assign.Table) error {
 }
 
 // clearSeats writes down how much of the seats is in use.
-func (t *tx) clearSeats(seats map[string]*assign.Seat) error {
+func (t jobWrites) clearSeats(seats map[string]*assign.Seat) error {
 	for worker, s := range seats {
 		if !s.Changed {
 			continue
@@ -111,7 +111,7 @@ func (t *tx) clearSeats(seats map[string]*assign.Seat) error {
 }
 
 // Assign does what a supervisor decided. See contract.Assignments.
-func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assigned, err error) {
+func (s *jobCalls) Assign(ctx context.Context, a store.Assign) (answer store.Assigned, err error) {
 	jobs, workers := set{}, set{}
 	for _, list := range [...][]store.Place{a.Drop, a.End, a.Move, a.Start} {
 		for _, p := range list {
@@ -120,24 +120,24 @@ func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assign
 	}
 	err = s.write(ctx, func(t *tx) error {
 		answer = store.Assigned{Now: t.now}
-		g, err := t.group(a.Group)
+		g, err := t.conn.jobs().group(a.Group)
 		if err != nil {
 			return err
 		}
-		stands, err := t.claimed(a.Claim)
+		stands, err := t.leases().claimed(a.Claim)
 		if answer.Version, answer.ClaimGone = g.Version, !stands; err != nil || !stands {
 			return err
 		}
 		seats := map[string]*assign.Seat{}
-		table, err := t.table(&g, jobs, workers, seats)
+		table, err := t.jobs().table(&g, jobs, workers, seats)
 		if err != nil {
 			return err
 		}
 		answer.Refused = table.Assign(&a)
-		err = t.clear(&g, table)
+		err = t.jobs().clear(&g, table)
 		answer.Version = table.Version
 		if err == nil {
-			err = t.clearSeats(seats)
+			err = t.jobs().clearSeats(seats)
 		}
 		return err
 	})
@@ -150,7 +150,9 @@ func (s *Store) Assign(ctx context.Context, a store.Assign) (answer store.Assign
 }
 
 // Observe writes down what workers said. See contract.Assignments.
-func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Observing, err error) {
+func (s *jobCalls) Observe(
+	ctx context.Context, o store.Observed,
+) (answer store.Observing, err error) {
 	groups, workers := map[string]set{}, set{}
 	for _, list := range [...][]store.Observation{o.States, o.Adopt} {
 		for i := range list {
@@ -163,11 +165,11 @@ func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Obs
 	}
 	err = s.write(ctx, func(t *tx) error {
 		answer = store.Observing{Now: t.now}
-		lives, err := t.lives(o.Holder)
+		lives, err := t.leases().lives(o.Holder)
 		if answer.LeaseGone = !lives; err != nil || !lives {
 			return err
 		}
-		answer.Refused, err = t.observe(&o, groups, workers)
+		answer.Refused, err = t.jobs().observe(&o, groups, workers)
 		return err
 	})
 	if err != nil {
@@ -177,13 +179,13 @@ func (s *Store) Observe(ctx context.Context, o store.Observed) (answer store.Obs
 	return answer, nil
 }
 
-func (t *tx) observe(
+func (t jobWrites) observe(
 	o *store.Observed, jobs map[string]set, workers set,
 ) (refused []store.Observation, err error) {
 	seats, tables, groups := map[string]*assign.Seat{}, map[string]*assign.Table{},
 		map[string]*group{}
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
-		g, err := t.group(name)
+		g, err := t.conn.jobs().group(name)
 		if errors.Is(err, store.ErrNotFound) {
 			g.Name = name // of such a group nothing is wanted
 		} else if err != nil {

@@ -37,12 +37,12 @@ type jobDiff struct {
 	added int
 }
 
-func (c *conn) newestJob(grp int64) (version int64, err error) {
+func (c jobReads) newestJob(grp int64) (version int64, err error) {
 	_, err = c.one(newestJob, func(st *sqlite.Stmt) { version = st.ColumnInt64(0) }, grp)
 	return version, err
 }
 
-func (c *conn) jobDiff(g *group, change *store.JobChange) (d jobDiff, err error) {
+func (c jobReads) jobDiff(g *group, change *store.JobChange) (d jobDiff, err error) {
 	d = jobDiff{grp: g.id, gone: change.Remove}
 	if d.newest, err = c.newestJob(g.id); err != nil {
 		return d, err
@@ -84,20 +84,20 @@ func (c *conn) jobDiff(g *group, change *store.JobChange) (d jobDiff, err error)
 }
 
 // ChangeJobs replaces, adds or removes jobs. See contract.Groups.
-func (s *Store) ChangeJobs(
+func (s *jobCalls) ChangeJobs(
 	ctx context.Context, c store.JobChange,
 ) (answer store.JobsChanged, err error) {
 	var d jobDiff
 	err = s.read(ctx, func(conn *conn) error {
-		g, err := conn.group(c.Group)
+		g, err := conn.jobs().group(c.Group)
 		if err == nil {
-			d, err = conn.jobDiff(&g, &c)
+			d, err = conn.jobs().jobDiff(&g, &c)
 		}
 		return err
 	})
 	if err == nil {
 		err = s.write(ctx, func(t *tx) (err error) {
-			answer, err = t.changeJobs(&c, d)
+			answer, err = t.jobs().changeJobs(&c, d)
 			return err
 		})
 	}
@@ -107,8 +107,8 @@ func (s *Store) ChangeJobs(
 	return answer, nil
 }
 
-func (t *tx) changeJobs(c *store.JobChange, d jobDiff) (answer store.JobsChanged, err error) {
-	g, err := t.group(c.Group)
+func (t jobWrites) changeJobs(c *store.JobChange, d jobDiff) (answer store.JobsChanged, err error) {
+	g, err := t.conn.jobs().group(c.Group)
 	if err != nil {
 		return answer, err
 	}
@@ -116,7 +116,7 @@ func (t *tx) changeJobs(c *store.JobChange, d jobDiff) (answer store.JobsChanged
 		return answer, err
 	}
 	if c.Claim.Name != "" {
-		stands, err := t.claimed(c.Claim)
+		stands, err := t.leases().claimed(c.Claim)
 		if err != nil {
 			return answer, err
 		}
@@ -132,9 +132,9 @@ func (t *tx) changeJobs(c *store.JobChange, d jobDiff) (answer store.JobsChanged
 			return answer, err
 		}
 	}
-	newest, err := t.newestJob(g.id)
+	newest, err := t.conn.jobs().newestJob(g.id)
 	if err == nil && (d.grp != g.id || d.newest != newest) {
-		d, err = t.jobDiff(&g, c)
+		d, err = t.conn.jobs().jobDiff(&g, c)
 	}
 	before := t.changed
 	if err == nil {
@@ -167,7 +167,7 @@ func textOrNull(b []byte) any {
 }
 
 // applyDiff writes a diff down, and says how many jobs it removed.
-func (t *tx) applyDiff(d *jobDiff, version int64) (removed int, err error) {
+func (t jobWrites) applyDiff(d *jobDiff, version int64) (removed int, err error) {
 	for _, name := range d.gone {
 		n, err := t.exec(removeJob, t.now, version, d.grp, name)
 		if err != nil {

@@ -56,17 +56,17 @@ func scanGroup(st *sqlite.Stmt) (g group, err error) {
 }
 
 // group reads a group; store.ErrNotFound.
-func (c *conn) group(name string) (group, error) { return c.oneGroup(findGroup, name) }
+func (c jobReads) group(name string) (group, error) { return c.oneGroup(findGroup, name) }
 
-func (c *conn) oneGroup(query string, arg any) (g group, err error) {
-	found, err := scanOne(c, scanGroup, &g, query, arg)
+func (c jobReads) oneGroup(query string, arg any) (g group, err error) {
+	found, err := scanOne(c.conn, scanGroup, &g, query, arg)
 	if err == nil && !found {
 		err = store.ErrNotFound
 	}
 	return g, err
 }
 
-func (c *conn) groups() (list []store.Group, err error) {
+func (c jobReads) groups() (list []store.Group, err error) {
 	var bad error
 	err = c.each(allGroups, func(st *sqlite.Stmt) bool {
 		var g group
@@ -81,7 +81,7 @@ func (c *conn) groups() (list []store.Group, err error) {
 }
 
 // claimed tells whether a claim stands.
-func (t *tx) claimed(claim store.Lease) (bool, error) {
+func (t leaseWrites) claimed(claim store.Lease) (bool, error) {
 	claim.Until = 0
 	_, err := t.one(claimOf, func(st *sqlite.Stmt) {
 		claim.Until = st.ColumnInt64(0)
@@ -94,11 +94,11 @@ func (t *tx) claimed(claim store.Lease) (bool, error) {
 }
 
 // ChangeGroup changes a group's configuration, or creates it. See contract.Groups.
-func (s *Store) ChangeGroup(
+func (s *jobCalls) ChangeGroup(
 	ctx context.Context, name string, change store.Change[task.Group],
 ) (changed store.Changed[task.Group], err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
-		changed, err = t.changeGroup(name, change)
+		changed, err = t.jobs().changeGroup(name, change)
 		return err
 	})
 	if err != nil {
@@ -107,10 +107,10 @@ func (s *Store) ChangeGroup(
 	return changed, nil
 }
 
-func (t *tx) changeGroup(
+func (t jobWrites) changeGroup(
 	name string, change store.Change[task.Group],
 ) (changed store.Changed[task.Group], err error) {
-	g, err := t.group(name)
+	g, err := t.conn.jobs().group(name)
 	created := errors.Is(err, store.ErrNotFound)
 	if created {
 		g.Group.Group, err = limits.DefaultGroup(name), nil
@@ -136,9 +136,9 @@ func (t *tx) changeGroup(
 }
 
 // Groups lists all groups, by name.
-func (s *Store) Groups(ctx context.Context) (list []store.Group, err error) {
+func (s *jobCalls) Groups(ctx context.Context) (list []store.Group, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
-		list, err = c.groups()
+		list, err = c.jobs().groups()
 		return err
 	})
 	if err != nil {
@@ -149,9 +149,9 @@ func (s *Store) Groups(ctx context.Context) (list []store.Group, err error) {
 
 // DeleteGroup forgets a group. What it had is nobody's from then on, and goes with the next calls
 // of Prune. See contract.Groups.
-func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error {
+func (s *jobCalls) DeleteGroup(ctx context.Context, name string, force bool) error {
 	err := s.write(ctx, func(t *tx) error {
-		g, err := t.group(name)
+		g, err := t.conn.jobs().group(name)
 		if err != nil {
 			return err
 		}
@@ -185,9 +185,9 @@ func (s *Store) DeleteGroup(ctx context.Context, name string, force bool) error 
 }
 
 // AskGroup makes the group's Refresh or Rebalance grow.
-func (s *Store) AskGroup(ctx context.Context, name string, refresh, rebalance bool) error {
+func (s *jobCalls) AskGroup(ctx context.Context, name string, refresh, rebalance bool) error {
 	err := s.write(ctx, func(t *tx) error {
-		g, err := t.group(name)
+		g, err := t.conn.jobs().group(name)
 		if err == nil && (refresh || rebalance) {
 			_, err = t.exec(askGroup, refresh, rebalance, g.id)
 		}
@@ -200,11 +200,13 @@ func (s *Store) AskGroup(ctx context.Context, name string, refresh, rebalance bo
 }
 
 // NoteSource writes down what came of reading a group's source. See contract.Groups.
-func (s *Store) NoteSource(
+func (s *jobCalls) NoteSource(
 	ctx context.Context, group string, claim store.Lease, read store.SourceRead,
 ) error {
 	err := s.write(ctx, func(t *tx) error {
-		_, err := t.changeJobs(&store.JobChange{Group: group, Claim: claim, Read: &read}, jobDiff{})
+		_, err := t.jobs().changeJobs(
+			&store.JobChange{Group: group, Claim: claim, Read: &read}, jobDiff{},
+		)
 		return err
 	})
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 const jobKnown = `SELECT 1 FROM job WHERE grp = ? AND job = ?`
 
 // jobLog is the log of a job, also of one that is a tombstone; store.ErrNotFound.
-func (c *conn) jobLog(group, job string) (textLog, error) {
-	g, err := c.group(group)
+func (c logReads) jobLog(group, job string) (textLog, error) {
+	g, err := c.jobs().group(group)
 	if err != nil {
 		return textLog{}, err
 	}
@@ -24,11 +24,13 @@ func (c *conn) jobLog(group, job string) (textLog, error) {
 }
 
 // AppendJobLog adds lines to a job's log. See contract.JobTexts.
-func (s *Store) AppendJobLog(ctx context.Context, group, job string, lines []task.LogLine) error {
+func (s *logCalls) AppendJobLog(
+	ctx context.Context, group, job string, lines []task.LogLine,
+) error {
 	err := s.write(ctx, func(t *tx) error {
-		log, err := t.jobLog(group, job)
+		log, err := t.conn.logs().jobLog(group, job)
 		if err == nil {
-			err = t.appendLog(log, lines)
+			err = t.logs().appendLog(log, lines)
 		}
 		return err
 	})
@@ -39,13 +41,13 @@ func (s *Store) AppendJobLog(ctx context.Context, group, job string, lines []tas
 }
 
 // JobLog reads lines from a position on. Where lines were dropped, one line says how many.
-func (s *Store) JobLog(
+func (s *logCalls) JobLog(
 	ctx context.Context, group, job string, from int64, limit int,
 ) (page store.LogPage, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		log, err := c.jobLog(group, job)
+		log, err := c.logs().jobLog(group, job)
 		if err == nil {
-			page, err = c.logPage(log, from, limit)
+			page, err = c.logs().logPage(log, from, limit)
 		}
 		return err
 	})

@@ -39,12 +39,14 @@ LIMIT ?2)`,
 
 // pruneJobs deletes tombstones, seats of workers that are long gone, and what deleted groups have
 // left.
-func (s *Store) pruneJobs(ctx context.Context, limit int) (pruned int, err error) {
+func (s *jobCalls) pruneJobs(ctx context.Context, limit int) (pruned int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		pruned = 0
 		left := min(limit, piece)
-		for _, step := range [...]func(int) (int, error){t.pruneSites, t.pruneGone, t.pruneSeats,
-			t.pruneRemains} {
+		jobs := t.jobs()
+		for _, step := range [...]func(int) (int, error){
+			jobs.pruneSites, jobs.pruneGone, jobs.pruneSeats, jobs.pruneRemains,
+		} {
 			n, err := step(left)
 			if err != nil {
 				return err
@@ -63,7 +65,7 @@ type tombstone struct {
 	version     int64
 }
 
-func (t *tx) pruneSites(limit int) (pruned int, err error) {
+func (t jobWrites) pruneSites(limit int) (pruned int, err error) {
 	var old []tombstone
 	err = t.each(endedSites, func(st *sqlite.Stmt) bool {
 		old = append(old,
@@ -81,7 +83,7 @@ func (t *tx) pruneSites(limit int) (pruned int, err error) {
 	return len(old), err
 }
 
-func (t *tx) pruneGone(limit int) (pruned int, err error) {
+func (t jobWrites) pruneGone(limit int) (pruned int, err error) {
 	var old []tombstone
 	err = t.each(goneJobs, func(st *sqlite.Stmt) bool {
 		old = append(old, tombstone{
@@ -102,7 +104,7 @@ func (t *tx) pruneGone(limit int) (pruned int, err error) {
 	return len(old), err
 }
 
-func (t *tx) pruneSeats(limit int) (pruned int, err error) {
+func (t jobWrites) pruneSeats(limit int) (pruned int, err error) {
 	var old []string
 	err = t.each(vacantSeats, func(st *sqlite.Stmt) bool {
 		old = append(old, st.ColumnText(0))
@@ -119,7 +121,7 @@ func (t *tx) pruneSeats(limit int) (pruned int, err error) {
 	return len(old), err
 }
 
-func (t *tx) pruneRemains(limit int) (pruned int, err error) {
+func (t jobWrites) pruneRemains(limit int) (pruned int, err error) {
 	var grp int64
 	found, err := t.one(oneRemains, func(st *sqlite.Stmt) { grp = st.ColumnInt64(0) })
 	if err != nil || !found {

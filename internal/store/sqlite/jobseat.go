@@ -42,7 +42,7 @@ func scanSeat(st *sqlite.Stmt) (s store.Seat, err error) {
 }
 
 // seat reads a worker's seat, nil when it has none.
-func (t *tx) seat(worker string) (seat *store.Seat, err error) {
+func (t jobWrites) seat(worker string) (seat *store.Seat, err error) {
 	var bad error
 	_, err = t.one(findSeat, func(st *sqlite.Stmt) {
 		var s store.Seat
@@ -55,7 +55,7 @@ func (t *tx) seat(worker string) (seat *store.Seat, err error) {
 	return seat, err
 }
 
-func (t *tx) putSeat(s *store.Seat) error {
+func (t jobWrites) putSeat(s *store.Seat) error {
 	traits, err := s.Traits()
 	if err == nil {
 		_, err = t.exec(putSeat, s.Worker, s.Node.Node, s.Node.Token, s.Incarnation,
@@ -67,7 +67,7 @@ func (t *tx) putSeat(s *store.Seat) error {
 
 // noteSeats gives all seats their next version if anything changed since the operation began, and
 // answers the version.
-func (t *tx) noteSeats(before int) (version int64, err error) {
+func (t jobWrites) noteSeats(before int) (version int64, err error) {
 	if t.changed > before {
 		if _, err := t.exec(seatsChanged); err != nil {
 			return 0, err
@@ -78,19 +78,19 @@ func (t *tx) noteSeats(before int) (version int64, err error) {
 }
 
 // Seat writes down who beats at a node and who does not any more. See contract.Seats.
-func (s *Store) Seat(ctx context.Context, r store.SeatRequest) (answer store.Seated, err error) {
+func (s *jobCalls) Seat(ctx context.Context, r store.SeatRequest) (answer store.Seated, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		answer = store.Seated{Now: t.now}
-		lives, err := t.lives(r.Holder)
+		lives, err := t.leases().lives(r.Holder)
 		if err != nil {
 			return err
 		}
 		before := t.changed
 		if answer.LeaseGone = !lives; lives {
-			answer.Superseded, err = t.seatAll(&r)
+			answer.Superseded, err = t.jobs().seatAll(&r)
 		}
 		if err == nil {
-			answer.Version, err = t.noteSeats(before)
+			answer.Version, err = t.jobs().noteSeats(before)
 		}
 		return err
 	})
@@ -103,7 +103,7 @@ func (s *Store) Seat(ctx context.Context, r store.SeatRequest) (answer store.Sea
 }
 
 // seatAll changes what is to change of the workers' seats.
-func (t *tx) seatAll(r *store.SeatRequest) (superseded []string, err error) {
+func (t jobWrites) seatAll(r *store.SeatRequest) (superseded []string, err error) {
 	known := map[string]*store.Seat{}
 	for _, list := range [...][]store.Seat{r.Taken, r.Away} {
 		for i := range list {
@@ -127,9 +127,9 @@ func (t *tx) seatAll(r *store.SeatRequest) (superseded []string, err error) {
 }
 
 // Seats lists the workers that serve groups. See contract.Seats.
-func (s *Store) Seats(ctx context.Context, known int64) (list store.Seats, err error) {
+func (s *jobCalls) Seats(ctx context.Context, known int64) (list store.Seats, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
-		list, err = c.seats(known, s.clock())
+		list, err = c.jobs().seats(known, s.clock())
 		return err
 	})
 	if err != nil {
@@ -138,22 +138,22 @@ func (s *Store) Seats(ctx context.Context, known int64) (list store.Seats, err e
 	return list, nil
 }
 
-func (c *conn) seats(known, now int64) (list store.Seats, err error) {
+func (c jobReads) seats(known, now int64) (list store.Seats, err error) {
 	list.Now = now
 	if _, err = c.one(seatVersion, func(st *sqlite.Stmt) {
 		list.Version = st.ColumnInt64(0)
 	}); err != nil || list.Version == known {
 		return list, err
 	}
-	list.Seats, err = scanAll(c, scanSeat, allSeats)
+	list.Seats, err = scanAll(c.conn, scanSeat, allSeats)
 	return list, err
 }
 
 // Board reads what a node looks at every beat. See contract.Seats.
-func (s *Store) Board(ctx context.Context, known int64) (b store.Board, err error) {
+func (s *jobCalls) Board(ctx context.Context, known int64) (b store.Board, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
-		if b.Seats, err = c.seats(known, s.clock()); err == nil {
-			b.Groups, err = c.groups()
+		if b.Seats, err = c.jobs().seats(known, s.clock()); err == nil {
+			b.Groups, err = c.jobs().groups()
 		}
 		return err
 	})
@@ -164,9 +164,9 @@ func (s *Store) Board(ctx context.Context, known int64) (b store.Board, err erro
 }
 
 // DeleteSeat forgets a worker and ends its assignments. See contract.Seats.
-func (s *Store) DeleteSeat(ctx context.Context, worker string) error {
+func (s *jobCalls) DeleteSeat(ctx context.Context, worker string) error {
 	err := s.write(ctx, func(t *tx) error {
-		if old, err := t.seat(worker); err != nil || old == nil {
+		if old, err := t.jobs().seat(worker); err != nil || old == nil {
 			return err
 		}
 		jobs := map[int64]set{}
@@ -180,7 +180,7 @@ func (s *Store) DeleteSeat(ctx context.Context, worker string) error {
 		}, worker)
 		for id, names := range jobs {
 			if err == nil {
-				err = t.forget(id, names, worker)
+				err = t.jobs().forget(id, names, worker)
 			}
 		}
 		if err == nil {
@@ -198,8 +198,8 @@ func (s *Store) DeleteSeat(ctx context.Context, worker string) error {
 }
 
 // forget ends a worker's assignments of one group.
-func (t *tx) forget(id int64, jobs set, worker string) error {
-	g, err := t.oneGroup(groupWithID, id)
+func (t jobWrites) forget(id int64, jobs set, worker string) error {
+	g, err := t.conn.jobs().oneGroup(groupWithID, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // what is left of a deleted one
 	}
@@ -215,7 +215,7 @@ func (t *tx) forget(id int64, jobs set, worker string) error {
 }
 
 // orphan notes of the seats of dead nodes that they are orphans.
-func (t *tx) orphan() error {
+func (t jobWrites) orphan() error {
 	n, err := t.exec(orphanSeats, t.now)
 	if err == nil && n > 0 {
 		_, err = t.exec(seatsChanged)

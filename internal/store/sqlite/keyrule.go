@@ -42,7 +42,7 @@ WHERE holder IS NOT NULL AND key IS NULL AND queue = ?1 AND due <= ?2 LIMIT ?3`
 )
 
 // keyRule is what is said of a key.
-func (c *conn) keyRule(queue, key string) (store.KeyRule, error) {
+func (c limitReads) keyRule(queue, key string) (store.KeyRule, error) {
 	r := store.KeyRule{Queue: queue, Key: key}
 	_, err := c.one(findKeyRule, func(st *sqlite.Stmt) {
 		r.Paused, r.Weight = st.ColumnInt64(0), st.ColumnInt(1)
@@ -51,11 +51,11 @@ func (c *conn) keyRule(queue, key string) (store.KeyRule, error) {
 }
 
 // ChangeKey changes what is said of a key. See contract.Queues.
-func (s *Store) ChangeKey(
+func (s *limitCalls) ChangeKey(
 	ctx context.Context, c store.KeyChange,
 ) (rule store.KeyRule, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
-		rule, err = t.changeKey(&c)
+		rule, err = t.limits().changeKey(&c)
 		return err
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Store) ChangeKey(
 	return rule, nil
 }
 
-func (t *tx) changeKey(c *store.KeyChange) (rule store.KeyRule, err error) {
+func (t limitWrites) changeKey(c *store.KeyChange) (rule store.KeyRule, err error) {
 	found, err := t.has(findQueue, c.Queue)
 	if err == nil && !found {
 		err = store.ErrNotFound
@@ -72,7 +72,7 @@ func (t *tx) changeKey(c *store.KeyChange) (rule store.KeyRule, err error) {
 	if err != nil {
 		return rule, err
 	}
-	before, err := t.keyRule(c.Queue, c.Key)
+	before, err := t.conn.limits().keyRule(c.Queue, c.Key)
 	if err != nil {
 		return rule, err
 	}
@@ -91,7 +91,7 @@ func (t *tx) changeKey(c *store.KeyChange) (rule store.KeyRule, err error) {
 }
 
 // setKeyRule writes a rule down, or deletes that of a key of which nothing is said.
-func (t *tx) setKeyRule(r *store.KeyRule) (err error) {
+func (t limitWrites) setKeyRule(r *store.KeyRule) (err error) {
 	if rules.SaysNothing(r) {
 		_, err = t.exec(deleteKeyRule, r.Queue, r.Key)
 	} else {
@@ -104,7 +104,7 @@ func (t *tx) setKeyRule(r *store.KeyRule) (err error) {
 }
 
 // noteKeyRules notes in the configuration of a queue whether any of its keys has a rule.
-func (t *tx) noteKeyRules(queue string) error {
+func (t limitWrites) noteKeyRules(queue string) error {
 	any, err := t.has(anyKeyRule, queue)
 	if err != nil {
 		return err
@@ -123,12 +123,12 @@ func (t *tx) noteKeyRules(queue string) error {
 }
 
 // holdKey pauses the group key of a task, if it has one.
-func (t *tx) holdKey(queue string, id task.ID, hold time.Duration) error {
-	key, err := t.groupKey(id)
+func (t limitWrites) holdKey(queue string, id task.ID, hold time.Duration) error {
+	key, err := t.conn.limits().groupKey(id)
 	if err != nil || key == "" {
 		return err
 	}
-	before, err := t.keyRule(queue, key)
+	before, err := t.conn.limits().keyRule(queue, key)
 	if err != nil {
 		return err
 	}
@@ -137,12 +137,12 @@ func (t *tx) holdKey(queue string, id task.ID, hold time.Duration) error {
 }
 
 // groupKey is that of a task as it stands; "" = it has none.
-func (c *conn) groupKey(id task.ID) (key string, err error) {
-	o, found, err := c.override(id)
+func (c limitReads) groupKey(id task.ID) (key string, err error) {
+	o, found, err := c.facts().override(id)
 	if err != nil || found {
 		return o.GroupKey, err
 	}
-	err = c.members(id.Batch, id.N, id.N, brief, func(s *member) bool {
+	err = c.members().members(id.Batch, id.N, id.N, brief, func(s *member) bool {
 		key = s.GroupKey
 		return true
 	})
@@ -150,9 +150,10 @@ func (c *conn) groupKey(id task.ID) (key string, err error) {
 }
 
 // keyOfMember is the group key of a task of a span.
-func (c *conn) keyOfMember(sp *store.Span, s *member) (string, error) {
+func (c limitReads) keyOfMember(sp *store.Span, s *member) (string, error) {
 	if sp.Seq0 > 0 { // who is edited moves into a span of its own
-		if o, found, err := c.override(task.ID{Batch: sp.Batch, N: s.N}); err != nil || found {
+		o, found, err := c.facts().override(task.ID{Batch: sp.Batch, N: s.N})
+		if err != nil || found {
 			return o.GroupKey, err
 		}
 	}
@@ -160,7 +161,7 @@ func (c *conn) keyOfMember(sp *store.Span, s *member) (string, error) {
 }
 
 // pruneKeyRules deletes the rules of keys whose pauses are over.
-func (t *tx) pruneKeyRules(limit int) (pruned int, err error) {
+func (t limitWrites) pruneKeyRules(limit int) (pruned int, err error) {
 	var over []store.KeyRule
 	if err := t.each(keyRulesOver, func(st *sqlite.Stmt) bool {
 		over = append(over, store.KeyRule{Queue: st.ColumnText(0), Key: st.ColumnText(1)})
@@ -184,7 +185,7 @@ func (t *tx) pruneKeyRules(limit int) (pruned int, err error) {
 }
 
 // Keys says how much work the group keys of a queue have. See contract.Views.
-func (s *Store) Keys(ctx context.Context, queue string) (answer store.KeyUses, err error) {
+func (s *limitCalls) Keys(ctx context.Context, queue string) (answer store.KeyUses, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		u := rules.NewKeyUses(queue, s.clock())
 		if err := c.each(keyRulesOf, func(st *sqlite.Stmt) bool {
@@ -193,7 +194,7 @@ func (s *Store) Keys(ctx context.Context, queue string) (answer store.KeyUses, e
 			return err
 		}
 		for _, query := range []string{dueSorted, dueUnsorted, dueHeld} {
-			if err := c.keysOfSpans(u, query); err != nil {
+			if err := c.limits().keysOfSpans(u, query); err != nil {
 				return err
 			}
 		}
@@ -207,7 +208,7 @@ func (s *Store) Keys(ctx context.Context, queue string) (answer store.KeyUses, e
 }
 
 // keysOfSpans counts the tasks of some spans by key.
-func (c *conn) keysOfSpans(u *rules.KeyUses, query string) error {
+func (c limitReads) keysOfSpans(u *rules.KeyUses, query string) error {
 	type sized struct {
 		store.Span
 		size int
@@ -239,7 +240,7 @@ func (c *conn) keysOfSpans(u *rules.KeyUses, query string) error {
 }
 
 // keysOfSpan counts the tasks of a span one by one.
-func (c *conn) keysOfSpan(u *rules.KeyUses, sp *store.Span) error {
+func (c limitReads) keysOfSpan(u *rules.KeyUses, sp *store.Span) error {
 	runs := map[int32]int32{} // the seqs of running rows, by number
 	if sp.Token > 0 {         // of one that nobody ever held none run
 		if err := c.each(runningIn, func(st *sqlite.Stmt) bool {
@@ -251,7 +252,7 @@ func (c *conn) keysOfSpan(u *rules.KeyUses, sp *store.Span) error {
 		}
 	}
 	var bad error
-	err := c.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
+	err := c.members().members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
 		if u.Left() <= 0 {
 			u.Cut()
 			return false

@@ -11,6 +11,19 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
+// leaseCalls gives rights that end by themselves. Its table is lease.
+type leaseCalls struct{ *database }
+
+// leaseReads reads leases.
+type leaseReads struct{ *conn }
+
+func (c *conn) leases() leaseReads { return leaseReads{c} }
+
+// leaseWrites writes leases, and tells whether one holds as of the transaction's time.
+type leaseWrites struct{ *tx }
+
+func (t *tx) leases() leaseWrites { return leaseWrites{t} }
+
 const (
 	readLease = `SELECT name, holder, token, until, value FROM lease WHERE name = ?`
 	putLease  = `INSERT INTO lease (name, holder, token, until, value) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -26,12 +39,12 @@ func scanLease(st *sqlite.Stmt) store.Lease {
 }
 
 // Acquire gives a lease to a holder. See contract.Leases.
-func (s *Store) Acquire(
+func (s *leaseCalls) Acquire(
 	ctx context.Context, name, holder string, ttl time.Duration, value []byte,
 ) (store.Lease, error) {
 	var l store.Lease
 	err := s.write(ctx, func(t *tx) error {
-		old, err := t.lease(name)
+		old, err := t.leases().lease(name)
 		if err != nil {
 			return err
 		}
@@ -42,7 +55,7 @@ func (s *Store) Acquire(
 			Name: name, Holder: holder, Token: old.Token + 1, Until: t.now + ttl.Microseconds(),
 			Value: value,
 		}
-		return t.putLease(l)
+		return t.leases().putLease(l)
 	})
 	if err != nil {
 		return store.Lease{}, fmt.Errorf("acquire lease %q: %w", name, err)
@@ -51,23 +64,23 @@ func (s *Store) Acquire(
 }
 
 // AcquireAll gives a holder what nobody else has of the wanted leases. See contract.Leases.
-func (s *Store) AcquireAll(
+func (s *leaseCalls) AcquireAll(
 	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
 ) (store.Granted, error) {
 	var granted store.Granted
 	err := s.write(ctx, func(t *tx) error {
 		granted = store.Granted{Now: t.now}
-		until, err := t.membership(holder)
+		until, err := t.leases().membership(holder)
 		if err != nil {
 			return err
 		}
 		member := until > t.now
 		for _, want := range wants {
-			old, err := t.lease(want.Name)
+			old, err := t.leases().lease(want.Name)
 			if err != nil {
 				return err
 			}
-			expires, err := t.until(old)
+			expires, err := t.leases().until(old)
 			if err != nil {
 				return err
 			}
@@ -82,7 +95,7 @@ func (s *Store) AcquireAll(
 			if !free || l.Until == store.WhileMember && !member {
 				continue
 			}
-			if err := t.putLease(l); err != nil {
+			if err := t.leases().putLease(l); err != nil {
 				return err
 			}
 			granted.Leases = append(granted.Leases, l)
@@ -97,7 +110,7 @@ func (s *Store) AcquireAll(
 
 // lease reads a lease. Without a row it is one that ended: it may have been there before, and its
 // last token must never be good again.
-func (t *tx) lease(name string) (l store.Lease, err error) {
+func (t leaseWrites) lease(name string) (l store.Lease, err error) {
 	found, err := t.one(readLease, func(st *sqlite.Stmt) { l = scanLease(st) }, name)
 	if err == nil && !found {
 		_, err = t.one(removedToken, func(st *sqlite.Stmt) { l.Token = st.ColumnInt64(0) })
@@ -108,7 +121,7 @@ func (t *tx) lease(name string) (l store.Lease, err error) {
 const membership = `SELECT until FROM lease WHERE name = ? AND holder = ?`
 
 // until is when a lease expires, by its own row or by its holder's membership.
-func (t *tx) until(l store.Lease) (int64, error) {
+func (t leaseWrites) until(l store.Lease) (int64, error) {
 	if l.Until == store.WhileMember {
 		return t.membership(l.Holder)
 	}
@@ -116,14 +129,14 @@ func (t *tx) until(l store.Lease) (int64, error) {
 }
 
 // membership is when a holder's membership expires; 0 = it is none.
-func (t *tx) membership(holder string) (until int64, err error) {
+func (t leaseWrites) membership(holder string) (until int64, err error) {
 	_, err = t.one(membership, func(st *sqlite.Stmt) {
 		until = st.ColumnInt64(0)
 	}, store.MembershipOf(holder), holder)
 	return until, err
 }
 
-func (t *tx) putLease(l store.Lease) error {
+func (t leaseWrites) putLease(l store.Lease) error {
 	_, err := t.exec(putLease, l.Name, l.Holder, l.Token, l.Until, l.Value)
 	return err
 }
@@ -132,12 +145,12 @@ const renewLease = `UPDATE lease SET until = ?, value = coalesce(?, value) WHERE
 AND token = ?`
 
 // Renew extends leases, one row each. See contract.Leases.
-func (s *Store) Renew(
+func (s *leaseCalls) Renew(
 	ctx context.Context, leases []store.Lease, ttl time.Duration,
 ) ([]store.Lease, error) {
 	var renewed []store.Lease
 	err := s.write(ctx, func(t *tx) (err error) {
-		renewed, err = t.renew(leases, ttl)
+		renewed, err = t.leases().renew(leases, ttl)
 		return err
 	})
 	if err != nil {
@@ -146,7 +159,9 @@ func (s *Store) Renew(
 	return renewed, nil
 }
 
-func (t *tx) renew(leases []store.Lease, ttl time.Duration) (renewed []store.Lease, err error) {
+func (t leaseWrites) renew(
+	leases []store.Lease, ttl time.Duration,
+) (renewed []store.Lease, err error) {
 	for _, l := range leases {
 		n, err := t.exec(renewLease, t.now+ttl.Microseconds(), l.Value, l.Name, l.Token)
 		if err != nil {
@@ -165,17 +180,17 @@ func (t *tx) renew(leases []store.Lease, ttl time.Duration) (renewed []store.Lea
 }
 
 // Beat renews what a node holds and lists what all hold. See contract.Leases.
-func (s *Store) Beat(
+func (s *leaseCalls) Beat(
 	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
 ) (store.Beat, error) {
 	var b store.Beat
 	err := s.write(ctx, func(t *tx) (err error) {
 		b = store.Beat{Now: t.now}
-		if b.Kept, err = t.renew(held, ttl); err != nil {
+		if b.Kept, err = t.leases().renew(held, ttl); err != nil {
 			return err
 		}
 		for _, prefix := range slices.Sorted(slices.Values(prefixes)) {
-			list, err := t.leasesOf(prefix)
+			list, err := t.conn.leases().leasesOf(prefix)
 			if err != nil {
 				return err
 			}
@@ -201,8 +216,8 @@ WHERE lease.until = ? AND lease.holder = member.holder`
 )
 
 // End ends a lease. See contract.Leases.
-func (s *Store) End(ctx context.Context, name string, token int64, remove bool) error {
-	err := s.write(ctx, func(t *tx) error { return t.end(name, token, remove) })
+func (s *leaseCalls) End(ctx context.Context, name string, token int64, remove bool) error {
+	err := s.write(ctx, func(t *tx) error { return t.leases().end(name, token, remove) })
 	if err != nil {
 		return fmt.Errorf("end lease %q: %w", name, err)
 	}
@@ -210,10 +225,10 @@ func (s *Store) End(ctx context.Context, name string, token int64, remove bool) 
 }
 
 // EndAll ends leases. See contract.Leases.
-func (s *Store) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
+func (s *leaseCalls) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
 	err := s.write(ctx, func(t *tx) error {
 		for _, l := range leases {
-			if err := t.end(l.Name, l.Token, remove); err != nil {
+			if err := t.leases().end(l.Name, l.Token, remove); err != nil {
 				return err
 			}
 		}
@@ -225,7 +240,7 @@ func (s *Store) EndAll(ctx context.Context, leases []store.Lease, remove bool) e
 	return nil
 }
 
-func (t *tx) end(name string, token int64, remove bool) error {
+func (t leaseWrites) end(name string, token int64, remove bool) error {
 	if store.IsMembership(name) {
 		if _, err := t.exec(outlive, name, token, int64(store.WhileMember)); err != nil {
 			return err
@@ -247,10 +262,10 @@ const leasesOf = `SELECT name, holder, token, until, value FROM lease
 WHERE name >= ?1 AND name < ?1 || CAST(x'FF' AS TEXT) ORDER BY name`
 
 // LeasesOf lists the leases whose name begins with prefix, by name.
-func (s *Store) LeasesOf(ctx context.Context, prefix string) ([]store.Lease, error) {
+func (s *leaseCalls) LeasesOf(ctx context.Context, prefix string) ([]store.Lease, error) {
 	var list []store.Lease
 	err := s.read(ctx, func(c *conn) (err error) {
-		list, err = c.leasesOf(prefix)
+		list, err = c.leases().leasesOf(prefix)
 		return err
 	})
 	if err != nil {
@@ -259,7 +274,7 @@ func (s *Store) LeasesOf(ctx context.Context, prefix string) ([]store.Lease, err
 	return list, nil
 }
 
-func (c *conn) leasesOf(prefix string) (list []store.Lease, err error) {
+func (c leaseReads) leasesOf(prefix string) (list []store.Lease, err error) {
 	err = c.each(leasesOf, func(st *sqlite.Stmt) bool {
 		list = append(list, scanLease(st))
 		return true

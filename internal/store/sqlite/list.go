@@ -106,7 +106,7 @@ type list struct {
 }
 
 // Tasks lists the tasks that a filter selects, newest first. See contract.Views.
-func (s *Store) Tasks(
+func (s *viewCalls) Tasks(
 	ctx context.Context, f store.Filter, after task.ID, limit int,
 ) (page []task.View, next task.ID, err error) {
 	err = s.read(ctx, func(c *conn) error {
@@ -283,7 +283,7 @@ func (l *list) viewPack(ids []task.ID, views []task.View) error {
 	facts := make([]rules.Fact, len(ids))
 	if len(ids) < together {
 		for i, id := range ids {
-			f, _, err := l.fact(id)
+			f, _, err := l.facts().fact(id)
 			if err != nil {
 				return err
 			}
@@ -292,7 +292,7 @@ func (l *list) viewPack(ids []task.ID, views []task.View) error {
 	} else {
 		first, last := ids[len(ids)-1], ids[0]
 		at := len(ids) - 1
-		if err := l.facts(first.Batch, first.N, last.N, func(f *rules.Fact) bool {
+		if err := l.facts().facts(first.Batch, first.N, last.N, func(f *rules.Fact) bool {
 			for at >= 0 && ids[at].N < f.ID.N {
 				at--
 			}
@@ -304,7 +304,7 @@ func (l *list) viewPack(ids []task.ID, views []task.View) error {
 			return err
 		}
 		for i := range facts {
-			if err := l.complete(&facts[i]); err != nil {
+			if err := l.facts().complete(&facts[i]); err != nil {
 				return err
 			}
 		}
@@ -318,7 +318,7 @@ func (l *list) viewPack(ids []task.ID, views []task.View) error {
 		if l, ok := l.Live[f.ID]; ok {
 			live = &l
 		}
-		v, err := l.view(f, l.now, live)
+		v, err := l.views().view(f, l.now, live)
 		if err != nil {
 			return err
 		}

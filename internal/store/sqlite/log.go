@@ -12,6 +12,20 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// logCalls keeps the lines that tasks and jobs write. Its tables are log and log_size, and job_log
+// and job_log_size.
+type logCalls struct{ *database }
+
+// logReads reads logs.
+type logReads struct{ *conn }
+
+func (c *conn) logs() logReads { return logReads{c} }
+
+// logWrites adds lines to logs, and drops lines from their middle.
+type logWrites struct{ *tx }
+
+func (t *tx) logs() logWrites { return logWrites{t} }
+
 // logHalf is how many bytes a log keeps of its first lines, and as many of its newest.
 const logHalf = 512 << 10
 
@@ -60,16 +74,16 @@ var (
 func logOf(id task.ID) textLog { return textLog{taskLogs, id.Batch, id.N} }
 
 // stands tells whether there is a task with an id that was not removed.
-func (c *conn) stands(id task.ID) (bool, error) {
-	stands, err := c.isTask(id)
+func (c logReads) stands(id task.ID) (bool, error) {
+	stands, err := c.members().isTask(id)
 	if err != nil || !stands {
 		return false, err
 	}
-	o, err := c.outcomeOf(id, "")
+	o, err := c.members().outcomeOf(id, "")
 	return o.Kind != task.KindRemoved, err
 }
 
-func (c *conn) logSize(l textLog) (z logSize, err error) {
+func (c logReads) logSize(l textLog) (z logSize, err error) {
 	z.cut = -1
 	_, err = c.one(l.readSize, func(st *sqlite.Stmt) {
 		z = logSize{
@@ -82,16 +96,16 @@ func (c *conn) logSize(l textLog) (z logSize, err error) {
 }
 
 // AppendLog adds lines to a task's log. See contract.Texts.
-func (s *Store) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error {
+func (s *logCalls) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error {
 	err := s.write(ctx, func(t *tx) error {
-		stands, err := t.stands(id)
+		stands, err := t.conn.logs().stands(id)
 		if err != nil {
 			return err
 		}
 		if !stands {
 			return store.ErrNotFound
 		}
-		return t.appendLog(logOf(id), lines)
+		return t.logs().appendLog(logOf(id), lines)
 	})
 	if err != nil {
 		return fmt.Errorf("append to the log of task %s: %w", id, err)
@@ -99,11 +113,11 @@ func (s *Store) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine)
 	return nil
 }
 
-func (t *tx) appendLog(log textLog, lines []task.LogLine) error {
+func (t logWrites) appendLog(log textLog, lines []task.LogLine) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	z, err := t.logSize(log)
+	z, err := t.conn.logs().logSize(log)
 	if err != nil {
 		return err
 	}
@@ -136,7 +150,7 @@ func (t *tx) appendLog(log textLog, lines []task.LogLine) error {
 }
 
 // dropLine drops the oldest line after the head.
-func (t *tx) dropLine(log textLog, z *logSize) error {
+func (t logWrites) dropLine(log textLog, z *logSize) error {
 	var line, size int64
 	_, err := t.one(log.oldestLine, func(st *sqlite.Stmt) {
 		line, size = st.ColumnInt64(0), st.ColumnInt64(1)
@@ -156,17 +170,19 @@ func (t *tx) dropLine(log textLog, z *logSize) error {
 }
 
 // Log reads lines from a position on. Where lines were dropped, one line says how many.
-func (s *Store) Log(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error) {
+func (s *logCalls) Log(
+	ctx context.Context, id task.ID, from int64, limit int,
+) (store.LogPage, error) {
 	var page store.LogPage
 	err := s.read(ctx, func(c *conn) error {
-		stands, err := c.stands(id)
+		stands, err := c.logs().stands(id)
 		if err != nil {
 			return err
 		}
 		if !stands {
 			return store.ErrNotFound
 		}
-		page, err = c.logPage(logOf(id), from, limit)
+		page, err = c.logs().logPage(logOf(id), from, limit)
 		return err
 	})
 	if err != nil {
@@ -175,7 +191,7 @@ func (s *Store) Log(ctx context.Context, id task.ID, from int64, limit int) (sto
 	return page, nil
 }
 
-func (c *conn) logPage(log textLog, from int64, limit int) (page store.LogPage, err error) {
+func (c logReads) logPage(log textLog, from int64, limit int) (page store.LogPage, err error) {
 	z, err := c.logSize(log)
 	if err != nil {
 		return page, err

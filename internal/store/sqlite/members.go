@@ -11,6 +11,11 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// memberReads reads packs and marks, and the newest steps of the tasks in them.
+type memberReads struct{ *conn }
+
+func (c *conn) members() memberReads { return memberReads{c} }
+
 // outcome is the newest outcome of a task: a step, or what a mark says. Seq is -1 while there is
 // none.
 type outcome struct {
@@ -74,7 +79,7 @@ func scanOutcome(st *sqlite.Stmt, at int) outcome {
 var none = outcome{Seq: -1, ContextSeq: -1}
 
 // outcomeOf reads the newest outcome of a task that was submitted for a stage.
-func (c *conn) outcomeOf(id task.ID, stage string) (o outcome, err error) {
+func (c memberReads) outcomeOf(id task.ID, stage string) (o outcome, err error) {
 	found, err := c.one(newestOf, func(st *sqlite.Stmt) { o = scanOutcome(st, 0) }, id.Batch, id.N)
 	if err != nil || found {
 		return o, err
@@ -87,7 +92,7 @@ func (c *conn) outcomeOf(id task.ID, stage string) (o outcome, err error) {
 }
 
 // marked reads what a mark says of a task.
-func (c *conn) marked(id task.ID) (d pack.Done, found bool, err error) {
+func (c memberReads) marked(id task.ID) (d pack.Done, found bool, err error) {
 	var body []byte
 	_, err = c.one(markAt, func(st *sqlite.Stmt) {
 		if pack.Bits(st.ColumnInt64(0)).Has(id.N) {
@@ -104,7 +109,7 @@ func (c *conn) marked(id task.ID) (d pack.Done, found bool, err error) {
 }
 
 // isMarked tells whether a mark says that a task is done.
-func (c *conn) isMarked(id task.ID) (marked bool, err error) {
+func (c memberReads) isMarked(id task.ID) (marked bool, err error) {
 	_, err = c.one(bitsAt, func(st *sqlite.Stmt) {
 		marked = pack.Bits(st.ColumnInt64(0)).Has(id.N)
 	}, id.Batch, pack.Lo(id.N))
@@ -131,7 +136,7 @@ const (
 // members calls visit with the tasks of a batch from lo to hi, ascending in N, until it answers
 // false. Contexts are parts of what was read: they stay as they are, and keep the others of their
 // pack in memory. visit may read whatever it likes.
-func (c *conn) members(
+func (c memberReads) members(
 	batch int64, lo, hi int32, how detail, visit func(*member) bool,
 ) error {
 	more := true
@@ -154,7 +159,7 @@ func (c *conn) members(
 }
 
 // membersOf calls visit with those tasks in a row of a pack that in has.
-func (c *conn) membersOf(
+func (c memberReads) membersOf(
 	batch int64, p *row, in pack.Bits, how detail, visit func(*member) bool,
 ) error {
 	if in == 0 {
@@ -162,7 +167,7 @@ func (c *conn) membersOf(
 	}
 	r := c.spare
 	if c.spare = nil; r == nil { // the first one, or visit reads, too
-		r = &reading{conn: c}
+		r = &reading{conn: c.conn}
 	}
 	defer func() { c.spare = r }()
 	r.batch, r.how = batch, how
@@ -177,7 +182,7 @@ func (c *conn) membersOf(
 }
 
 // packFrom reads the first row of a batch's packs from lo to hi.
-func (c *conn) packFrom(batch int64, lo, hi int32) (p row, found bool, err error) {
+func (c memberReads) packFrom(batch int64, lo, hi int32) (p row, found bool, err error) {
 	k := c.kept
 	if k != nil && k.batch == batch && k.from <= lo && lo <= k.row.lo && k.row.lo <= hi {
 		return k.row, true, nil
@@ -198,7 +203,7 @@ type keptPack struct {
 }
 
 // keepPack keeps what is read last until end is called.
-func (c *conn) keepPack() (end func()) {
+func (c memberReads) keepPack() (end func()) {
 	c.kept = &keptPack{batch: -1}
 	return func() { c.kept = nil }
 }
@@ -280,7 +285,7 @@ func (r *reading) outcome(t *store.Task) (outcome, error) {
 	case r.have.Has(t.N):
 		return r.steps[i], nil
 	case t.N >= r.tail:
-		return r.outcomeOf(task.ID{Batch: r.batch, N: t.N}, t.Stage)
+		return r.members().outcomeOf(task.ID{Batch: r.batch, N: t.N}, t.Stage)
 	case !r.bits.Has(t.N):
 		return none, nil
 	case r.how == whole:

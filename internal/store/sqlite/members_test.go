@@ -51,8 +51,8 @@ func TestManyTasksAreReadAsEachIs(t *testing.T) {
 		}
 		err = c.read(t.Context(), func(conn *conn) error {
 			var seen int32
-			err := conn.facts(sp.Batch, 3, 97, func(f *rules.Fact) bool {
-				one, found, err := conn.fact(f.ID)
+			err := conn.facts().facts(sp.Batch, 3, 97, func(f *rules.Fact) bool {
+				one, found, err := conn.facts().fact(f.ID)
 				one.Owner, one.Running = store.Span{}, nil
 				if diff := cmp.Diff(one, *f); diff != "" || !found || err != nil {
 					t.Errorf("busy %v: task %d: %v %v\n%s", busy, f.ID.N, found, err, diff)

@@ -28,7 +28,7 @@ func scanNotifier(st *sqlite.Stmt) (store.Notifier, error) {
 }
 
 // ChangeNotifier changes a notifier, or creates it. See contract.Notifiers.
-func (s *Store) ChangeNotifier(
+func (s *eventCalls) ChangeNotifier(
 	ctx context.Context, name string, change store.Change[store.Notifier],
 ) (changed store.Changed[store.Notifier], err error) {
 	err = s.write(ctx, func(t *tx) error {
@@ -62,7 +62,7 @@ func (s *Store) ChangeNotifier(
 }
 
 // Notifiers lists all notifiers, by name.
-func (s *Store) Notifiers(ctx context.Context) (list []store.Notifier, err error) {
+func (s *eventCalls) Notifiers(ctx context.Context) (list []store.Notifier, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
 		list, err = scanAll(c, scanNotifier, allNotifiers)
 		return err
@@ -74,7 +74,7 @@ func (s *Store) Notifiers(ctx context.Context) (list []store.Notifier, err error
 }
 
 // DeleteNotifier forgets a notifier.
-func (s *Store) DeleteNotifier(ctx context.Context, name string) error {
+func (s *eventCalls) DeleteNotifier(ctx context.Context, name string) error {
 	if err := s.forgetConf(ctx, deleteNotifier, name); err != nil {
 		return fmt.Errorf("delete notifier %q: %w", name, err)
 	}
@@ -82,7 +82,7 @@ func (s *Store) DeleteNotifier(ctx context.Context, name string) error {
 }
 
 // forgetConf runs a statement that deletes the configuration of a name; store.ErrNotFound.
-func (s *Store) forgetConf(ctx context.Context, query, name string) error {
+func (s *eventCalls) forgetConf(ctx context.Context, query, name string) error {
 	return s.write(ctx, func(t *tx) error {
 		n, err := t.exec(query, name)
 		if err == nil && n == 0 {
@@ -93,7 +93,7 @@ func (s *Store) forgetConf(ctx context.Context, query, name string) error {
 }
 
 // Advance moves a notifier on from where it still stands. See contract.Notifiers.
-func (s *Store) Advance(
+func (s *eventCalls) Advance(
 	ctx context.Context, name string, from int64, to store.Progress,
 ) (ok bool, err error) {
 	err = s.write(ctx, func(t *tx) error {

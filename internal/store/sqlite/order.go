@@ -29,7 +29,7 @@ ORDER BY rank, batch, lo, id LIMIT 1`
 )
 
 // owner is the task of a key that began last, as it stands.
-func (c *conn) owner(queue, key string) (o rules.OwnerRow, err error) {
+func (c limitReads) owner(queue, key string) (o rules.OwnerRow, err error) {
 	_, err = c.one(ownerOf, func(st *sqlite.Stmt) {
 		o.ID = task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}
 		switch {
@@ -43,13 +43,13 @@ func (c *conn) owner(queue, key string) (o rules.OwnerRow, err error) {
 }
 
 // firstOfKey is the span that comes first of what a key has ready; 0 = it has nothing.
-func (c *conn) firstOfKey(queue, key string, now int64) (id int64, err error) {
+func (c limitReads) firstOfKey(queue, key string, now int64) (id int64, err error) {
 	_, err = c.one(firstOfKey, func(st *sqlite.Stmt) { id = st.ColumnInt64(0) }, queue, key, now)
 	return id, err
 }
 
 // keepOwners writes down which tasks own their keys as they begin.
-func (t *tx) keepOwners(keys map[string]*rules.KeyStand) error {
+func (t limitWrites) keepOwners(keys map[string]*rules.KeyStand) error {
 	for _, k := range keys {
 		if !k.Begun(k.Owner) {
 			continue
@@ -74,7 +74,7 @@ func (b *keyTake) next(k *rules.KeyStand) error {
 	if k.Owner == (task.ID{}) {
 		found, err = b.one(firstOfKey, see, k.Queue, k.Key, b.now)
 	} else {
-		o, e := b.owner(k.Queue, k.Key)
+		o, e := b.conn.limits().owner(k.Queue, k.Key)
 		if e != nil {
 			return e
 		}

@@ -21,7 +21,7 @@ var (
 )
 
 // insertTasks inserts the tasks of one batch, ascending in N.
-func (t *tx) insertTasks(batch int64, tasks []store.Task) error {
+func (t submissionWrites) insertTasks(batch int64, tasks []store.Task) error {
 	p := t.packing
 	p.clear()
 	for rest := tasks; len(rest) > 0; {
@@ -105,7 +105,7 @@ func scanPack(st *sqlite.Stmt) row {
 }
 
 // task reads one task as it was submitted.
-func (c *conn) task(id task.ID) (found store.Task, ok bool, err error) {
+func (c memberReads) task(id task.ID) (found store.Task, ok bool, err error) {
 	var r row
 	if ok, err = c.one(packOf, func(st *sqlite.Stmt) {
 		r = scanPack(st)
@@ -119,7 +119,7 @@ func (c *conn) task(id task.ID) (found store.Task, ok bool, err error) {
 }
 
 // isTask tells whether there is a task with an id.
-func (c *conn) isTask(id task.ID) (stands bool, err error) {
+func (c memberReads) isTask(id task.ID) (stands bool, err error) {
 	_, err = c.one(hasOf, func(st *sqlite.Stmt) {
 		stands = pack.Bits(st.ColumnInt64(0)).Has(id.N)
 	}, id.Batch, id.N)

@@ -17,26 +17,37 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// upkeepCalls deletes what is kept no longer. It has no tables of its own: it lets the others
+// delete from theirs, and walks over the tasks.
+type upkeepCalls struct {
+	*database
+	values    *valueCalls
+	queues    *queueCalls
+	events    *eventCalls
+	jobs      *jobCalls
+	schedules *scheduleCalls
+	history   *historyCalls
+
+	pruner pruner
+}
+
+// pruneReads looks for tasks that are kept no longer.
+type pruneReads struct{ *conn }
+
+func (c *conn) pruning() pruneReads { return pruneReads{c} }
+
 // pruner remembers how far pruning came. Batches are in order of time, so a walk from the oldest
 // meets what can be deleted first and ends at the first batch that is too young; then it rests
 // until something can have outlived its retention.
 type pruner struct {
-	changed atomic.Bool  // a configuration: what was passed over may be old enough now
-	behind  atomic.Bool  // there is more to look at or to delete at once
-	lag     atomic.Int64 // microseconds: store.Retention.Lag
+	behind atomic.Bool  // there is more to look at or to delete at once
+	lag    atomic.Int64 // microseconds: store.Retention.Lag
 
-	mu    sync.Mutex
-	piece retain.Piece
-	walk  pruneWalk
-	rest  int64  // no walk before
-	blobs string // the last blob that was looked at
-	sweep int64  // no look at blobs before
-
+	mu     sync.Mutex
+	piece  retain.Piece
+	walk   pruneWalk
+	rest   int64 // no walk before
 	events int64 // no look at events before
-	folded int64 // no adding up of the history before
-	tidied int64 // no sample for the history before
-	// the queues that had ready or running tasks when it was last noted how many there are
-	sampled map[string]bool
 }
 
 // pruneWalk is a walk in progress; it takes several calls when there is much to look at.
@@ -71,21 +82,21 @@ const (
 )
 
 // Prune deletes what retention no longer keeps. See contract.Upkeep.
-func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
+func (s *upkeepCalls) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	p := &s.pruner
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := s.clock()
 	p.behind.Store(false)
 	defer func() { p.behind.Store(err == nil && (pruned > 0 || p.walk.at != task.ID{})) }()
-	if p.changed.Swap(false) {
+	if s.queues.changed.Swap(false) {
 		p.walk, p.rest = pruneWalk{}, 0
 	}
 	if pruned, err = s.pruneKeys(ctx, limit); err != nil {
 		return pruned, fmt.Errorf("prune keys: %w", err)
 	}
 	if now >= p.events && pruned < limit {
-		n, next, err := s.pruneEvents(ctx, limit-pruned)
+		n, next, err := s.events.pruneEvents(ctx, limit-pruned)
 		pruned += n
 		if err != nil {
 			return pruned, fmt.Errorf("prune events: %w", err)
@@ -93,20 +104,20 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 		p.events = next
 	}
 	if pruned < limit {
-		n, err := s.pruneJobs(ctx, limit-pruned)
+		n, err := s.jobs.pruneJobs(ctx, limit-pruned)
 		pruned += n
 		if err != nil {
 			return pruned, fmt.Errorf("prune jobs: %w", err)
 		}
 	}
 	if pruned < limit {
-		n, err := s.pruneSchedules(ctx, limit-pruned)
+		n, err := s.schedules.pruneSchedules(ctx, limit-pruned)
 		pruned += n
 		if err != nil {
 			return pruned, fmt.Errorf("prune schedules: %w", err)
 		}
 	}
-	p.tidyHistory(ctx, s, now)
+	s.history.tidy(ctx, now)
 	if now >= p.rest && pruned < limit {
 		n, err := s.pruneTasks(ctx, now, limit-pruned)
 		pruned += n
@@ -114,16 +125,14 @@ func (s *Store) Prune(ctx context.Context, limit int) (pruned int, err error) {
 			return pruned, fmt.Errorf("prune tasks: %w", err)
 		}
 	}
-	if now >= p.sweep {
-		if err := s.pruneBlobs(ctx, now); err != nil {
-			return pruned, fmt.Errorf("prune blobs: %w", err)
-		}
+	if err := s.values.pruneBlobs(ctx, now); err != nil {
+		return pruned, fmt.Errorf("prune blobs: %w", err)
 	}
 	return pruned, nil
 }
 
 // Retention says how far Prune is behind. See contract.Upkeep.
-func (s *Store) Retention() store.Retention {
+func (s *upkeepCalls) Retention() store.Retention {
 	return store.Retention{
 		Behind: s.pruner.behind.Load(), Lag: time.Duration(s.pruner.lag.Load()) * time.Microsecond,
 	}
@@ -134,7 +143,7 @@ const (
 	deleteKey   = `DELETE FROM task_key WHERE queue = ? AND key = ? AND until <= ?`
 )
 
-func (s *Store) pruneKeys(ctx context.Context, limit int) (pruned int, err error) {
+func (s *upkeepCalls) pruneKeys(ctx context.Context, limit int) (pruned int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		pruned = 0
 		var keys [][2]string
@@ -151,12 +160,12 @@ func (s *Store) pruneKeys(ctx context.Context, limit int) (pruned int, err error
 		}
 		if err == nil {
 			var n int
-			n, err = t.pruneUnique(min(limit, piece) - pruned)
+			n, err = t.uniqueKeys().pruneUnique(min(limit, piece) - pruned)
 			pruned += n
 		}
 		if err == nil {
 			var n int
-			n, err = t.pruneKeyRules(min(limit, piece) - pruned)
+			n, err = t.limits().pruneKeyRules(min(limit, piece) - pruned)
 			pruned += n
 		}
 		if err == nil {
@@ -205,7 +214,9 @@ func (r retention) until(f *rules.Fact) int64 {
 }
 
 // pruneTasks goes on with the walk.
-func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned int, err error) {
+func (s *upkeepCalls) pruneTasks(
+	ctx context.Context, now int64, limit int,
+) (pruned int, err error) {
 	var found []rules.Fact
 	var empty []int64
 	var over bool
@@ -213,7 +224,7 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 	p := &s.pruner
 	walk := p.walk
 	err = s.read(ctx, func(c *conn) error {
-		list, err := c.queues()
+		list, err := c.queues().queues()
 		if err != nil {
 			return err
 		}
@@ -221,7 +232,7 @@ func (s *Store) pruneTasks(ctx context.Context, now int64, limit int) (pruned in
 		for _, q := range list {
 			keep[q.Name] = q
 		}
-		found, empty, over, err = c.outlived(keep, &walk, now, limit)
+		found, empty, over, err = c.pruning().outlived(keep, &walk, now, limit)
 		return err
 	})
 	if err != nil {
@@ -263,7 +274,7 @@ UNION ALL SELECT 1 FROM mark WHERE batch = ?1 LIMIT 1`
 
 // outlived goes on with a walk: it looks for tasks that are kept no longer, and for batches that
 // are empty.
-func (c *conn) outlived(
+func (c pruneReads) outlived(
 	keep retention, w *pruneWalk, now int64, limit int,
 ) (found []rules.Fact, empty []int64, over bool, err error) {
 	least := keep.least().Microseconds()
@@ -293,7 +304,7 @@ func (c *conn) outlived(
 		stepped, err := c.has(stepsInside, batch)
 		waited := false
 		if err == nil && stepped {
-			waited, err = c.waitedFor(batch)
+			waited, err = c.children().waitedFor(batch)
 		}
 		if err != nil {
 			return nil, nil, false, err
@@ -308,7 +319,7 @@ func (c *conn) outlived(
 			old, n, err := c.outlivedIn(keep, w, now, size)
 			kept := false
 			if err == nil {
-				old, kept, err = c.unneeded(old)
+				old, kept, err = c.waits().unneeded(old)
 			}
 			if err != nil {
 				return nil, nil, false, err
@@ -330,10 +341,10 @@ func (c *conn) outlived(
 }
 
 // outlivedIn looks at the next n tasks of the batch that the walk has come to, at most size.
-func (c *conn) outlivedIn(
+func (c pruneReads) outlivedIn(
 	keep retention, w *pruneWalk, now int64, size int,
 ) (old []rules.Fact, n int, err error) {
-	err = c.facts(w.at.Batch, w.at.N+1, math.MaxInt32, func(f *rules.Fact) bool {
+	err = c.facts().facts(w.at.Batch, w.at.N+1, math.MaxInt32, func(f *rules.Fact) bool {
 		w.at.N = f.ID.N
 		w.seen++
 		n++
@@ -351,7 +362,7 @@ func (c *conn) outlivedIn(
 }
 
 // vacant tells whether a batch has neither tasks nor spans.
-func (c *conn) vacant(batch int64) (bool, error) {
+func (c pruneReads) vacant(batch int64) (bool, error) {
 	tasks, err := c.has(tasksInside, batch)
 	if err != nil || tasks {
 		return false, err
@@ -362,7 +373,7 @@ func (c *conn) vacant(batch int64) (bool, error) {
 
 // dropOutlived deletes those of the tasks that are still final, and the batches that are empty
 // then. It says how long the writer was at it.
-func (s *Store) dropOutlived(
+func (s *upkeepCalls) dropOutlived(
 	ctx context.Context, keep retention, found []rules.Fact, empty []int64,
 ) (dropped int, lag int64, took time.Duration, err error) {
 	var blobs []string
@@ -379,12 +390,12 @@ func (s *Store) dropOutlived(
 			for n < len(rest) && rest[n].ID.Batch == rest[0].ID.Batch {
 				n++
 			}
-			gone, behind, err := t.dropOf(keep, rest[:n])
+			gone, behind, err := t.drops().dropOf(keep, rest[:n])
 			if err != nil {
 				return err
 			}
 			if len(gone) > 0 {
-				blobs, err = t.drop(rest[0].ID.Batch, rest[0].Queue, gone, blobs)
+				blobs, err = t.drops().drop(rest[0].ID.Batch, rest[0].Queue, gone, blobs)
 			}
 			if err != nil {
 				return err
@@ -395,9 +406,9 @@ func (s *Store) dropOutlived(
 			rest = rest[n:]
 		}
 		for b := range touched {
-			vacant, err := t.vacant(b)
+			vacant, err := t.pruning().vacant(b)
 			if err == nil && vacant {
-				err = t.deleteBatch(b)
+				err = t.drops().deleteBatch(b)
 			}
 			if err != nil {
 				return err
@@ -406,7 +417,7 @@ func (s *Store) dropOutlived(
 		return nil
 	})
 	if err == nil {
-		s.deleteBlobs(ctx, blobs)
+		s.values.deleteBlobs(ctx, blobs)
 	}
 	return dropped, lag, took, err
 }

@@ -3,16 +3,36 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"math"
+	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
+
+// queueCalls keeps the configurations of queues. Its tables are queue and, by queue, stat; with a
+// queue it deletes whatever others have of it.
+type queueCalls struct {
+	*database
+	values *valueCalls
+
+	// changed says that a configuration was changed since Prune looked: what it passed over may be
+	// old enough now.
+	changed atomic.Bool
+}
+
+// queueReads reads configurations and sums of counts.
+type queueReads struct{ *conn }
+
+func (c *conn) queues() queueReads { return queueReads{c} }
+
+// queueWrites writes configurations.
+type queueWrites struct{ *tx }
+
+func (t *tx) queues() queueWrites { return queueWrites{t} }
 
 const (
 	queueColumns = `name, timeout, silence, max_attempts, retry_initial, retry_max, retry_factor, retry_jitter, hold_limit, poll_interval,
@@ -61,7 +81,7 @@ func scanQueue(st *sqlite.Stmt) task.Queue {
 
 // putQueue writes a configuration by insertQueue or updateQueue. Durations are stored to the
 // nanosecond.
-func (t *tx) putQueue(query string, q task.Queue) (changed int, err error) {
+func (t queueWrites) putQueue(query string, q task.Queue) (changed int, err error) {
 	return t.exec(query, q.Name, int64(q.Timeout), int64(q.Silence), q.MaxAttempts,
 		int64(q.Retry.Initial), int64(q.Retry.Max), q.Retry.Factor,
 		q.Retry.Jitter, q.HoldLimit, int64(q.PollInterval), q.ContextLimit, int64(q.Retention),
@@ -80,7 +100,7 @@ func onDead(stop bool) task.OnDead {
 }
 
 // ChangeQueue changes a configuration, or creates it. See contract.Queues.
-func (s *Store) ChangeQueue(
+func (s *queueCalls) ChangeQueue(
 	ctx context.Context, name string, change store.Change[task.Queue],
 ) (changed store.Changed[task.Queue], err error) {
 	err = s.write(ctx, func(t *tx) error {
@@ -95,23 +115,23 @@ func (s *Store) ChangeQueue(
 		}
 		q.Name, q.KeyRules = name, before.KeyRules
 		changed = store.Changed[task.Queue]{Is: q, Created: !stands}
-		if _, err = t.putQueue(updateQueue, q); err != nil {
+		if _, err = t.queues().putQueue(updateQueue, q); err != nil {
 			return err
 		}
-		return t.changeGate(&before, &q)
+		return t.limits().changeGate(&before, &q)
 	})
 	if err != nil {
 		return store.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
 	}
-	s.pruner.changed.Store(true)
+	s.changed.Store(true)
 	return changed, nil
 }
 
 // Queues lists all configurations, by name.
-func (s *Store) Queues(ctx context.Context) ([]task.Queue, error) {
+func (s *queueCalls) Queues(ctx context.Context) ([]task.Queue, error) {
 	var list []task.Queue
 	err := s.read(ctx, func(c *conn) (err error) {
-		list, err = c.queues()
+		list, err = c.queues().queues()
 		return err
 	})
 	if err != nil {
@@ -120,7 +140,7 @@ func (s *Store) Queues(ctx context.Context) ([]task.Queue, error) {
 	return list, nil
 }
 
-func (c *conn) queues() (list []task.Queue, err error) {
+func (c queueReads) queues() (list []task.Queue, err error) {
 	err = c.each(allQueues, func(st *sqlite.Stmt) bool {
 		list = append(list, scanQueue(st))
 		return true
@@ -139,17 +159,15 @@ const (
 	deleteKeyRules  = `DELETE FROM key_rule WHERE queue = ?`
 	deleteQueueStat = `DELETE FROM stat WHERE queue = ?`
 	batchOfQueue    = `SELECT id FROM batch WHERE queue = ? AND id > ? ORDER BY id LIMIT 1`
-	deleteSpansOf   = `DELETE FROM span WHERE batch = ?`
-	deleteBatch     = `DELETE FROM batch WHERE id = ?`
 )
 
 // DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted
 // the rest is still there, to be deleted again. See contract.Queues.
-func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error {
+func (s *queueCalls) DeleteQueue(ctx context.Context, name string, force bool) error {
 	for pass := 0; ; pass++ {
 		gone := false
 		err := s.write(ctx, func(t *tx) (err error) {
-			gone, err = t.deleteQueue(name, force, pass > 0)
+			gone, err = t.queues().deleteQueue(name, force, pass > 0)
 			return err
 		})
 		if err == nil && !gone {
@@ -166,7 +184,7 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, force bool) error 
 
 // deleteQueue deletes the configuration, unless there may be tasks; force is to delete unfinished
 // ones, too.
-func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error) {
+func (t queueWrites) deleteQueue(name string, force, emptied bool) (gone bool, err error) {
 	stands, err := t.has(findQueue, name)
 	if err != nil {
 		return false, err
@@ -174,7 +192,7 @@ func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error
 	if !stands {
 		return false, store.ErrNotFound
 	}
-	d, err := t.sum(name)
+	d, err := t.conn.queues().sum(name)
 	if err != nil {
 		return false, err
 	}
@@ -197,7 +215,7 @@ func (t *tx) deleteQueue(name string, force, emptied bool) (gone bool, err error
 
 // emptyQueue deletes the tasks of a queue, a piece in each transaction, so that others need not
 // wait long.
-func (s *Store) emptyQueue(ctx context.Context, name string) error {
+func (s *queueCalls) emptyQueue(ctx context.Context, name string) error {
 	for batch := int64(0); ; {
 		var found bool
 		err := s.read(ctx, func(c *conn) (err error) {
@@ -212,47 +230,13 @@ func (s *Store) emptyQueue(ctx context.Context, name string) error {
 		for more := true; more; {
 			var blobs []string
 			err := s.write(ctx, func(t *tx) (err error) {
-				blobs, more, err = t.dropBatch(batch, name)
+				blobs, more, err = t.drops().dropBatch(batch, name)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			s.deleteBlobs(ctx, blobs)
+			s.values.deleteBlobs(ctx, blobs)
 		}
 	}
-}
-
-// dropBatch deletes a batch, at most a piece of it at once, its spans first: nobody is to take what
-// is left.
-func (t *tx) dropBatch(batch int64, queue string) (blobs []string, more bool, err error) {
-	if _, err := t.exec(deleteSpansOf, batch); err != nil {
-		return nil, false, err
-	}
-	var gone []ending
-	if err := t.facts(batch, 0, math.MaxInt32, func(f *rules.Fact) bool {
-		gone = append(gone, endingOf(f))
-		return len(gone) < piece
-	}); err != nil {
-		return nil, false, err
-	}
-	if len(gone) > 0 {
-		blobs, err = t.drop(batch, queue, gone, nil)
-	}
-	if err == nil && len(gone) < piece {
-		err = t.deleteBatch(batch)
-	}
-	return blobs, len(gone) == piece, err
-}
-
-// deleteBatch deletes a batch that has neither tasks nor spans.
-func (t *tx) deleteBatch(batch int64) error {
-	_, err := t.exec(deleteBatch, batch)
-	if err == nil && store.MayBeChildren(batch) {
-		_, err = t.exec(deleteChildBatch, batch)
-	}
-	if err == nil {
-		err = t.forgetLook(batch)
-	}
-	return err
 }

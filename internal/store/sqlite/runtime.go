@@ -34,7 +34,7 @@ type run struct {
 }
 
 // RunTimes lists how long hand-outs took lately. See contract.Views.
-func (s *Store) RunTimes(
+func (s *viewCalls) RunTimes(
 	ctx context.Context, queue string, limit int,
 ) (list []store.RunTime, err error) {
 	err = s.read(ctx, func(c *conn) error {
@@ -48,7 +48,7 @@ func (s *Store) RunTimes(
 			return true
 		}, limit, queue)
 		if err == nil {
-			runs, err = c.markedRuns(runs, queue, limit)
+			runs, err = c.views().markedRuns(runs, queue, limit)
 		}
 		slices.SortFunc(runs, func(a, b run) int {
 			return cmp.Or(b.id.Compare(a.id), cmp.Compare(b.seq, a.seq))
@@ -68,7 +68,7 @@ func (s *Store) RunTimes(
 }
 
 // markedRuns adds those of the newest marks, until there are enough.
-func (c *conn) markedRuns(runs []run, queue string, limit int) ([]run, error) {
+func (c viewReads) markedRuns(runs []run, queue string, limit int) ([]run, error) {
 	type mark struct {
 		batch  int64
 		lo     int32
@@ -98,7 +98,7 @@ func (c *conn) markedRuns(runs []run, queue string, limit int) ([]run, error) {
 		}); err != nil {
 			return nil, err
 		}
-		err = c.members(m.batch, m.lo, m.lo+pack.Size-1, brief, func(s *member) bool {
+		err = c.members().members(m.batch, m.lo, m.lo+pack.Size-1, brief, func(s *member) bool {
 			if bits.Has(s.N) {
 				runs = append(runs, run{
 					id:      task.ID{Batch: m.batch, N: s.N},

@@ -11,6 +11,20 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// scheduleCalls keeps schedules and what came of their due times. Its tables are schedule,
+// schedule_head, schedule_remains, follower, calendar, era and fire.
+type scheduleCalls struct{ *database }
+
+// scheduleReads reads schedules and fires.
+type scheduleReads struct{ *conn }
+
+func (c *conn) schedules() scheduleReads { return scheduleReads{c} }
+
+// scheduleWrites changes schedules, and fires them.
+type scheduleWrites struct{ *tx }
+
+func (t *tx) schedules() scheduleWrites { return scheduleWrites{t} }
+
 const (
 	scheduleColumns = `id, name, spec, days, version, since, first, next, created, last`
 	findSchedule    = `SELECT ` + scheduleColumns + ` FROM schedule WHERE name = ?`
@@ -46,13 +60,13 @@ func scanSchedule(st *sqlite.Stmt) (s schedule, err error) {
 }
 
 // schedules runs a query for schedules, without their days.
-func (c *conn) schedules(query string, args ...any) (list []schedule, err error) {
-	return scanAll(c, scanSchedule, query, args...)
+func (c scheduleReads) schedules(query string, args ...any) (list []schedule, err error) {
+	return scanAll(c.conn, scanSchedule, query, args...)
 }
 
 // schedule reads a schedule, without its days; store.ErrNotFound.
-func (c *conn) schedule(name string) (s schedule, err error) {
-	found, err := scanOne(c, scanSchedule, &s, findSchedule, name)
+func (c scheduleReads) schedule(name string) (s schedule, err error) {
+	found, err := scanOne(c.conn, scanSchedule, &s, findSchedule, name)
 	if err == nil && !found {
 		err = store.ErrNotFound
 	}
@@ -60,9 +74,9 @@ func (c *conn) schedule(name string) (s schedule, err error) {
 }
 
 // listed are schedules as they are answered, with their days.
-func (c *conn) listed(found []schedule) ([]store.Schedule, error) {
+func (c scheduleReads) listed(found []schedule) ([]store.Schedule, error) {
 	list := make([]store.Schedule, len(found))
-	almanac := almanac{conn: c}
+	almanac := almanac{conn: c.conn}
 	for i := range found {
 		list[i] = found[i].Schedule
 		var err error
@@ -98,7 +112,7 @@ func (a *almanac) days(id int64) (c *task.Calendar, err error) {
 }
 
 // Schedules lists schedules, by name. See contract.Schedules.
-func (s *Store) Schedules(
+func (s *scheduleCalls) Schedules(
 	ctx context.Context, q store.ScheduleQuery,
 ) (list []store.Schedule, err error) {
 	query, args, err := selection(&q)
@@ -106,13 +120,13 @@ func (s *Store) Schedules(
 		return nil, fmt.Errorf("list schedules: %w", err)
 	}
 	err = s.read(ctx, func(c *conn) error {
-		found, err := c.schedules(query, args...)
+		found, err := c.schedules().schedules(query, args...)
 		if err == nil {
-			list, err = c.listed(found)
+			list, err = c.schedules().listed(found)
 		}
 		for i := range list {
 			if err == nil && q.Last && found[i].last != 0 {
-				list[i].Last, err = c.fire(&found[i], found[i].last)
+				list[i].Last, err = c.schedules().fire(&found[i], found[i].last)
 			}
 		}
 		return err
@@ -152,12 +166,14 @@ func atMost(limit int) int {
 }
 
 // Due lists schedules whose cursor is not after a time. See contract.Schedules.
-func (s *Store) Due(ctx context.Context, q store.DueQuery) (list []store.Schedule, err error) {
+func (s *scheduleCalls) Due(
+	ctx context.Context, q store.DueQuery,
+) (list []store.Schedule, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		found, err := c.schedules(dueSchedules, q.After.Next, q.After.Name,
+		found, err := c.schedules().schedules(dueSchedules, q.After.Next, q.After.Name,
 			min(q.Until, store.Never-1), atMost(q.Limit))
 		if err == nil {
-			list, err = c.listed(found)
+			list, err = c.schedules().listed(found)
 		}
 		return err
 	})
@@ -172,7 +188,7 @@ const standSchedules = `SELECT spec ->> 'queue', count(*), coalesce(sum(spec ->>
 sum(next < ? AND spec ->> 'paused' IS NULL) FROM schedule GROUP BY 1`
 
 // ScheduleStands counts schedules by their queue. See contract.Schedules.
-func (s *Store) ScheduleStands(
+func (s *scheduleCalls) ScheduleStands(
 	ctx context.Context, late int64,
 ) (list []store.ScheduleStand, err error) {
 	err = s.read(ctx, func(c *conn) error {
@@ -192,7 +208,9 @@ func (s *Store) ScheduleStands(
 }
 
 // ScheduleKeys counts schedules, and names them if they are at most limit.
-func (s *Store) ScheduleKeys(ctx context.Context, limit int) (keys store.ScheduleKeys, err error) {
+func (s *scheduleCalls) ScheduleKeys(
+	ctx context.Context, limit int,
+) (keys store.ScheduleKeys, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		_, err := c.one(countSchedules, func(st *sqlite.Stmt) { keys.Count = st.ColumnInt64(0) })
 		if err != nil || keys.Count > int64(limit) {
@@ -210,11 +228,11 @@ func (s *Store) ScheduleKeys(ctx context.Context, limit int) (keys store.Schedul
 }
 
 // Eras lists what a schedule was, and what it is. See contract.Schedules.
-func (s *Store) Eras(
+func (s *scheduleCalls) Eras(
 	ctx context.Context, name string, from int64,
 ) (list []store.Schedule, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		is, err := c.schedule(name)
+		is, err := c.schedules().schedule(name)
 		if err != nil {
 			return err
 		}
@@ -234,7 +252,7 @@ func (s *Store) Eras(
 			err = bad
 		}
 		if err == nil {
-			list, err = c.listed(append(eras, is))
+			list, err = c.schedules().listed(append(eras, is))
 		}
 		return err
 	})
@@ -245,7 +263,7 @@ func (s *Store) Eras(
 }
 
 // Calendars lists all calendars, by name.
-func (s *Store) Calendars(ctx context.Context) (list []task.Calendar, err error) {
+func (s *scheduleCalls) Calendars(ctx context.Context) (list []task.Calendar, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		var bad error
 		err := c.each(allCalendars, func(st *sqlite.Stmt) bool {

@@ -39,11 +39,11 @@ SELECT id, version, spec, days, since, first, ?2 FROM schedule WHERE id = ?1`
 )
 
 // ChangeSchedules creates or replaces schedules and a calendar. See contract.Schedules.
-func (s *Store) ChangeSchedules(
+func (s *scheduleCalls) ChangeSchedules(
 	ctx context.Context, c store.ScheduleChange,
 ) (list []store.Schedule, err error) {
 	err = s.write(ctx, func(t *tx) (err error) {
-		list, err = t.changeSchedules(&c)
+		list, err = t.schedules().changeSchedules(&c)
 		return err
 	})
 	if err != nil {
@@ -54,9 +54,9 @@ func (s *Store) ChangeSchedules(
 
 // changeSchedules decides all before it writes anything, so that a refusal spoils nobody else's
 // part of the transaction.
-func (t *tx) changeSchedules(c *store.ScheduleChange) ([]store.Schedule, error) {
+func (t scheduleWrites) changeSchedules(c *store.ScheduleChange) ([]store.Schedule, error) {
 	change := change{
-		tx: t, almanac: almanac{conn: t.conn}, put: make(map[string]bool, len(c.Puts)),
+		tx: t.tx, almanac: almanac{conn: t.conn}, put: make(map[string]bool, len(c.Puts)),
 		standing: map[string]int64{},
 	}
 	for i := range c.Puts {
@@ -216,7 +216,7 @@ func (c *change) decide(p *store.SchedulePut) (b becoming, err error) {
 		}
 	}
 	var was *store.Schedule
-	s, err := c.schedule(p.Name)
+	s, err := c.conn.schedules().schedule(p.Name)
 	switch {
 	case err == nil:
 		b.id, was = s.id, &s.Schedule
@@ -301,9 +301,9 @@ func idOrNull(id int64) any {
 
 // DeleteSchedule forgets a schedule. What it had is nobody's from then on, and goes with the next
 // calls of Prune. See contract.Schedules.
-func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
+func (s *scheduleCalls) DeleteSchedule(ctx context.Context, name string) error {
 	err := s.write(ctx, func(t *tx) error {
-		is, err := t.schedule(name)
+		is, err := t.conn.schedules().schedule(name)
 		if err != nil {
 			return err
 		}
@@ -335,7 +335,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
 }
 
 // DeleteCalendar forgets a calendar. The days stay as long as there are eras that had them.
-func (s *Store) DeleteCalendar(ctx context.Context, name string) error {
+func (s *scheduleCalls) DeleteCalendar(ctx context.Context, name string) error {
 	err := s.write(ctx, func(t *tx) error {
 		var id int64
 		found, err := t.one(standingDays, func(st *sqlite.Stmt) { id = st.ColumnInt64(0) }, name)

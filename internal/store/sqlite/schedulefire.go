@@ -50,13 +50,13 @@ var runningFires = `SELECT count(*) FROM fire f WHERE f.open = ? AND f.outcome =
 //
 // Contexts that are blobs of tasks which are left out stay for a while: the same firing may come
 // again.
-func (s *Store) Fire(ctx context.Context, f store.Firing) (answer store.Fired, err error) {
+func (s *scheduleCalls) Fire(ctx context.Context, f store.Firing) (answer store.Fired, err error) {
 	if len(f.Parts) > 0 {
 		err = s.room()
 	}
 	if err == nil {
 		err = s.write(ctx, func(t *tx) (err error) {
-			answer, err = t.fire(&f)
+			answer, err = t.schedules().fire(&f)
 			return err
 		})
 	}
@@ -66,7 +66,7 @@ func (s *Store) Fire(ctx context.Context, f store.Firing) (answer store.Fired, e
 	return answer, nil
 }
 
-func (t *tx) fire(f *store.Firing) (store.Fired, error) {
+func (t scheduleWrites) fire(f *store.Firing) (store.Fired, error) {
 	found, err := t.loadFires(f)
 	if err != nil {
 		return store.Fired{}, err
@@ -82,12 +82,12 @@ func (t *tx) fire(f *store.Firing) (store.Fired, error) {
 	}
 	sub := rules.Submission(f, answer.Parts)
 	for _, queue := range sub.NewQueues {
-		if _, err := t.putQueue(insertQueue, limits.DefaultQueue(queue)); err != nil {
+		if _, err := t.queues().putQueue(insertQueue, limits.DefaultQueue(queue)); err != nil {
 			return answer, fmt.Errorf("queue %q: %w", queue, err)
 		}
 	}
 	for i := range sub.Batches {
-		if err := t.insertBatch(
+		if err := t.submissions().insertBatch(
 			&sub.Batches[i], store.Holder{}, false, nil, &store.Submitted{},
 		); err != nil {
 			return answer, fmt.Errorf("batch %d: %w", sub.Batches[i].ID, err)
@@ -97,7 +97,7 @@ func (t *tx) fire(f *store.Firing) (store.Fired, error) {
 }
 
 // endFires writes down what became of fires.
-func (t *tx) endFires(ends []store.FireEnd) error {
+func (t scheduleWrites) endFires(ends []store.FireEnd) error {
 	for i := range ends {
 		e := &ends[i]
 		batch, n := taskColumns(e.Task)
@@ -109,7 +109,7 @@ func (t *tx) endFires(ends []store.FireEnd) error {
 }
 
 // mayEnd is store.ErrConflict when an end would not be written down.
-func (t *tx) mayEnd(ends []store.FireEnd) error {
+func (t scheduleWrites) mayEnd(ends []store.FireEnd) error {
 	for i := range ends {
 		e := &ends[i]
 		batch, n := taskColumns(e.Task)
@@ -125,7 +125,7 @@ func (t *tx) mayEnd(ends []store.FireEnd) error {
 }
 
 // loadFires finds what package rules needs to decide a call.
-func (t *tx) loadFires(f *store.Firing) (*rules.Fires, error) {
+func (t scheduleWrites) loadFires(f *store.Firing) (*rules.Fires, error) {
 	found := &rules.Fires{
 		Node: f.Node, Now: t.now, Stands: map[int64]bool{},
 		Schedules: make(map[string]*rules.FireSchedule, len(f.Parts)),
@@ -153,7 +153,9 @@ func (t *tx) loadFires(f *store.Firing) (*rules.Fires, error) {
 
 // loadPart finds a part's schedule, unless a part before it did, and the rows that its fires may
 // meet.
-func (t *tx) loadPart(found *rules.Fires, p *store.FirePart, s *rules.FireSchedule) (err error) {
+func (t scheduleWrites) loadPart(
+	found *rules.Fires, p *store.FirePart, s *rules.FireSchedule,
+) (err error) {
 	if known := found.Schedules[p.Schedule]; known != nil {
 		s = known
 	} else {
@@ -195,7 +197,7 @@ func (t *tx) loadPart(found *rules.Fires, p *store.FirePart, s *rules.FireSchedu
 }
 
 // loadCursor finds a schedule.
-func (t *tx) loadCursor(name string, s *rules.FireSchedule) (found bool, err error) {
+func (t scheduleWrites) loadCursor(name string, s *rules.FireSchedule) (found bool, err error) {
 	found, err = t.one(cursorOf, func(st *sqlite.Stmt) {
 		s.ID, s.Version, s.Next = st.ColumnInt64(0), st.ColumnInt64(1), st.ColumnInt64(2)
 	}, name)
@@ -206,7 +208,7 @@ func (t *tx) loadCursor(name string, s *rules.FireSchedule) (found bool, err err
 }
 
 // writeFires writes a part's rows, and moves the cursor of its schedule.
-func (t *tx) writeFires(s *rules.FireSchedule, fires []store.Fire) error {
+func (t scheduleWrites) writeFires(s *rules.FireSchedule, fires []store.Fire) error {
 	last := int64(0)
 	for i := range fires {
 		f := &fires[i]
@@ -228,7 +230,7 @@ func (t *tx) writeFires(s *rules.FireSchedule, fires []store.Fire) error {
 	return err
 }
 
-func (t *tx) insertFire(schedule int64, f *store.Fire) error {
+func (t scheduleWrites) insertFire(schedule int64, f *store.Fire) error {
 	var open any
 	if f.Open() {
 		open = f.Schedule

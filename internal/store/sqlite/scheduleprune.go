@@ -36,12 +36,14 @@ WHERE schedule = ?1 LIMIT ?2)`
 
 // pruneSchedules deletes what came of due times long ago, what schedules were then, and what
 // deleted schedules have left.
-func (s *Store) pruneSchedules(ctx context.Context, limit int) (pruned int, err error) {
+func (s *scheduleCalls) pruneSchedules(ctx context.Context, limit int) (pruned int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		pruned = 0
 		left := min(limit, piece)
-		for _, step := range [...]func(int) (int, error){t.pruneFires, t.pruneEras,
-			t.pruneScheduleRemains} {
+		schedules := t.schedules()
+		for _, step := range [...]func(int) (int, error){
+			schedules.pruneFires, schedules.pruneEras, schedules.pruneScheduleRemains,
+		} {
 			n, err := step(left)
 			if err != nil {
 				return err
@@ -54,7 +56,7 @@ func (s *Store) pruneSchedules(ctx context.Context, limit int) (pruned int, err 
 	return pruned, err
 }
 
-func (t *tx) pruneFires(limit int) (pruned int, err error) {
+func (t scheduleWrites) pruneFires(limit int) (pruned int, err error) {
 	type old struct {
 		schedule, at int64
 		fired        bool
@@ -79,7 +81,7 @@ func (t *tx) pruneFires(limit int) (pruned int, err error) {
 	return len(list), err
 }
 
-func (t *tx) pruneEras(limit int) (pruned int, err error) {
+func (t scheduleWrites) pruneEras(limit int) (pruned int, err error) {
 	var list [][2]int64
 	err = t.each(oldEras, func(st *sqlite.Stmt) bool {
 		list = append(list, [2]int64{st.ColumnInt64(0), st.ColumnInt64(1)})
@@ -94,7 +96,7 @@ func (t *tx) pruneEras(limit int) (pruned int, err error) {
 }
 
 // pruneScheduleRemains deletes a piece of what a deleted schedule has left.
-func (t *tx) pruneScheduleRemains(limit int) (pruned int, err error) {
+func (t scheduleWrites) pruneScheduleRemains(limit int) (pruned int, err error) {
 	var id int64
 	found, err := t.one(remainingSchedule, func(st *sqlite.Stmt) { id = st.ColumnInt64(0) })
 	if err != nil || !found {

@@ -67,7 +67,7 @@ func scanFire(st *sqlite.Stmt, schedule string) (store.Fire, error) {
 
 // fireRows runs a query for fires and answers them. name is the column of the schedule's name; the
 // schedule's itself when it is 0.
-func (c *conn) fireRows(
+func (c scheduleReads) fireRows(
 	query, schedule string, name int, args ...any,
 ) (list []store.Fire, err error) {
 	var bad error
@@ -87,7 +87,7 @@ func (c *conn) fireRows(
 }
 
 // fire reads what came of a due time, nil when there is no row.
-func (c *conn) fire(s *schedule, at int64) (f *store.Fire, err error) {
+func (c scheduleReads) fire(s *schedule, at int64) (f *store.Fire, err error) {
 	list, err := c.fireRows(fireAt, s.Name, 0, s.id, at)
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -96,7 +96,9 @@ func (c *conn) fire(s *schedule, at int64) (f *store.Fire, err error) {
 }
 
 // Fires lists what came of due times. See contract.Schedules.
-func (s *Store) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire, err error) {
+func (s *scheduleCalls) Fires(
+	ctx context.Context, q store.FireQuery,
+) (list []store.Fire, err error) {
 	var outcomes any
 	if len(q.Outcomes) > 0 {
 		text, err := json.Marshal(q.Outcomes)
@@ -133,7 +135,7 @@ func (s *Store) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire
 		case q.After != 0:
 			first = max(first, q.After+1)
 		}
-		list, err = c.fireRows(query, q.Schedule, 0, id, first, last, q.From, outcomes,
+		list, err = c.schedules().fireRows(query, q.Schedule, 0, id, first, last, q.From, outcomes,
 			atMost(q.Limit))
 		return err
 	})
@@ -144,12 +146,12 @@ func (s *Store) Fires(ctx context.Context, q store.FireQuery) (list []store.Fire
 }
 
 // OpenFires lists fires of which something is still to come. See contract.Schedules.
-func (s *Store) OpenFires(
+func (s *scheduleCalls) OpenFires(
 	ctx context.Context, q store.OpenQuery,
 ) (list []store.OpenFire, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		rows := func(query string, args ...any) error {
-			fires, err := c.fireRows(query, "", openName, args...)
+			fires, err := c.schedules().fireRows(query, "", openName, args...)
 			for i := range fires {
 				list = append(list, store.OpenFire{Fire: fires[i], Step: -1})
 			}
@@ -174,7 +176,7 @@ func (s *Store) OpenFires(
 		}
 		for i := range list {
 			if err == nil {
-				err = c.follow(&list[i])
+				err = c.schedules().follow(&list[i])
 			}
 		}
 		return err
@@ -186,11 +188,11 @@ func (s *Store) OpenFires(
 }
 
 // RunFires lists the fires of a run. See contract.Schedules.
-func (s *Store) RunFires(
+func (s *scheduleCalls) RunFires(
 	ctx context.Context, run store.FireKey, limit int,
 ) (list []store.Fire, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
-		list, err = c.fireRows(runFires, "", openName, run.Schedule, run.At, limit)
+		list, err = c.schedules().fireRows(runFires, "", openName, run.Schedule, run.At, limit)
 		return err
 	})
 	if err != nil {
@@ -200,15 +202,15 @@ func (s *Store) RunFires(
 }
 
 // follow says how the task of a fire stands.
-func (c *conn) follow(o *store.OpenFire) error {
+func (c scheduleReads) follow(o *store.OpenFire) error {
 	if o.Task == (task.ID{}) {
 		return nil
 	}
-	t, found, err := c.task(o.Task)
+	t, found, err := c.members().task(o.Task)
 	if err != nil || !found {
 		return err
 	}
-	n, err := c.outcomeOf(o.Task, t.Stage)
+	n, err := c.members().outcomeOf(o.Task, t.Stage)
 	if err != nil || n.Kind == task.KindRemoved {
 		return err
 	}

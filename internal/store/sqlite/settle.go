@@ -15,8 +15,18 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// stepCalls writes down what became of hand-outs, and what people do to tasks. Its tables are step,
+// mark and edit. What follows from an outcome goes into the tables of others in the same
+// transaction, by their writes.
+type stepCalls struct {
+	*database
+	values *valueCalls
+
+	settler settler // owned by the writer
+}
+
 // Settle records reports. See contract.Steps.
-func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled, error) {
+func (s *stepCalls) Settle(ctx context.Context, set store.Settlement) (store.Settled, error) {
 	var answer store.Settled
 	err := s.write(ctx, func(t *tx) (err error) {
 		answer, err = s.settler.settle(t, &set)
@@ -33,7 +43,7 @@ func (s *Store) Settle(ctx context.Context, set store.Settlement) (store.Settled
 		}
 	}
 	if len(refused) > 0 {
-		s.dropUnused(ctx, refused)
+		s.values.dropUnused(ctx, refused)
 	}
 	return answer, nil
 }
@@ -93,7 +103,7 @@ func (d *settler) settle(t *tx, set *store.Settlement) (store.Settled, error) {
 	}
 	for i := range d.reports {
 		if d.verdicts[i] == "" {
-			v, err := t.refusal(&d.reports[i])
+			v, err := t.steps().refusal(&d.reports[i])
 			if err != nil {
 				return store.Settled{}, err
 			}
@@ -120,7 +130,7 @@ func (d *settler) repeatSpawn(t *tx, i int) error {
 	if d.verdicts[i] != task.Repeated || len(r.Spawn) == 0 {
 		return nil
 	}
-	ids, err := t.spawned(r)
+	ids, err := t.children().spawned(r)
 	d.spawned = append(d.spawned, store.Spawned{Report: i, IDs: ids})
 	return err
 }
@@ -189,7 +199,7 @@ func (d *settler) read(t *tx) error {
 				b.queue = st.ColumnText(0)
 			}, batch)
 			if err == nil {
-				b.parent, err = t.parentage(batch)
+				b.parent, err = t.conn.children().parentage(batch)
 			}
 			if err == nil {
 				b.awaited, err = t.has(awaitedIn, batch)
@@ -248,7 +258,7 @@ func (d *settler) choose(t *tx) error {
 		}
 		right, err := d.right(t, r)
 		if err == nil && right && r.Step.Kind == task.KindExpired {
-			right, err = t.mayExpire(r)
+			right, err = t.conn.expiries().mayExpire(r)
 		}
 		if err != nil {
 			return err
@@ -270,7 +280,7 @@ func (d *settler) right(t *tx, r *store.Report) (bool, error) {
 		return false, nil
 	}
 	if s.gaps {
-		return t.isTask(r.ID)
+		return t.members().isTask(r.ID)
 	}
 	return true, nil
 }
@@ -283,95 +293,6 @@ func (d *settler) running(r *store.Report) *store.Running {
 		}
 	}
 	return nil
-}
-
-var (
-	// stepLean is for steps that say little of their own: a run of plain outcomes by one worker.
-	stepLean = newInserter("step",
-		[]string{"kind", "ran", "stage", "attempt", "base", "worker", "context_seq", "due"},
-		[]string{"batch", "n", "seq", "token", "hash", "started", "finished"})
-	stepFull = newInserter("step",
-		[]string{"kind", "ran", "stage", "attempt", "base", "worker", "context_seq"},
-		[]string{
-			"batch", "n", "seq", "token", "hash", "started", "finished", "due", "result", "context",
-			"error",
-		})
-)
-
-// alike steps may stand in one statement.
-func alike(a, b *store.Step) bool {
-	return a.Kind == b.Kind && a.Attempt == b.Attempt && a.Base == b.Base &&
-		a.ContextSeq == b.ContextSeq &&
-		a.Ran == b.Ran && a.Stage == b.Stage && a.Worker == b.Worker && slight(a) == slight(b)
-}
-
-// slight steps fit stepLean.
-func slight(s *store.Step) bool {
-	return s.Due == 0 && s.Result == nil && s.Context == nil && s.Error == ""
-}
-
-// insert records reports as steps, in runs of those that are alike.
-func (d *settler) insert(t *tx, reports []int32) error {
-	for rest := reports; len(rest) > 0; {
-		first := &d.reports[rest[0]].Step
-		n := 1
-		for n < len(rest) && alike(first, &d.reports[rest[n]].Step) {
-			n++
-		}
-		if err := d.insertRun(t, first, rest[:n]); err != nil {
-			return err
-		}
-		rest = rest[n:]
-	}
-	return nil
-}
-
-func (d *settler) insertRun(t *tx, first *store.Step, run []int32) error {
-	lean := slight(first)
-	in := stepFull
-	if lean {
-		in = stepLean
-	}
-	shared := func(st *sqlite.Stmt) {
-		bindShared(st, first)
-		if lean {
-			st.BindInt64(8, 0)
-		}
-	}
-	own := func(st *sqlite.Stmt, p, i int) {
-		r := &d.reports[run[i]]
-		st.BindInt64(p, r.ID.Batch)
-		st.BindInt64(p+1, int64(r.ID.N))
-		st.BindInt64(p+2, int64(r.Token.Seq))
-		st.BindInt64(p+3, r.Token.SpanToken)
-		st.BindInt64(p+4, r.Step.Hash)
-		st.BindInt64(p+5, r.Step.Started)
-		st.BindInt64(p+6, r.Step.Finished)
-		if !lean {
-			bindRest(st, p+7, &r.Step)
-		}
-	}
-	return in.insert(t.conn, len(run), shared, own, func(i int) { d.verdicts[run[i]] = refused })
-}
-
-// refused marks a report whose seq was taken, until it is known why.
-const refused task.Status = "refused"
-
-func bindShared(st *sqlite.Stmt, s *store.Step) {
-	st.BindInt64(1, int64(s.Kind))
-	st.BindText(2, s.Ran)
-	st.BindText(3, s.Stage)
-	st.BindInt64(4, int64(s.Attempt))
-	st.BindInt64(5, int64(s.Base))
-	bindText(st, 6, s.Worker)
-	st.BindInt64(7, int64(s.ContextSeq))
-}
-
-func bindRest(st *sqlite.Stmt, p int, s *store.Step) {
-	st.BindInt64(p, s.Due)
-	bindBytes(st, p+1, s.Result)
-	bindBytes(st, p+2, s.Context)
-	bindText(st, p+3, s.Error)
 }
 
 const deleteRunning = `DELETE FROM running WHERE batch = ? AND n = ? AND seq = ?`
@@ -396,21 +317,21 @@ func (d *settler) follow(t *tx) error {
 				return err
 			}
 		}
-		if err := t.noteBlobs(r.ID, r.Step.Context, r.Step.Result); err != nil {
+		if err := t.values().noteBlobs(r.ID, r.Step.Context, r.Step.Result); err != nil {
 			return err
 		}
 		if r.Notice != nil {
-			if err := t.submitNotice(r.Notice); err != nil {
+			if err := t.steps().submitNotice(r.Notice); err != nil {
 				return err
 			}
 		}
 		if r.Move != nil {
-			if err := t.moveOut(r.ID, r.Token.Seq, b.queue, *r.Move); err != nil {
+			if err := t.steps().moveOut(r.ID, r.Token.Seq, b.queue, *r.Move); err != nil {
 				return err
 			}
 		}
 		if r.HoldKey > 0 {
-			if err := t.holdKey(b.queue, r.ID, r.HoldKey); err != nil {
+			if err := t.limits().holdKey(b.queue, r.ID, r.HoldKey); err != nil {
 				return err
 			}
 		}
@@ -426,14 +347,14 @@ func (d *settler) follow(t *tx) error {
 func (d *settler) followWaits(t *tx, i int) error {
 	r := &d.reports[i]
 	if len(r.Spawn) > 0 {
-		ids, err := t.spawn(r)
+		ids, err := t.children().spawn(r)
 		if err != nil {
 			return err
 		}
 		d.spawned = append(d.spawned, store.Spawned{Report: i, IDs: ids})
 	}
 	if r.Await != nil {
-		at, err := t.await(r)
+		at, err := t.waits().await(r)
 		if err != nil {
 			return err
 		}
@@ -443,7 +364,7 @@ func (d *settler) followWaits(t *tx, i int) error {
 		return nil
 	}
 	if d.batches[r.ID.Batch].awaited {
-		noted, err := t.noteEnd(r.ID)
+		noted, err := t.waits().noteEnd(r.ID)
 		if err != nil {
 			return err
 		}
@@ -459,47 +380,9 @@ func (d *settler) followWaits(t *tx, i int) error {
 		d.ends.of(&b.parent, state)
 	}
 	if rules.Falls(state) {
-		return t.letFall(r.ID, false)
+		return t.children().letFall(r.ID, false)
 	}
 	return nil
-}
-
-// submitNotice submits what is to follow from a death.
-func (t *tx) submitNotice(b *store.Batch) error {
-	_, err := t.submit(&store.Submission{Batches: []store.Batch{*b}, NewQueues: []string{b.Queue}})
-	return err
-}
-
-// moveOut makes the span of its own into which the step at seq moves a task.
-func (t *tx) moveOut(id task.ID, seq int32, queue string, to store.Move) error {
-	_, err := t.insertSpan(store.Span{Batch: id.Batch, Lo: id.N, Hi: id.N, Seq0: seq + 1,
-		Queue: queue, Rank: to.Rank, Due: to.Due, Linked: to.Linked}, 1, false)
-	return err
-}
-
-const findStep = `SELECT token, hash FROM step WHERE batch = ? AND n = ? AND seq = ?`
-
-// refusal says why a report was not recorded.
-func (t *tx) refusal(r *store.Report) (task.Status, error) {
-	status := task.Stale
-	stands, err := t.one(findStep, func(st *sqlite.Stmt) {
-		if st.ColumnInt64(0) == r.Token.SpanToken &&
-			store.Repeats(r.Step.Hash, st.ColumnInt64(1)) {
-			status = task.Repeated
-		}
-	}, r.ID.Batch, r.ID.N, r.Token.Seq)
-	if err != nil || stands {
-		return status, err
-	}
-	known, err := t.isTask(r.ID)
-	if err != nil || !known {
-		return task.Unknown, err
-	}
-	d, marked, err := t.marked(r.ID)
-	if marked && d.Repeats(r) {
-		status = task.Repeated
-	}
-	return status, err
 }
 
 const deleteSpan = `DELETE FROM span WHERE id = ? AND token = ?`

@@ -13,6 +13,25 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// spanCalls moves tasks in runs: it inserts them, hands them to nodes and takes them back. Its
+// tables are batch, pack, keyed, task_key and span; of running, which a hand-out's begin fills and
+// its end empties, it writes down what runs on (Sync, Give). Within which time tasks are to begin
+// (table expiry) and who has a unique key (table unique_key) is looked after here, too.
+type spanCalls struct {
+	*database
+	values *valueCalls
+}
+
+// spanReads reads spans, and the tasks in them as their holder needs them.
+type spanReads struct{ *conn }
+
+func (c *conn) spans() spanReads { return spanReads{c} }
+
+// spanWrites makes spans, gives them holders and takes them away.
+type spanWrites struct{ *tx }
+
+func (t *tx) spans() spanWrites { return spanWrites{t} }
+
 // spanColumns are what scanSpan reads.
 const spanColumns = `id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths, key,
 linked`
@@ -33,10 +52,10 @@ func scanSpan(st *sqlite.Stmt) store.Span {
 func width(sp *store.Span) int { return int(sp.Hi-sp.Lo) + 1 }
 
 // Take makes a holder hold ready spans. See contract.Spans.
-func (s *Store) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
+func (s *spanCalls) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 	var answer store.Taken
 	err := s.write(ctx, func(t *tx) (err error) {
-		answer, err = t.take(r)
+		answer, err = t.spans().take(r)
 		return err
 	})
 	if err != nil {
@@ -67,9 +86,9 @@ AND due > ? AND due < ` + never + ` ORDER BY due LIMIT 1`
 	holdSpan   = `UPDATE span SET holder = ?, htok = ?, token = token + 1 WHERE id = ?`
 )
 
-func (t *tx) take(r store.TakeRequest) (store.Taken, error) {
+func (t spanWrites) take(r store.TakeRequest) (store.Taken, error) {
 	answer := store.Taken{Now: t.now}
-	lives, err := t.lives(r.Holder)
+	lives, err := t.leases().lives(r.Holder)
 	if err != nil || !lives {
 		answer.LeaseGone = !lives
 		return answer, err
@@ -84,7 +103,7 @@ func (t *tx) take(r store.TakeRequest) (store.Taken, error) {
 }
 
 // takeByRank takes the first tasks of a queue, whatever keys they have.
-func (t *tx) takeByRank(r store.TakeRequest) (store.Taken, error) {
+func (t spanWrites) takeByRank(r store.TakeRequest) (store.Taken, error) {
 	answer := store.Taken{Now: t.now}
 	list, err := t.ready(readySpans, r)
 	if err != nil {
@@ -117,7 +136,7 @@ func (t *tx) takeByRank(r store.TakeRequest) (store.Taken, error) {
 		left -= width(sp)
 		sp.Holder = r.Holder
 		sp.Token++
-		tasks, err := t.load(sp)
+		tasks, err := t.conn.spans().load(sp)
 		if err != nil {
 			return answer, err
 		}
@@ -145,7 +164,7 @@ type free struct {
 }
 
 // ready lists ready spans by rank, as many as have the tasks that a take asks for.
-func (t *tx) ready(query string, r store.TakeRequest) (list []free, err error) {
+func (t spanWrites) ready(query string, r store.TakeRequest) (list []free, err error) {
 	left := r.Limit
 	err = t.each(query, func(st *sqlite.Stmt) bool {
 		f := free{scanSpan(st), st.ColumnInt(14), st.ColumnBool(15)}
@@ -157,7 +176,7 @@ func (t *tx) ready(query string, r store.TakeRequest) (list []free, err error) {
 }
 
 // Ready says which queues have ready spans that nobody holds. See contract.Spans.
-func (s *Store) Ready(ctx context.Context, queues []string) (list []store.Ready, err error) {
+func (s *spanCalls) Ready(ctx context.Context, queues []string) (list []store.Ready, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		now := s.clock()
 		list = nil
@@ -188,14 +207,14 @@ const cutSpan = `UPDATE span SET lo = ?, size = ? WHERE id = ?`
 
 // split takes the first n numbers of a span into a new one, which sp then is. The free rest keeps
 // its row, so that another taker that waits for the row finds something.
-func (t *tx) split(sp *store.Span, size int, gaps bool, n int, h store.Holder) error {
+func (t spanWrites) split(sp *store.Span, size int, gaps bool, n int, h store.Holder) error {
 	rest, whole := sp.ID, size == width(sp)
 	sp.Hi = sp.Lo + int32(n) - 1
 	taken := n
 	if gaps || !whole {
 		// Some numbers may be no tasks, and some tasks may have left the span.
 		taken = 0
-		if err := t.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
+		if err := t.members().members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
 			if s.Base == sp.Seq0 {
 				taken++
 			}
@@ -223,7 +242,7 @@ WHERE batch = ? AND n = ? AND seq = ?`
 )
 
 // load reads the tasks that belong to a span: their newest outcome's base is its seq0.
-func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
+func (c spanReads) load(sp *store.Span) ([]store.Loaded, error) {
 	headStart := sp.Due - sp.Rank
 	if sp.Seq0 > 0 { // it has a rank of its own
 		if _, err := c.one(headStartOf, func(st *sqlite.Stmt) {
@@ -234,7 +253,7 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 	}
 	tasks := make([]store.Loaded, 0, min(width(sp), loadedAtOnce))
 	limited := false
-	err := c.members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
+	err := c.members().members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
 		if s.Base == sp.Seq0 {
 			tasks = append(tasks, s.loaded(headStart))
 			limited = limited || s.within() != 0
@@ -242,16 +261,16 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 		return true
 	})
 	if err == nil && limited {
-		err = c.loadLimits(sp.Batch, tasks)
+		err = c.expiries().loadLimits(sp.Batch, tasks)
 	}
 	if err == nil && sp.Seq0 > 0 { // who is edited moves into a span of its own
 		err = c.loadOverrides(sp, tasks)
 	}
 	if err == nil && sp.Linked&store.LinkWoken != 0 {
-		err = c.noteWoken(sp.Batch, tasks)
+		err = c.waits().noteWoken(sp.Batch, tasks)
 	}
 	if err == nil {
-		err = c.notePrior(sp.Batch, tasks)
+		err = c.waits().notePrior(sp.Batch, tasks)
 	}
 	for i := range tasks {
 		l := &tasks[i]
@@ -263,10 +282,10 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 		}, sp.Batch, l.N, l.ContextSeq)
 	}
 	if err == nil {
-		err = c.noteUnique(sp.Batch, tasks)
+		err = c.uniqueKeys().noteUnique(sp.Batch, tasks)
 	}
 	if err == nil {
-		err = c.noteParent(sp.Batch, tasks)
+		err = c.children().noteParent(sp.Batch, tasks)
 	}
 	if err != nil || len(tasks) == 0 {
 		return nil, err
@@ -275,10 +294,10 @@ func (c *conn) load(sp *store.Span) ([]store.Loaded, error) {
 }
 
 // loadOverrides makes tasks what edits made of them.
-func (c *conn) loadOverrides(sp *store.Span, tasks []store.Loaded) error {
+func (c spanReads) loadOverrides(sp *store.Span, tasks []store.Loaded) error {
 	for i := range tasks {
 		l := &tasks[i]
-		o, found, err := c.override(task.ID{Batch: sp.Batch, N: l.N})
+		o, found, err := c.facts().override(task.ID{Batch: sp.Batch, N: l.N})
 		if err != nil {
 			return err
 		}
@@ -323,7 +342,7 @@ func scanRunning(st *sqlite.Stmt) store.Running {
 }
 
 // addRunning adds to tasks, ascending in N, the running rows at their next seqs.
-func (c *conn) addRunning(batch int64, lo, hi int32, tasks []store.Loaded) error {
+func (c spanReads) addRunning(batch int64, lo, hi int32, tasks []store.Loaded) error {
 	i := 0
 	return c.each(runningIn, func(st *sqlite.Stmt) bool {
 		r := scanRunning(st)
@@ -346,12 +365,12 @@ AND token = ?2 AND holder = ?3 AND htok = ?4`
 )
 
 // Give gives spans back. See contract.Spans.
-func (s *Store) Give(ctx context.Context, g store.GiveRequest) error {
+func (s *spanCalls) Give(ctx context.Context, g store.GiveRequest) error {
 	err := s.write(ctx, func(t *tx) error {
-		if lives, err := t.lives(g.Holder); err != nil || !lives {
+		if lives, err := t.leases().lives(g.Holder); err != nil || !lives {
 			return err
 		}
-		if err := t.writeDown(g.Holder, g.Running); err != nil {
+		if err := t.spans().writeDown(g.Holder, g.Running); err != nil {
 			return err
 		}
 		for i, taking := range g.Spans {
@@ -379,15 +398,15 @@ AND holder = ? AND htok = ?`
 )
 
 // GiveRest gives the rests of spans back. See contract.Spans.
-func (s *Store) GiveRest(ctx context.Context, r store.RestRequest) (given []bool, err error) {
+func (s *spanCalls) GiveRest(ctx context.Context, r store.RestRequest) (given []bool, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		given = make([]bool, len(r.Rests))
-		if lives, err := t.lives(r.Holder); err != nil || !lives {
+		if lives, err := t.leases().lives(r.Holder); err != nil || !lives {
 			return err
 		}
 		for i := range r.Rests {
 			var err error
-			if given[i], err = t.giveRest(r.Holder, &r.Rests[i]); err != nil {
+			if given[i], err = t.spans().giveRest(r.Holder, &r.Rests[i]); err != nil {
 				return err
 			}
 		}
@@ -401,7 +420,7 @@ func (s *Store) GiveRest(ctx context.Context, r store.RestRequest) (given []bool
 
 // giveRest gives the rest of a span back, if it is the holder's. How many tasks either part has is
 // not exact, as it was held.
-func (t *tx) giveRest(h store.Holder, x *store.Rest) (given bool, err error) {
+func (t spanWrites) giveRest(h store.Holder, x *store.Rest) (given bool, err error) {
 	var f free
 	found, err := t.one(heldRest, func(st *sqlite.Stmt) {
 		f = free{scanSpan(st), st.ColumnInt(14), st.ColumnBool(15)}
@@ -425,7 +444,9 @@ func (t *tx) giveRest(h store.Holder, x *store.Rest) (given bool, err error) {
 const heldSpans = `SELECT ` + spanColumns + ` FROM span WHERE holder = ? AND htok = ?`
 
 // Held answers the spans that h holds beyond the known ones. See contract.Spans.
-func (s *Store) Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error) {
+func (s *spanCalls) Held(
+	ctx context.Context, h store.Holder, known []int64,
+) ([]store.HeldSpan, error) {
 	skip := make(map[int64]struct{}, len(known))
 	for _, id := range known {
 		skip[id] = struct{}{}
@@ -440,7 +461,7 @@ func (s *Store) Held(ctx context.Context, h store.Holder, known []int64) ([]stor
 		}, h.Node, h.Token)
 		for i := range list {
 			if err == nil {
-				list[i].Tasks, err = c.load(&list[i].Span)
+				list[i].Tasks, err = c.spans().load(&list[i].Span)
 			}
 		}
 		return err

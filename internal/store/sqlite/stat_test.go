@@ -30,7 +30,7 @@ func recount(t *rapid.T, s *Store, queue string, now int64) (c task.Counts) {
 		}, queue)
 		for _, batch := range batches {
 			if err == nil {
-				err = conn.facts(batch, 0, math.MaxInt32, func(f *rules.Fact) bool {
+				err = conn.facts().facts(batch, 0, math.MaxInt32, func(f *rules.Fact) bool {
 					list = append(list, *f)
 					return true
 				})
@@ -38,7 +38,7 @@ func recount(t *rapid.T, s *Store, queue string, now int64) (c task.Counts) {
 		}
 		for i := range list {
 			f := &list[i]
-			if err := conn.complete(f); err != nil {
+			if err := conn.facts().complete(f); err != nil {
 				return err
 			}
 			if f.Removed() {

@@ -133,7 +133,7 @@ func (l *list) comparedIn(
 func (l *list) comparedWide(c *listing.Candidates, s listing.Stretch, size int) error {
 	c.Floor = task.ID{Batch: s.Batch, N: s.Lo}
 	if l.Since != 0 || l.Until != 0 {
-		b, _, err := l.batch(s.Batch)
+		b, _, err := l.facts().batch(s.Batch)
 		if c.Cost += listing.Compare; err != nil || b.created < l.Since ||
 			l.Until != 0 && b.created >= l.Until {
 			return err
@@ -166,7 +166,7 @@ func (l *list) compareRow(
 	}
 	at := len(c.IDs)
 	var bad error
-	err = l.membersOf(s.Batch, &p, p.has&pack.Between(pack.Lo(p.lo), s.Lo, hi), whole,
+	err = l.members().membersOf(s.Batch, &p, p.has&pack.Between(pack.Lo(p.lo), s.Lo, hi), whole,
 		func(m *member) bool {
 			n++
 			may := l.may(m)
@@ -185,7 +185,7 @@ func (l *list) compareRow(
 // carries tells whether a task of a batch has all of the filter's meta.
 func (l *list) carries(batch int64, m *member) (bool, error) {
 	f := rules.Fact{ID: task.ID{Batch: batch, N: m.N}, Seq: m.Seq, Kind: m.Kind, Meta: m.Meta}
-	err := l.applyEdits(&f)
+	err := l.facts().applyEdits(&f)
 	return f.Meta.Has(l.Meta), err
 }
 

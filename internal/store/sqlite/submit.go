@@ -12,16 +12,21 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// submissionWrites inserts what is submitted: batches, packs, keys and spans.
+type submissionWrites struct{ *tx }
+
+func (t *tx) submissions() submissionWrites { return submissionWrites{t} }
+
 // Submit inserts batches with their tasks, keys and spans. See contract.Spans.
-func (s *Store) Submit(ctx context.Context, sub store.Submission) (store.Submitted, error) {
+func (s *spanCalls) Submit(ctx context.Context, sub store.Submission) (store.Submitted, error) {
 	var answer store.Submitted
 	err := s.room()
 	if err == nil {
 		err = s.write(ctx, func(t *tx) (err error) {
 			if sub.Under != nil {
-				answer, err = t.submitUnder(&sub)
+				answer, err = t.children().submitUnder(&sub)
 			} else {
-				answer, err = t.submit(&sub)
+				answer, err = t.submissions().submit(&sub)
 			}
 			return err
 		})
@@ -30,7 +35,7 @@ func (s *Store) Submit(ctx context.Context, sub store.Submission) (store.Submitt
 		return store.Submitted{}, fmt.Errorf("submit: %w", err)
 	}
 	if len(answer.Existing) > 0 {
-		s.dropUnused(ctx, largeOf(sub))
+		s.values.dropUnused(ctx, largeOf(sub))
 	}
 	return answer, nil
 }
@@ -47,18 +52,18 @@ func largeOf(sub store.Submission) (large []store.Value) {
 	return large
 }
 
-func (t *tx) submit(sub *store.Submission) (store.Submitted, error) {
+func (t submissionWrites) submit(sub *store.Submission) (store.Submitted, error) {
 	answer := store.Submitted{Now: t.now}
-	granted, err := t.lives(sub.Holder)
+	granted, err := t.leases().lives(sub.Holder)
 	if err != nil {
 		return answer, err
 	}
 	for _, name := range sub.NewQueues {
-		if _, err := t.putQueue(insertQueue, limits.DefaultQueue(name)); err != nil {
+		if _, err := t.queues().putQueue(insertQueue, limits.DefaultQueue(name)); err != nil {
 			return answer, err
 		}
 	}
-	unique, err := t.chooseUnique(sub)
+	unique, err := t.uniqueKeys().chooseUnique(sub)
 	if err != nil {
 		return answer, err
 	}
@@ -77,7 +82,7 @@ func (t *tx) submit(sub *store.Submission) (store.Submitted, error) {
 			return answer, fmt.Errorf("batch %d: %w", b.ID, err)
 		}
 	}
-	d := depending{tx: t, refuses: unique.Refuses, repeats: repeats}
+	d := depending{tx: t.tx, refuses: unique.Refuses, repeats: repeats}
 	if answer.Look, err = d.write(sub.Batches, answer.Existing); err != nil {
 		return answer, err
 	}
@@ -85,13 +90,13 @@ func (t *tx) submit(sub *store.Submission) (store.Submitted, error) {
 		return answer, nil
 	}
 	answer.Refused = unique.Refusals()
-	return answer, t.replaceWaiting(unique)
+	return answer, t.uniqueKeys().replaceWaiting(unique)
 }
 
 const findBatch = `SELECT origin, span, granted, existing FROM batch WHERE id = ?`
 
 // repeat answers a batch that stands already as the first time.
-func (t *tx) repeat(
+func (t submissionWrites) repeat(
 	b *store.Batch, h store.Holder, answer *store.Submitted,
 ) (repeated bool, err error) {
 	var origin string
@@ -151,7 +156,7 @@ func newSpan(id int64, b *store.Batch, n store.NewSpan, h store.Holder, granted 
 const insertBatch = `INSERT INTO batch (id, queue, rank, due, created, origin, span, granted,
 existing) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-func (t *tx) insertBatch(
+func (t submissionWrites) insertBatch(
 	b *store.Batch, h store.Holder, granted bool, unique *rules.UniqueChoice,
 	answer *store.Submitted,
 ) error {
@@ -161,14 +166,15 @@ func (t *tx) insertBatch(
 	if err != nil {
 		return err
 	}
-	first, err := t.spanIDs(len(b.Spans))
+	first, err := t.spans().spanIDs(len(b.Spans))
 	if err != nil {
 		return err
 	}
 	for i, n := range b.Spans {
 		answer.Spans = append(answer.Spans, newSpan(first+int64(i), b, n, h, granted))
 	}
-	if err := t.insertSpans(answer.Spans[len(answer.Spans)-len(b.Spans):], tasks); err != nil {
+	spans := answer.Spans[len(answer.Spans)-len(b.Spans):]
+	if err := t.spans().insertSpans(spans, tasks); err != nil {
 		return err
 	}
 	if _, err := t.exec(
@@ -181,12 +187,13 @@ func (t *tx) insertBatch(
 		return err
 	}
 	if at := rules.FirstLimit(b.Due, tasks); at != 0 {
-		if err := t.lookAt(b.ID, at); err != nil {
+		if err := t.expiries().lookAt(b.ID, at); err != nil {
 			return err
 		}
 	}
 	for i := range tasks {
-		if err := t.noteBlobs(task.ID{Batch: b.ID, N: tasks[i].N}, tasks[i].Context); err != nil {
+		id := task.ID{Batch: b.ID, N: tasks[i].N}
+		if err := t.values().noteBlobs(id, tasks[i].Context); err != nil {
 			return err
 		}
 	}
@@ -200,7 +207,7 @@ ON CONFLICT DO UPDATE SET batch = ?3, n = ?4, until = ?5`
 
 // withoutExisting claims the tasks' keys and leaves out those whose key another task has; existing
 // are those, in order, of which it is known.
-func (t *tx) withoutExisting(
+func (t submissionWrites) withoutExisting(
 	b *store.Batch, existing []store.Existing, answer *store.Submitted,
 ) ([]store.Task, error) {
 	var left []store.Task // copied when the first one is left out
@@ -245,7 +252,7 @@ func (t *tx) withoutExisting(
 const findKey = `SELECT batch, n FROM task_key WHERE queue = ? AND key = ? AND until > ?`
 
 // keyed is the task that has a key.
-func (t *tx) keyed(queue, key string) (id task.ID, found bool, err error) {
+func (t submissionWrites) keyed(queue, key string) (id task.ID, found bool, err error) {
 	found, err = t.one(findKey, func(st *sqlite.Stmt) {
 		id = task.ID{Batch: st.ColumnInt64(0), N: st.ColumnInt32(1)}
 	}, queue, key, t.now)
@@ -266,19 +273,19 @@ type spans struct{ next, end int64 }
 
 // spanIDs gives n consecutive ids that no span ever had. They count as used when the transaction is
 // committed.
-func (t *tx) spanIDs(n int) (first int64, err error) {
-	if t.spans.end-t.spans.next < int64(n) {
+func (t spanWrites) spanIDs(n int) (first int64, err error) {
+	if t.reserved.end-t.reserved.next < int64(n) {
 		size := max(spanBlock, int64(n))
 		if _, err := t.exec(reserveSpans, size); err != nil {
 			return 0, err
 		}
 		_, err = t.one(reservedSpans, func(st *sqlite.Stmt) {
 			end := st.ColumnInt64(0) + 1
-			t.spans = spans{end - size, end}
+			t.reserved = spans{end - size, end}
 		})
 	}
-	first = t.spans.next
-	t.spans.next += int64(n)
+	first = t.reserved.next
+	t.reserved.next += int64(n)
 	return first, err
 }
 
@@ -288,7 +295,7 @@ var spanInserter = newInserter("span",
 	[]string{"id", "lo", "hi", "size", "gaps"})
 
 // insertSpans inserts the spans of a new batch and notes which of its tasks they have.
-func (t *tx) insertSpans(list []store.Span, tasks []store.Task) error {
+func (t spanWrites) insertSpans(list []store.Span, tasks []store.Task) error {
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[n].Token == list[0].Token { // held ones, or free ones
@@ -314,7 +321,7 @@ func (t *tx) insertSpans(list []store.Span, tasks []store.Task) error {
 }
 
 // insertSpan inserts a span of size tasks and answers its id.
-func (t *tx) insertSpan(sp store.Span, size int, gaps bool) (id int64, err error) {
+func (t spanWrites) insertSpan(sp store.Span, size int, gaps bool) (id int64, err error) {
 	if sp.ID, err = t.spanIDs(1); err != nil {
 		return 0, err
 	}
@@ -352,4 +359,6 @@ func bindOwn(st *sqlite.Stmt, p int, sp *store.Span, size int, gaps bool) {
 const findLease = `SELECT 1 FROM lease WHERE name = 'node/' || ? AND token = ? AND until > ?`
 
 // lives is the rule LEASE: a holder whose lease is gone changes nothing.
-func (t *tx) lives(h store.Holder) (bool, error) { return t.has(findLease, h.Node, h.Token, t.now) }
+func (t leaseWrites) lives(h store.Holder) (bool, error) {
+	return t.has(findLease, h.Node, h.Token, t.now)
+}

@@ -11,6 +11,16 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// uniqueReads reads who has a unique key, from table unique_key.
+type uniqueReads struct{ *conn }
+
+func (c *conn) uniqueKeys() uniqueReads { return uniqueReads{c} }
+
+// uniqueWrites gives unique keys to tasks.
+type uniqueWrites struct{ *tx }
+
+func (t *tx) uniqueKeys() uniqueWrites { return uniqueWrites{t} }
+
 // The table unique_key says which task got a unique key last. Whether the task still has it follows
 // from how it stands, so nothing is written when that changes: a submission that wants the key
 // looks. Such tasks are handed out by Begin, so their running rows tell of every hand-out.
@@ -30,7 +40,7 @@ var errRace = errors.New("a task that was to be replaced is another one by now")
 
 // chooseUnique says what becomes of those tasks of a submission that want unique keys, and gives
 // these to those that get them; nil: none of them wants any.
-func (t *tx) chooseUnique(sub *store.Submission) (*rules.UniqueChoice, error) {
+func (t uniqueWrites) chooseUnique(sub *store.Submission) (*rules.UniqueChoice, error) {
 	var bad error
 	asks := rules.UniqueAsks(sub.Batches, func(batch int64) bool {
 		stands, err := t.has(findBatch, batch)
@@ -67,7 +77,9 @@ func (t *tx) chooseUnique(sub *store.Submission) (*rules.UniqueChoice, error) {
 }
 
 // uniqueHolder is the task that has a unique key.
-func (t *tx) uniqueHolder(name rules.UniqueName) (h rules.UniqueHolder, has bool, err error) {
+func (t uniqueWrites) uniqueHolder(
+	name rules.UniqueName,
+) (h rules.UniqueHolder, has bool, err error) {
 	var r rules.UniqueRow
 	stands, err := t.one(findUnique, func(st *sqlite.Stmt) {
 		r = rules.UniqueRow{
@@ -78,12 +90,12 @@ func (t *tx) uniqueHolder(name rules.UniqueName) (h rules.UniqueHolder, has bool
 	if err != nil || !stands {
 		return h, false, err
 	}
-	f, found, err := t.fact(r.ID)
+	f, found, err := t.facts().fact(r.ID)
 	if err != nil || !found {
 		return h, false, err
 	}
 	if f.Seq >= 0 && f.Base != store.Final {
-		if f.Begun, err = t.wasBegun(r.ID); err != nil {
+		if f.Begun, err = t.conn.expiries().wasBegun(r.ID); err != nil {
 			return h, false, err
 		}
 	}
@@ -92,9 +104,9 @@ func (t *tx) uniqueHolder(name rules.UniqueName) (h rules.UniqueHolder, has bool
 }
 
 // replaceWaiting makes of tasks that wait what was submitted in their place.
-func (t *tx) replaceWaiting(c *rules.UniqueChoice) error {
+func (t uniqueWrites) replaceWaiting(c *rules.UniqueChoice) error {
 	for i := range c.Replace {
-		acted, err := t.act(&c.Replace[i])
+		acted, err := t.steps().act(&c.Replace[i])
 		if err == nil && !acted.Changed {
 			err = errRace
 		}
@@ -106,7 +118,7 @@ func (t *tx) replaceWaiting(c *rules.UniqueChoice) error {
 }
 
 // noteUnique notes which of the tasks of a batch have unique keys; ascending in N.
-func (c *conn) noteUnique(batch int64, tasks []store.Loaded) error {
+func (c uniqueReads) noteUnique(batch int64, tasks []store.Loaded) error {
 	if len(tasks) == 0 {
 		return nil
 	}
@@ -123,7 +135,7 @@ func (c *conn) noteUnique(batch int64, tasks []store.Loaded) error {
 }
 
 // pruneUnique deletes unique keys whose time is over.
-func (t *tx) pruneUnique(limit int) (pruned int, err error) {
+func (t uniqueWrites) pruneUnique(limit int) (pruned int, err error) {
 	var names []rules.UniqueName
 	err = t.each(expiredUnique, func(st *sqlite.Stmt) bool {
 		names = append(names, rules.UniqueName{Queue: st.ColumnText(0), Key: st.ColumnText(1)})

@@ -13,6 +13,20 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// viewCalls tells people and nodes how tasks stand, and counts them. It has no tables of its own
+// and writes nothing.
+type viewCalls struct {
+	*database
+	values *valueCalls
+
+	examined int // rows that one page of a list looks at before it is cut short
+}
+
+// viewReads reads what is told of single tasks.
+type viewReads struct{ *conn }
+
+func (c *conn) views() viewReads { return viewReads{c} }
+
 // maxSteps is how many steps the view of one task shows.
 const maxSteps = 1000
 
@@ -21,22 +35,22 @@ WHERE batch = ? AND n = ? ORDER BY seq DESC LIMIT ?`
 const resultAt = `SELECT result FROM step WHERE batch = ? AND n = ? AND seq = ? AND kind <> 15`
 
 // Task is one task with its steps. See contract.Views.
-func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
+func (s *viewCalls) Task(ctx context.Context, id task.ID) (task.View, error) {
 	var v task.View
 	var contextValue, result store.Value
 	now := s.clock()
 	err := s.read(ctx, func(c *conn) error {
-		f, found, err := c.fact(id)
+		f, found, err := c.facts().fact(id)
 		if err != nil {
 			return err
 		}
 		if !found || f.Removed() {
 			return store.ErrNotFound
 		}
-		if v, err = c.view(&f, now, nil); err != nil {
+		if v, err = c.views().view(&f, now, nil); err != nil {
 			return err
 		}
-		if contextValue, _, err = c.context(&f); err != nil {
+		if contextValue, _, err = c.facts().context(&f); err != nil {
 			return err
 		}
 		if v.State == task.Blocked {
@@ -48,20 +62,20 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 				return err
 			}
 		}
-		if err = c.noteFamily(&v); err == nil {
-			err = c.noteAfter(&v)
+		if err = c.children().noteFamily(&v); err == nil {
+			err = c.waits().noteAfter(&v)
 		}
 		if err != nil {
 			return err
 		}
-		v.Steps, result, err = c.steps(id, f.Seq)
+		v.Steps, result, err = c.views().steps(id, f.Seq)
 		return err
 	})
 	if err == nil {
-		v.Context, err = s.Value(ctx, contextValue)
+		v.Context, err = s.values.Value(ctx, contextValue)
 	}
 	if err == nil {
-		v.Result, err = s.Value(ctx, result)
+		v.Result, err = s.values.Value(ctx, result)
 	}
 	if err != nil {
 		return task.View{}, fmt.Errorf("read task %s: %w", id, err)
@@ -70,7 +84,7 @@ func (s *Store) Task(ctx context.Context, id task.ID) (task.View, error) {
 }
 
 // steps are what became of a task, the newest of them, and the result of the newest one of all.
-func (c *conn) steps(id task.ID, newest int32) (
+func (c viewReads) steps(id task.ID, newest int32) (
 	steps []task.Step, result store.Value, err error,
 ) {
 	err = c.each(newestSteps, func(st *sqlite.Stmt) bool {
@@ -83,7 +97,7 @@ func (c *conn) steps(id task.ID, newest int32) (
 		return true
 	}, id.Batch, id.N, maxSteps)
 	if err == nil {
-		err = c.noteEdits(id, steps)
+		err = c.facts().noteEdits(id, steps)
 	}
 	if err == nil {
 		_, err = c.one(resultAt, func(st *sqlite.Stmt) {
@@ -95,10 +109,10 @@ func (c *conn) steps(id task.ID, newest int32) (
 		slices.Reverse(steps)
 		return steps, result, err
 	}
-	d, marked, err := c.marked(id)
+	d, marked, err := c.members().marked(id)
 	if err == nil && marked {
 		var t store.Task
-		t, _, err = c.task(id)
+		t, _, err = c.members().task(id)
 		s := d.Step(t.Stage)
 		steps = append(steps, task.Step{
 			Kind: s.Kind, Stage: s.Ran, Worker: s.Worker, Started: instant(s.Started),
@@ -126,7 +140,7 @@ ORDER BY seq DESC LIMIT 1`
 
 // view is a task without its context, result and steps. live is its hand-out as a node's memory
 // knows it, or nil.
-func (c *conn) view(f *rules.Fact, now int64, live *store.Live) (task.View, error) {
+func (c viewReads) view(f *rules.Fact, now int64, live *store.Live) (task.View, error) {
 	v := task.View{
 		ID: f.ID, Queue: f.Queue, State: f.State(now, live != nil), Stage: f.Stage,
 		Attempt:  int(f.Attempt),
@@ -156,9 +170,56 @@ func (c *conn) view(f *rules.Fact, now int64, live *store.Live) (task.View, erro
 		if err != nil || found {
 			return v, err
 		}
-		d, _, err := c.marked(f.ID)
+		d, _, err := c.members().marked(f.ID)
 		v.Worker = d.Worker
 		return v, err
 	}
 	return v, nil
+}
+
+// Stand answers where tasks stand, in the order of ids.
+func (s *viewCalls) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
+	var list []store.Stood
+	err := s.read(ctx, func(c *conn) error {
+		list = make([]store.Stood, len(ids))
+		for i, id := range ids {
+			list[i].ID = id
+			f, found, err := c.facts().fact(id)
+			if err == nil && found {
+				list[i], err = c.views().stood(&f)
+			}
+			if err != nil {
+				return fmt.Errorf("task %s: %w", id, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read where %d tasks stand: %w", len(ids), err)
+	}
+	return list, nil
+}
+
+// stood is where one task stands.
+func (c viewReads) stood(f *rules.Fact) (store.Stood, error) {
+	v, by, err := c.facts().context(f)
+	s := f.Stood(v, by)
+	if err == nil {
+		err = c.each(uniquesIn, func(*sqlite.Stmt) bool {
+			s.Unique = true
+			return true
+		}, f.ID.Batch, f.ID.N, f.ID.N)
+	}
+	if err == nil && f.Owner.Linked&store.LinkWoken != 0 {
+		s.Woken, err = c.waits().woken(f.ID)
+	}
+	if err == nil {
+		s.After, err = c.waits().prior(f.ID)
+	}
+	if err == nil {
+		var p parentage
+		p, err = c.children().parentage(f.ID.Batch)
+		s.Parent = p.id
+	}
+	return s, err
 }

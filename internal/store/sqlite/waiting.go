@@ -12,6 +12,20 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// waitCalls ends the waits of tasks. Its tables are wait, signal, change and dependency, and of
+// children child_batch and child_count.
+type waitCalls struct{ *database }
+
+// waitReads reads what tasks wait for, and what they have waited for.
+type waitReads struct{ *conn }
+
+func (c *conn) waits() waitReads { return waitReads{c} }
+
+// waitWrites begins and ends waits.
+type waitWrites struct{ *tx }
+
+func (t *tx) waits() waitWrites { return waitWrites{t} }
+
 // never is store.Never: the rank and the due time of what is parked.
 const never = `9223372036854775807`
 
@@ -59,10 +73,10 @@ func scanWait(st *sqlite.Stmt) rules.Wait {
 }
 
 // await writes down what a task waits for from a recorded report on, and answers where.
-func (t *tx) await(r *store.Report) (at store.Address, err error) {
+func (t waitWrites) await(r *store.Report) (at store.Address, err error) {
 	at = r.Await.Address
 	if at.Children() {
-		if at.Run, err = t.presentRun(r.ID); err != nil {
+		if at.Run, err = t.conn.children().presentRun(r.ID); err != nil {
 			return at, err
 		}
 	}
@@ -73,17 +87,17 @@ func (t *tx) await(r *store.Report) (at store.Address, err error) {
 	return at, err
 }
 
-func (t *tx) insertWait(w rules.Wait) error {
+func (t waitWrites) insertWait(w rules.Wait) error {
 	_, err := t.exec(insertWait, w.ID.Batch, w.ID.N, w.Seq, w.Address, w.Since, w.Until, w.Else,
 		w.First)
 	return err
 }
 
 // Signal writes down a signal, and looks at its address. See contract.Waits.
-func (s *Store) Signal(ctx context.Context, sig store.Signal) (store.Signalled, error) {
+func (s *waitCalls) Signal(ctx context.Context, sig store.Signal) (store.Signalled, error) {
 	var answer store.Signalled
 	err := s.write(ctx, func(t *tx) (err error) {
-		answer, err = t.signal(&sig)
+		answer, err = t.waits().signal(&sig)
 		return err
 	})
 	if err != nil {
@@ -92,7 +106,7 @@ func (s *Store) Signal(ctx context.Context, sig store.Signal) (store.Signalled, 
 	return answer, nil
 }
 
-func (t *tx) signal(s *store.Signal) (store.Signalled, error) {
+func (t waitWrites) signal(s *store.Signal) (store.Signalled, error) {
 	answer := store.Signalled{Now: t.now, Found: true}
 	address := s.To.String()
 	stands := func() (bool, error) {
@@ -106,7 +120,7 @@ func (t *tx) signal(s *store.Signal) (store.Signalled, error) {
 	}
 	var batch, n any
 	if id := s.To.Task; id != (task.ID{}) {
-		f, found, err := t.fact(id)
+		f, found, err := t.facts().fact(id)
 		if err != nil || !found || f.Removed() {
 			return store.Signalled{Now: t.now}, err
 		}
@@ -137,7 +151,7 @@ func (t *tx) signal(s *store.Signal) (store.Signalled, error) {
 		return answer, err
 	}
 	// There is one writer, so whoever begins to wait comes before this, or looks after it.
-	l := looking{tx: t, left: 1}
+	l := looking{tx: t.tx, left: 1}
 	if err := l.at(s.To); err != nil {
 		return answer, err
 	}
@@ -147,10 +161,10 @@ func (t *tx) signal(s *store.Signal) (store.Signalled, error) {
 }
 
 // Look ends the waits that may end. See contract.Waits.
-func (s *Store) Look(ctx context.Context, r store.LookRequest) (store.Looked, error) {
+func (s *waitCalls) Look(ctx context.Context, r store.LookRequest) (store.Looked, error) {
 	var answer store.Looked
 	err := s.write(ctx, func(t *tx) (err error) {
-		answer, err = t.look(r)
+		answer, err = t.waits().look(r)
 		return err
 	})
 	if err != nil {
@@ -159,9 +173,9 @@ func (s *Store) Look(ctx context.Context, r store.LookRequest) (store.Looked, er
 	return answer, nil
 }
 
-func (t *tx) look(r store.LookRequest) (store.Looked, error) {
+func (t waitWrites) look(r store.LookRequest) (store.Looked, error) {
 	answer := store.Looked{Now: t.now}
-	l := looking{tx: t, limit: r.Limit, left: r.Limit}
+	l := looking{tx: t.tx, limit: r.Limit, left: r.Limit}
 	var err error
 	if len(r.Addresses) > 0 {
 		err = l.some(r.Addresses)
@@ -301,19 +315,19 @@ func (l *looking) wake(w *rules.Wait, by store.Woken) (bool, error) {
 	if _, err := l.exec(deleteWait, w.ID.Batch, w.ID.N); err != nil {
 		return false, err
 	}
-	f, found, err := l.fact(w.ID)
+	f, found, err := l.facts().fact(w.ID)
 	if err != nil || !found || !w.Ends(&f) {
 		return false, err
 	}
 	step, to, err := rules.Wake(&f, w, by, l.now)
 	if err == nil {
-		err = l.insertStep(w.ID, w.Seq, &step)
+		err = l.steps().insertStep(w.ID, w.Seq, &step)
 	}
 	if err == nil {
-		err = l.leave(&f)
+		err = l.steps().leave(&f)
 	}
 	if err == nil {
-		err = l.moveOut(w.ID, w.Seq, f.Queue, to)
+		err = l.steps().moveOut(w.ID, w.Seq, f.Queue, to)
 	}
 	l.left--
 	l.history.Woken(l.now, f.Queue, step.Stage)
@@ -322,7 +336,7 @@ func (l *looking) wake(w *rules.Wait, by store.Woken) (bool, error) {
 }
 
 // noteWoken reads what ended the waits of tasks of a batch that a span with LinkWoken has.
-func (c *conn) noteWoken(batch int64, tasks []store.Loaded) error {
+func (c waitReads) noteWoken(batch int64, tasks []store.Loaded) error {
 	for i := range tasks {
 		woken, err := c.woken(task.ID{Batch: batch, N: tasks[i].N})
 		if err != nil {
@@ -334,7 +348,7 @@ func (c *conn) noteWoken(batch int64, tasks []store.Loaded) error {
 }
 
 // woken is what ended the wait before a task's present stage; nil = it did not wait.
-func (c *conn) woken(id task.ID) (*store.Woken, error) {
+func (c waitReads) woken(id task.ID) (*store.Woken, error) {
 	var said []byte
 	_, err := c.one(wokenAt, func(st *sqlite.Stmt) {
 		if task.Kind(st.ColumnInt(0)) == task.KindWoken {
@@ -352,7 +366,7 @@ func (c *conn) woken(id task.ID) (*store.Woken, error) {
 }
 
 // followWait lets the wait of a blocked task go along with an edit, or away with any other step.
-func (t *tx) followWait(f *rules.Fact, kind task.Kind) (err error) {
+func (t waitWrites) followWait(f *rules.Fact, kind task.Kind) (err error) {
 	if kind == task.KindEdited {
 		_, err = t.exec(moveWait, f.Seq+2, f.ID.Batch, f.ID.N)
 	} else {

@@ -16,7 +16,7 @@ import (
 )
 
 // operation is one call's part of a write transaction. It may be run more than once (see
-// Store.commit), so do sets everything that it answers with anew.
+// database.commit), so do sets everything that it answers with anew.
 type operation struct {
 	do    func(*tx) error
 	taken atomic.Bool // by the writer, or by a caller that gave up
@@ -24,25 +24,26 @@ type operation struct {
 	done  chan struct{}
 }
 
-// tx is an open write transaction. Only the writer's goroutine touches it.
+// tx is an open write transaction. Only the writer's goroutine touches it. What is written of a
+// noun are methods of a value over it, as spanWrites.
 type tx struct {
 	*conn
-	now     int64
-	stats   counters.Changes
-	history history.Changes
-	spans   spans // reserved ids
-	packing *packing
+	now      int64
+	stats    counters.Changes
+	history  history.Changes
+	reserved spans // ids of spans
+	packing  *packing
 }
 
 // write runs do inside a transaction that it may share with other calls, and returns once that is
 // committed. A caller whose context ends before do begins gets its error; from then on the call
 // runs to its end.
-func (s *Store) write(ctx context.Context, do func(*tx) error) error {
+func (d *database) write(ctx context.Context, do func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	op := &operation{do: do, done: make(chan struct{})}
-	if err := s.enqueue(op); err != nil {
+	if err := d.enqueue(op); err != nil {
 		return err
 	}
 	select {
@@ -57,14 +58,14 @@ func (s *Store) write(ctx context.Context, do func(*tx) error) error {
 	}
 }
 
-func (s *Store) enqueue(op *operation) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
+func (d *database) enqueue(op *operation) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.closed {
 		return store.ErrClosed
 	}
 	select {
-	case s.ops <- op:
+	case d.ops <- op:
 		return nil
 	default:
 		return store.ErrBusy
@@ -80,44 +81,44 @@ const (
 )
 
 // writeAll is the writer: whatever waits goes into one transaction, so that it shares one fsync.
-func (s *Store) writeAll() {
+func (d *database) writeAll() {
 	var gather []*operation
 	var last time.Time
-	for op := range s.ops {
+	for op := range d.ops {
 		gather = append(gather[:0], op)
-		if s.writer.changed >= crowd && time.Since(last) < company {
+		if d.writer.changed >= crowd && time.Since(last) < company {
 			select {
-			case op, ok := <-s.ops:
+			case op, ok := <-d.ops:
 				if ok {
 					gather = append(gather, op)
 				}
 			case <-time.After(company):
 			}
 		}
-		for len(s.ops) > 0 && len(gather) < cap(s.ops) {
-			if op, ok := <-s.ops; ok {
+		for len(d.ops) > 0 && len(gather) < cap(d.ops) {
+			if op, ok := <-d.ops; ok {
 				gather = append(gather, op)
 			}
 		}
-		s.commit(gather)
+		d.commit(gather)
 		clear(gather)
-		s.emptyLog()
+		d.emptyLog()
 		last = time.Now()
 	}
 }
 
 // commit runs the operations in one transaction and answers them. When one spoils it, everything is
 // rolled back and each runs alone, so that only the bad one fails.
-func (s *Store) commit(gather []*operation) {
+func (d *database) commit(gather []*operation) {
 	mine := gather[:0]
 	for _, op := range gather {
 		if op.taken.CompareAndSwap(false, true) {
 			mine = append(mine, op)
 		}
 	}
-	if err := s.attempt(mine); err != nil && len(mine) > 1 {
+	if err := d.attempt(mine); err != nil && len(mine) > 1 {
 		for i := range mine {
-			if err := s.attempt(mine[i : i+1]); err != nil {
+			if err := d.attempt(mine[i : i+1]); err != nil {
 				mine[i].err = err
 			}
 		}
@@ -131,37 +132,37 @@ func (s *Store) commit(gather []*operation) {
 
 // attempt is one transaction. An operation that refuses before it wrote anything is answered with
 // its error and spoils nothing; any other error undoes all.
-func (s *Store) attempt(ops []*operation) error {
+func (d *database) attempt(ops []*operation) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	if err := s.broken(); err != nil {
+	if err := d.broken(); err != nil {
 		return err
 	}
-	c := s.writer
+	c := d.writer
 	if err := c.run("BEGIN IMMEDIATE"); err != nil {
-		return s.judge(err)
+		return d.judge(err)
 	}
 	c.changed = 0
-	t := &tx{conn: c, now: s.clock(), stats: counters.Changes{}, spans: s.spans,
-		packing: &s.packing}
+	t := &tx{conn: c, now: d.clock(), stats: counters.Changes{}, reserved: d.reserved,
+		packing: &d.packing}
 	if err := t.all(ops); err != nil {
-		return s.undo(err)
+		return d.undo(err)
 	}
 	changed := c.changed
 	if changed > 0 {
-		if err := s.count.put(c); err != nil {
-			return s.undo(err)
+		if err := d.count.put(c); err != nil {
+			return d.undo(err)
 		}
 	}
 	if err := c.run("COMMIT"); err != nil {
-		return s.undo(err)
+		return d.undo(err)
 	}
-	if s.spans = t.spans; changed > 0 {
-		s.lock.step("committed")
-		s.count.done()
-		s.commits.Add(1)
-		s.walSize.grown += int64(changed)
+	if d.reserved = t.reserved; changed > 0 {
+		d.lock.step("committed")
+		d.count.done()
+		d.commits.Add(1)
+		d.walSize.grown += int64(changed)
 	}
 	return nil
 }
@@ -188,15 +189,15 @@ type walSize struct {
 // emptyLog empties the log when it has grown, after those who wrote were answered. SQLite begins
 // the log anew with the next transaction after that which finds no reader. While somebody reads for
 // long, it grows, and is tried again a quarter later.
-func (s *Store) emptyLog() {
-	w := &s.walSize
-	if w.grown < w.limit/8 || s.broken() != nil {
+func (d *database) emptyLog() {
+	w := &d.walSize
+	if w.grown < w.limit/8 || d.broken() != nil {
 		// a row changes some pages, of its table and of its indices
 		return
 	}
-	n, err := pages(s.writer)
+	n, err := pages(d.writer)
 	if err != nil {
-		s.judge(err)
+		d.judge(err)
 		return
 	}
 	if n < w.pages || w.empty == 0 { // it began anew
@@ -207,19 +208,19 @@ func (s *Store) emptyLog() {
 		return
 	}
 	w.empty = n + w.limit/4
-	if _, err := s.count.empty(s.writer, s.pin); err != nil {
-		s.judge(err)
+	if _, err := d.count.empty(d.writer, d.pin); err != nil {
+		d.judge(err)
 	}
 }
 
 // undo rolls back after err and says what err means.
-func (s *Store) undo(err error) error {
-	if !s.writer.AutocommitEnabled() { // SQLite rolls back by itself after some errors
-		if e := s.writer.run("ROLLBACK"); e != nil {
-			s.judge(e)
+func (d *database) undo(err error) error {
+	if !d.writer.AutocommitEnabled() { // SQLite rolls back by itself after some errors
+		if e := d.writer.run("ROLLBACK"); e != nil {
+			d.judge(e)
 		}
 	}
-	return s.judge(err)
+	return d.judge(err)
 }
 
 // fromSQLite tells whether SQLite said err.
@@ -228,31 +229,31 @@ func fromSQLite(err error) bool { return sqlite.ErrCode(err) != sqlite.ResultErr
 // judge gives an error of SQLite its meaning: full, or broken for good. An fsync that failed is
 // never asked for again: nobody knows what it left. A body that can't be read is damage that SQLite
 // did not see.
-func (s *Store) judge(err error) error {
+func (d *database) judge(err error) error {
 	if errors.Is(err, pack.ErrDamaged) {
-		return s.breakWith(err)
+		return d.breakWith(err)
 	}
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull:
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
 	case sqlite.ResultIOErr, sqlite.ResultCorrupt, sqlite.ResultNotADB, sqlite.ResultReadOnly:
-		return s.breakWith(err)
+		return d.breakWith(err)
 	}
 	return err
 }
 
 // breakWith makes every later call fail: store.ErrBroken.
-func (s *Store) breakWith(cause error) error {
-	err := fmt.Errorf("%s: %w: %w", s.path, store.ErrBroken, cause)
-	if s.cause.CompareAndSwap(nil, &err) {
-		s.log.Error("store is broken", "path", s.path, "cause", cause)
+func (d *database) breakWith(cause error) error {
+	err := fmt.Errorf("%s: %w: %w", d.path, store.ErrBroken, cause)
+	if d.cause.CompareAndSwap(nil, &err) {
+		d.log.Error("store is broken", "path", d.path, "cause", cause)
 	}
-	return *s.cause.Load()
+	return *d.cause.Load()
 }
 
 // broken is why the store can't be trusted, or nil.
-func (s *Store) broken() error {
-	if err := s.cause.Load(); err != nil {
+func (d *database) broken() error {
+	if err := d.cause.Load(); err != nil {
 		return *err
 	}
 	return nil
@@ -260,19 +261,19 @@ func (s *Store) broken() error {
 
 // read runs do on a snapshot of what is committed. It never waits for the writer, nor the writer
 // for it.
-func (s *Store) read(ctx context.Context, do func(*conn) error) error {
-	if err := s.broken(); err != nil {
+func (d *database) read(ctx context.Context, do func(*conn) error) error {
+	if err := d.broken(); err != nil {
 		return err
 	}
 	var c *conn
 	select {
-	case c = <-s.readers:
-	case <-s.closing:
+	case c = <-d.readers:
+	case <-d.closing:
 		return store.ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { s.readers <- c }()
+	defer func() { d.readers <- c }()
 	c.SetInterrupt(ctx.Done())
 	defer c.SetInterrupt(nil)
 	err := c.run("BEGIN")
@@ -288,15 +289,15 @@ func (s *Store) read(ctx context.Context, do func(*conn) error) error {
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultInterrupt {
 		return ctx.Err()
 	}
-	return s.judge(err)
+	return d.judge(err)
 }
 
 // usable is why nothing works any more, or nil.
-func (s *Store) usable() error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
+func (d *database) usable() error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.closed {
 		return store.ErrClosed
 	}
-	return s.broken()
+	return d.broken()
 }

@@ -83,7 +83,7 @@ func TestBadWriteSpoilsOnlyItself(t *testing.T) {
 	for i := range errs {
 		wg.Go(func() {
 			errs[i] = s.write(t.Context(), func(t *tx) error {
-				if _, err := t.putQueue(
+				if _, err := t.queues().putQueue(
 					insertQueue, limits.DefaultQueue(fmt.Sprint("q", i)),
 				); err != nil {
 					return err
@@ -142,7 +142,7 @@ func TestBegunWriteRunsToItsEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := s.write(ctx, func(t *tx) error {
 		cancel()
-		_, err := t.putQueue(insertQueue, limits.DefaultQueue("q"))
+		_, err := t.queues().putQueue(insertQueue, limits.DefaultQueue("q"))
 		return err
 	})
 	if err != nil {
