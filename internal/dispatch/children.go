@@ -210,7 +210,7 @@ func (m *memory) hearSpawned(r *store.Report, storeNow int64, now time.Time, tou
 		b := &r.Spawn[i]
 		q := m.queue(b.Queue)
 		q.stored = true
-		if waitsForOthers(b) { // nobody takes it before the store says so
+		if b.Depends() { // nobody takes it before the store says so
 			continue
 		}
 		q.reserve = time.Time{}

@@ -165,9 +165,6 @@ func dependOn(
 	}
 }
 
-// waitsForOthers tells whether the tasks of a batch wait for others: all of them do, or none.
-func waitsForOthers(b *store.Batch) bool { return len(b.Tasks) > 0 && len(b.Tasks[0].After) > 0 }
-
 // lookAt looks soon at addresses at which a submission left changes.
 func (wl *waitLooks) lookAt(list []store.Address) {
 	for _, a := range list {

@@ -36,7 +36,7 @@ func (m *memory) planSubmission(
 			}
 		}
 		// a take is to sort the former by key first
-		if ls := q.ready.lanes; ls != nil && !ls.takesIn(b) || waitsForOthers(b) {
+		if ls := q.ready.lanes; ls != nil && !ls.takesIn(b) || b.Depends() {
 			b.Spans = []store.NewSpan{{Lo: 0, Hi: int32(len(b.Tasks)) - 1}}
 			continue
 		}

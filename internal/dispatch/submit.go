@@ -310,7 +310,7 @@ func offered(sub *store.Submission, queue string) bool {
 	}
 	for i := range sub.Batches {
 		for _, s := range sub.Batches[i].Spans {
-			if sub.Batches[i].Queue == queue && !s.Hold && !waitsForOthers(&sub.Batches[i]) {
+			if sub.Batches[i].Queue == queue && !s.Hold && !sub.Batches[i].Depends() {
 				left += int(s.Hi-s.Lo) + 1
 			}
 		}

@@ -20,3 +20,6 @@ func NodeHash(name string) uint32 {
 	h.Write([]byte(name))
 	return h.Sum32()
 }
+
+// Depends tells whether the tasks of a batch wait for others: all of them do, or none.
+func (b *Batch) Depends() bool { return len(b.Tasks) > 0 && len(b.Tasks[0].After) > 0 }

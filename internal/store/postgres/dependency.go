@@ -147,7 +147,7 @@ type depending struct {
 func (l *loading) depend(
 	batches []store.Batch, existing []store.Existing, refuses func(*store.Batch) bool,
 ) {
-	if !slices.ContainsFunc(batches, func(b store.Batch) bool { return rules.Dependents(&b) }) {
+	if !slices.ContainsFunc(batches, func(b store.Batch) bool { return b.Depends() }) {
 		return
 	}
 	first := make(map[task.ID]task.ID, len(existing))
@@ -166,7 +166,7 @@ func (l *loading) depend(
 	ends := map[string]bool{}
 	for i := range batches {
 		b := &batches[i]
-		if !rules.Dependents(b) || refuses(b) {
+		if !b.Depends() || refuses(b) {
 			continue
 		}
 		for k := range b.Tasks {

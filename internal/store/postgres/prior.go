@@ -124,8 +124,7 @@ func (p *priors) fill(ctx context.Context, r runner) error {
 		for i := range list {
 			d := &list[i]
 			one := store.Prior{Dependency: d.Dependency, State: d.state, LeftOut: true}
-			if d.stands && d.size <= left {
-				left -= d.size
+			if d.stands && rules.PriorRoom(&left, d.size) {
 				one.LeftOut, one.Context, one.Result = false, d.context, d.result
 			}
 			after = append(after, one)

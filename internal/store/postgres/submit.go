@@ -136,7 +136,7 @@ func newSpan(id int64, b *store.Batch, n store.NewSpan, h store.Holder, granted 
 	if n.Hold && granted {
 		sp.Holder, sp.Token = h, 1
 	}
-	if rules.Dependents(b) {
+	if b.Depends() {
 		sp.Rank, sp.Due = store.Never, store.Never
 	}
 	return sp
@@ -213,7 +213,7 @@ func (l *loading) add(b *store.Batch, tasks []store.Task) {
 	}
 	p := &l.spans
 	rank, due := b.Rank, b.Due
-	if rules.Dependents(b) {
+	if b.Depends() {
 		rank, due = store.Never, store.Never
 	}
 	next := 0

@@ -19,9 +19,6 @@ func Unfit(who task.ID, d *store.Dependency, ended task.State) store.Action {
 	}
 }
 
-// Dependents tells whether the tasks of a batch wait for others: all of them do, or none.
-func Dependents(b *store.Batch) bool { return len(b.Tasks) > 0 && len(b.Tasks[0].After) > 0 }
-
 // WaitForOthers is the row of a task that waits for others until a step stands at seq.
 func WaitForOthers(id task.ID, seq int32, now int64) Wait {
 	return Wait{ID: id, Seq: seq, Address: store.Address{}.String(), Since: now}
@@ -51,10 +48,9 @@ func EndState(f *Fact, found bool) task.State {
 	return f.Kind.Leaves()
 }
 
-// PriorRoom gives out store.PriorLimit: it takes what there is for a context and a result, and says
-// whether that was enough.
-func PriorRoom(left *int, context, result store.Value) bool {
-	size := len(context) + len(result)
+// PriorRoom gives out store.PriorLimit: it takes room for a context and a result of some size
+// together, and says whether there was enough.
+func PriorRoom(left *int, size int) bool {
 	if size > *left {
 		return false
 	}

@@ -80,7 +80,7 @@ func (d *depending) write(
 ) ([]store.Address, error) {
 	for i := range batches {
 		b := &batches[i]
-		if !rules.Dependents(b) || d.refuses(b) {
+		if !b.Depends() || d.refuses(b) {
 			continue
 		}
 		d.prepare(batches, existing)
@@ -203,7 +203,7 @@ func (c waitReads) prior(id task.ID) (list []store.Prior, err error) {
 		var text, result store.Value
 		var stands bool
 		if text, result, stands, err = c.leftAt(d.On, d.seq); stands &&
-			rules.PriorRoom(&left, text, result) {
+			rules.PriorRoom(&left, len(text)+len(result)) {
 			p.Context, p.Result, p.LeftOut = text, result, false
 		}
 		list = append(list, p)

@@ -147,7 +147,7 @@ func newSpan(id int64, b *store.Batch, n store.NewSpan, h store.Holder, granted 
 	if n.Hold && granted {
 		sp.Holder, sp.Token = h, 1
 	}
-	if rules.Dependents(b) {
+	if b.Depends() {
 		sp.Rank, sp.Due = store.Never, store.Never
 	}
 	return sp
