@@ -4,7 +4,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,20 +24,11 @@ var large = map[string]string{
 
 func TestTypesAreSmall(t *testing.T) {
 	methods := map[string]int{}
-	for name, text := range goFiles(t) {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
+	eachDecl(t, func(dir string, d ast.Decl) {
+		if f, is := d.(*ast.FuncDecl); is && f.Recv != nil {
+			methods[dir+"."+typeName(f.Recv.List[0].Type)]++
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range file.Decls {
-			if f, is := d.(*ast.FuncDecl); is && f.Recv != nil {
-				methods[filepath.Dir(name)+"."+receiver(f.Recv.List[0].Type)]++
-			}
-		}
-	}
+	})
 	for name, n := range methods {
 		switch _, excused := large[name]; {
 		case n > mostMethods && !excused:
@@ -51,15 +44,105 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 }
 
-// receiver is the name of a type, of a pointer to one, or of one with parameters.
-func receiver(e ast.Expr) string {
+// cores are what the parts of large types embed (ADR 71).
+var cores = []string{"core", "database"}
+
+// A part can be read by itself, and then those that need it: none needs itself by way of others.
+func TestPartsNeedEachOtherInNoCircle(t *testing.T) {
+	needs := partsOf(t)
+	for _, part := range []string{
+		"internal/dispatch.settlements", "internal/scheduler.claims", "internal/firing.watcher",
+		"internal/store/postgres.upkeep", "internal/store/sqlite.upkeepCalls",
+	} {
+		if len(needs[part]) == 0 {
+			t.Errorf("%s seems to need no other part: %v", part, slices.Sorted(maps.Keys(needs)))
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		for name, list := range needs {
+			if slices.ContainsFunc(list, func(of string) bool { return needs[of] != nil }) {
+				continue
+			}
+			delete(needs, name) // all that it needs can be read before
+			changed = true
+		}
+	}
+	if len(needs) > 0 {
+		t.Errorf("parts need each other in a circle: %v", needs)
+	}
+}
+
+// partsOf are the types that embed a core, each with the types of its package that it has a pointer
+// to. What embeds parts besides is the whole, and none.
+func partsOf(t *testing.T) map[string][]string {
+	t.Helper()
+	needs, embeds := map[string][]string{}, map[string][]string{}
+	eachDecl(t, func(dir string, d ast.Decl) {
+		g, is := d.(*ast.GenDecl)
+		if !is {
+			return
+		}
+		for _, spec := range g.Specs {
+			spec, is := spec.(*ast.TypeSpec)
+			if !is {
+				continue
+			}
+			fields, is := spec.Type.(*ast.StructType)
+			if !is {
+				continue
+			}
+			name := dir + "." + spec.Name.Name
+			list, hasCore := []string{}, false
+			for _, f := range fields.Fields.List {
+				of := typeName(f.Type)
+				if len(f.Names) == 0 {
+					hasCore = hasCore || slices.Contains(cores, of)
+					embeds[name] = append(embeds[name], dir+"."+of)
+				}
+				if _, is := f.Type.(*ast.StarExpr); is {
+					list = append(list, dir+"."+of)
+				}
+			}
+			if hasCore {
+				needs[name] = list
+			}
+		}
+	})
+	maps.DeleteFunc(needs, func(name string, _ []string) bool {
+		return slices.ContainsFunc(embeds[name], func(of string) bool {
+			return needs[of] != nil && of != name
+		})
+	})
+	return needs
+}
+
+// eachDecl visits what the tree's sources declare, but for tests, with the folder of each.
+func eachDecl(t *testing.T, visit func(dir string, d ast.Decl)) {
+	t.Helper()
+	for name, text := range goFiles(t) {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			visit(filepath.Dir(name), d)
+		}
+	}
+}
+
+// typeName is the name of a type, of a pointer to one, or of one with parameters.
+func typeName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:
-		return receiver(e.X)
+		return typeName(e.X)
 	case *ast.IndexExpr:
-		return receiver(e.X)
+		return typeName(e.X)
 	case *ast.IndexListExpr:
-		return receiver(e.X)
+		return typeName(e.X)
 	case *ast.Ident:
 		return e.Name
 	}
