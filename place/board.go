@@ -11,8 +11,12 @@ import (
 const none int32 = -1
 
 // board is a state with numbers for names, and the goal that is made of it. Each replica that is
-// wanted has a slot. The goal is the world once all that leaves is gone; plan says which part of it
-// can be done now.
+// wanted has a slot. The goal is the world once all that leaves is gone; planning says which part
+// of it can be done now.
+//
+// The steps of a plan each have a type of their own, which has the board and what only that step
+// needs: settling, filling, vacating, levelling and planning. None of them knows another one. What
+// one leaves behind for the next is here, and so is what several of them do with slots and sites.
 type board struct {
 	pace
 	moves int // replicas moved at most
@@ -33,76 +37,25 @@ type board struct {
 	sites []site // by zone and name
 	zoned bool   // zones count
 	moved int    // slots that are to leave their home for another site
-	kept  int    // of these, those whose room is yet to be free
 	bars  map[int32][]bar
 
 	former map[int32]bool // slots that run elsewhere until their replica at home does
 
-	queue [][]int32        // slots without a home, by how many others of their job come first
 	cause map[int32]Reason // of a slot that moves: why
 	fate  map[int32]Reason // of a slot that waits or stays: why, where it is not for want of room
 	stops []Stop
 	stays []drive // slots that are to leave their home and cannot yet
 
-	on      [][]int32 // of a site: the slots that are to be on it; nil until it is needed
-	now     *tree     // of the room that is free now
-	later   *tree     // of the room that will be free; nil until it is needed
-	chain   chain     // for one search after the other
-	dead    dead      // of chains to a site that will have room
-	deadNow dead      // of chains to a site that has room now
+	on    [][]int32 // of a site: the slots that are to be on it; nil until it is needed
+	now   *tree     // of the room that is free now
+	later *tree     // of the room that will be free; nil until it is needed
+	chain chain     // for one search after the other
 
 	// What mark found of a slot's job: where it may not be because of itself.
 	stamp     int32
 	seen      []int32 // of a site: the stamp if the job is there or barred
 	zoneStamp []int32 // of a zone: the stamp if zoneCount is of this job
 	zoneCount []int32 // of a zone: other replicas of the job
-}
-
-// site is a worker.
-type site struct {
-	*Worker
-	Capacity Load  // of the worker; here, because it is looked at most
-	Used     Load  // the same
-	keeps    Load  // of its capacity: what it is not to shed
-	zone     int32 // number of its zone, or none
-	lacks    bool  // a label of the selector
-	closed   Code  // why it takes nothing, or empty
-	load     Load  // of the slots that are to be on it
-	held     Load  // of what is there and will go
-	count    int32 // slots that are to be on it
-	fresh    int32 // those of them whose home it is not
-}
-
-// taken is the load that stays.
-func (s *site) taken() Load { return s.Used.plus(s.load) }
-
-// crammed reports whether there is more on a site than its worker can carry.
-func (s *site) crammed() bool {
-	return s.load > 0 && s.taken() > s.Capacity || s.Most > 0 && int(s.count) > s.Most
-}
-
-// excess is what is to leave a site because its worker sheds; 0 or less = nothing is.
-func (s *site) excess() Load {
-	if s.Shed == 0 || s.closed != "" {
-		return 0
-	}
-	return s.taken() - s.keeps
-}
-
-// crowded reports whether a site has as many replicas as it may have.
-func (s *site) crowded() bool { return s.Most > 0 && int(s.count) >= s.Most }
-
-// room is what will be free on a site, or is free now; below 0: nothing may come, even without a
-// load.
-func (s *site) room(now bool) Load {
-	if s.closed != "" || s.crowded() {
-		return -1
-	}
-	taken := s.taken().plus(s.Passing)
-	if now {
-		taken = taken.plus(s.held)
-	}
-	return s.keeps - taken
 }
 
 // bar keeps a job off a site.
@@ -133,7 +86,7 @@ func newBoard(s State, p Policy) *board {
 			b.bar(int32(j), w, Avoided)
 		}
 	}
-	b.settle(s.Current, index)
+	(&settling{b, index}).settle(s.Current)
 	return b
 }
 
@@ -380,4 +333,62 @@ func (b *board) before(v, w int32) bool {
 		return x.count < y.count
 	}
 	return v < w
+}
+
+// levels sorts the slots that have no site in a list by how many of their job come first: those
+// that have one, and those before them.
+func (b *board) levels(sites []int32) [][]int32 {
+	deepest := int32(0)
+	for j := range b.jobs {
+		deepest = max(deepest, b.first[j+1]-b.first[j])
+	}
+	queue := make([][]int32, deepest)
+	for j := range b.jobs {
+		slots := sites[b.first[j]:b.first[j+1]]
+		level := 0
+		for _, w := range slots {
+			if w != none {
+				level++
+			}
+		}
+		b.step(len(slots))
+		for i, w := range slots {
+			if w == none {
+				queue[level] = append(queue[level], b.first[j]+int32(i))
+				level++
+			}
+		}
+	}
+	return queue
+}
+
+// pick is the first site for the marked slot, in a zone with as few other replicas of its job as
+// there can be.
+func (b *board) pick(t *tree, slot int32) int32 {
+	load := b.loadOf(slot)
+	from, to := b.siblings(slot)
+	for sharing := range to - from {
+		if w := t.first(load, sharing); w != none || !b.zoned || t.room[1] < load {
+			return w
+		}
+	}
+	return none
+}
+
+// makesRoom is why a slot moves in a chain that begins with another.
+func (b *board) makesRoom(slot, first int32) Reason {
+	return Reason{Code: MakesRoom, Load: b.loadOf(slot), Job: b.jobs[b.owner[first]].Name}
+}
+
+// share is the part of a site's capacity that is in use, for people to read.
+func (b *board) share(w int32) float64 {
+	s := &b.sites[w]
+	return float64(s.taken()) / float64(max(s.Capacity, 1))
+}
+
+// better reports whether a load on site w would be better on site v: the share in use there would
+// be smaller than it is here now.
+func (b *board) better(w, v int32, load Load) bool {
+	x, y := &b.sites[w], &b.sites[v]
+	return v != w && compareShares(y.taken().plus(load), y.Capacity, x.taken(), x.Capacity) < 0
 }

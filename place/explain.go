@@ -77,7 +77,7 @@ func Explain(s State, p Policy, job string) (e Explanation, err error) {
 		return Explanation{}, fmt.Errorf("explain %q: %w", job, ErrNoJob)
 	}
 	e = Explanation{Job: job, Load: b.jobs[j].Load}
-	plan := b.plan()
+	plan := (&planning{board: b}).plan()
 	e.situations(b, int32(j), s.Current, plan)
 	e.candidates(b, int32(j))
 	e.changes(b, p, plan)

@@ -7,28 +7,36 @@ import (
 	"github.com/rotahq/rota/balance"
 )
 
+// filling is the step that gives sites to the slots that have none.
+type filling struct {
+	*board
+	// queue are slots without a site, by how many others of their job come first.
+	queue [][]int32
+	dead  dead // of chains to a site that will have room
+}
+
 // fill gives sites to the slots that have none: all jobs' first replicas, then the second ones, and
 // so on. A slot that finds no room gets it by a chain of moves, or else from a job that has more
 // replicas than its own would. It reports whether any got one.
-func (b *board) fill() bool {
-	if b.now == nil {
-		b.now = newTree(b, true)
+func (f *filling) fill() bool {
+	if f.now == nil {
+		f.now = newTree(f.board, true)
 	}
-	if b.waiting == 0 {
+	if f.waiting == 0 {
 		return false
 	}
-	b.dead, b.queue = nil, b.line()
+	f.dead, f.queue = nil, f.line()
 	found := false
-	for level := range b.queue {
-		slots := b.queue[level] // with the victims of earlier levels
-		rest := slices.DeleteFunc(slots, b.seat)
+	for level := range f.queue {
+		slots := f.queue[level] // with the victims of earlier levels
+		rest := slices.DeleteFunc(slots, f.seat)
 		found = found || len(rest) < len(slots)
-		victims := victims{b: b, level: int32(level)}
+		victims := victims{f: f, level: int32(level)}
 		for _, slot := range rest {
-			if !b.shift(slot) {
+			if !f.shift(slot) {
 				victims.yield(slot)
 			}
-			found = found || b.at[slot] != none
+			found = found || f.at[slot] != none
 		}
 	}
 	return found
@@ -38,62 +46,35 @@ func (b *board) fill() bool {
 // first; then first replicas by name, the others by a hash of it. In one and the same order all
 // jobs that have their first replica on a worker would get their second on the same other one,
 // which then could take over nothing of what the worker leaves behind.
-func (b *board) line() [][]int32 {
-	queue := b.levels(b.at)
+func (f *filling) line() [][]int32 {
+	queue := f.levels(f.at)
 	for level, slots := range queue {
 		if level > 0 {
-			b.shuffle(slots)
+			f.shuffle(slots)
 		}
-		if !b.equal {
+		if !f.equal {
 			slices.SortStableFunc(slots, func(x, y int32) int {
-				b.step(1)
-				return cmp.Compare(b.loadOf(y), b.loadOf(x))
+				f.step(1)
+				return cmp.Compare(f.loadOf(y), f.loadOf(x))
 			})
 		}
 	}
 	return queue
 }
 
-// levels sorts the slots that have no site in a list by how many of their job come first: those
-// that have one, and those before them.
-func (b *board) levels(sites []int32) [][]int32 {
-	deepest := int32(0)
-	for j := range b.jobs {
-		deepest = max(deepest, b.first[j+1]-b.first[j])
-	}
-	queue := make([][]int32, deepest)
-	for j := range b.jobs {
-		slots := sites[b.first[j]:b.first[j+1]]
-		level := 0
-		for _, w := range slots {
-			if w != none {
-				level++
-			}
-		}
-		b.step(len(slots))
-		for i, w := range slots {
-			if w == none {
-				queue[level] = append(queue[level], b.first[j]+int32(i))
-				level++
-			}
-		}
-	}
-	return queue
-}
-
 // shuffle orders slots by a hash of their jobs' names.
-func (b *board) shuffle(slots []int32) {
+func (f *filling) shuffle(slots []int32) {
 	type card struct {
 		hash uint64
 		slot int32
 	}
 	cards := make([]card, len(slots))
 	for i, slot := range slots {
-		b.step(1)
-		cards[i] = card{balance.Rendezvous("", b.jobs[b.owner[slot]].Name), slot}
+		f.step(1)
+		cards[i] = card{balance.Rendezvous("", f.jobs[f.owner[slot]].Name), slot}
 	}
 	slices.SortFunc(cards, func(x, y card) int {
-		b.step(1)
+		f.step(1)
 		if x.hash != y.hash { // as good as always
 			return cmp.Compare(x.hash, y.hash)
 		}
@@ -106,166 +87,39 @@ func (b *board) shuffle(slots []int32) {
 
 // seat gives a slot the first site that admits it and has room: now, or else when what is going is
 // gone and in a next plan.
-func (b *board) seat(slot int32) bool {
-	b.mark(slot)
-	w := b.pick(b.now, slot)
+func (f *filling) seat(slot int32) bool {
+	f.mark(slot)
+	w := f.pick(f.now, slot)
 	if w == none {
-		if b.later == nil {
-			b.later = newTree(b, false)
+		if f.later == nil {
+			f.later = newTree(f.board, false)
 		}
-		w = b.pick(b.later, slot)
+		w = f.pick(f.later, slot)
 	}
 	if w == none {
 		return false
 	}
-	b.take(slot, w)
+	f.take(slot, w)
 	return true
-}
-
-// pick is the first site for the marked slot, in a zone with as few other replicas of its job as
-// there can be.
-func (b *board) pick(t *tree, slot int32) int32 {
-	load := b.loadOf(slot)
-	from, to := b.siblings(slot)
-	for sharing := range to - from {
-		if w := t.first(load, sharing); w != none || !b.zoned || t.room[1] < load {
-			return w
-		}
-	}
-	return none
 }
 
 // shift looks for a chain of moves after which a slot has a site, and makes it the goal. It reports
 // whether the slot is done with for now: there may be a chain, only not in this plan.
-func (b *board) shift(slot int32) bool {
+func (f *filling) shift(slot int32) bool {
 	switch {
-	case b.moves == 0 || b.later == nil || b.later.room[1] < b.least:
+	case f.moves == 0 || f.later == nil || f.later.room[1] < f.least:
 		return false
-	case b.moved >= b.moves:
-		b.fate[slot] = Reason{Code: MoveLimit, Limit: b.moves}
+	case f.moved >= f.moves:
+		f.fate[slot] = Reason{Code: MoveLimit, Limit: f.moves}
 		return true
 	}
-	c := b.chains()
-	end := c.place(slot, true, &b.dead, func(w int32) bool {
-		return b.sites[w].room(false) >= b.loadOf(c.via[w])
+	c := f.chains()
+	end := c.place(slot, true, &f.dead, func(w int32) bool {
+		return f.sites[w].room(false) >= f.loadOf(c.via[w])
 	})
 	if end == none {
 		return false
 	}
-	c.apply(end, func(u int32) Reason { return b.makesRoom(u, slot) })
+	c.apply(end, func(u int32) Reason { return f.makesRoom(u, slot) })
 	return true
-}
-
-// victims are slots of jobs that have at least two replicas more than those which are being placed.
-type victims struct {
-	b     *board
-	level int32
-	// candidates, by how many replicas their jobs had when they were put there; the last is the
-	// next
-	slots [][]int32
-	found bool
-	dead  dead
-}
-
-// yield gives a slot the room of a victim, which is then in want itself.
-func (v *victims) yield(slot int32) {
-	b := v.b
-	if !v.found {
-		v.find()
-	}
-	if len(v.slots) == 0 {
-		return
-	}
-	b.mark(slot)
-	if victim := v.next(b.loadOf(slot)); victim != none {
-		w := b.at[victim]
-		v.end(victim, slot)
-		b.take(slot, w)
-		return
-	}
-	if b.moves == 0 {
-		return
-	}
-	c := b.chains()
-	last := none
-	end := c.place(slot, b.moved < b.moves, &v.dead, func(w int32) bool {
-		b.step(len(b.on[w]))
-		for _, u := range b.on[w] {
-			if v.open(u) && b.sites[w].room(false)+b.loadOf(u) >= b.loadOf(c.via[w]) {
-				last = u
-				return true
-			}
-		}
-		return false
-	})
-	if end != none {
-		v.end(last, slot)
-		c.apply(end, func(u int32) Reason { return b.makesRoom(u, slot) })
-	}
-}
-
-// find lists the victims.
-func (v *victims) find() {
-	v.found = true
-	v.b.step(len(v.b.at))
-	for slot := range v.b.at {
-		if v.open(int32(slot)) {
-			v.put(int32(slot))
-		}
-	}
-}
-
-func (v *victims) put(slot int32) {
-	have := int(v.have(slot))
-	for len(v.slots) <= have {
-		v.slots = append(v.slots, nil)
-	}
-	v.slots[have] = append(v.slots[have], slot)
-}
-
-// next is a victim whose site admits the marked slot and has room for its load then: of a job with
-// the most replicas, and of those the last by name. Without one it is none.
-func (v *victims) next(load Load) int32 {
-	b := v.b
-	for have, slots := range slices.Backward(v.slots) {
-		for i, victim := range slices.Backward(slots) {
-			b.step(1)
-			if w := b.at[victim]; int(v.have(victim)) == have && w != none {
-				if b.admits(w) && b.sites[w].room(false)+b.loadOf(victim) >= load {
-					return victim
-				}
-				continue
-			}
-			b.step((len(v.slots[have]) - i) / 16)
-			v.slots[have] = slices.Delete(v.slots[have], i, i+1)
-			if v.open(victim) { // with fewer others than before
-				v.put(victim)
-			}
-		}
-	}
-	return none
-}
-
-func (v *victims) have(slot int32) int32 { return v.b.have[v.b.owner[slot]] }
-
-func (v *victims) open(slot int32) bool {
-	return v.b.at[slot] != none && v.have(slot) >= v.level+2
-}
-
-// end takes a victim's site, and puts it in the queue again.
-func (v *victims) end(victim, slot int32) {
-	b := v.b
-	j := b.owner[victim]
-	if why := (Reason{Code: Yields, Load: b.jobs[j].Load,
-		Job: b.jobs[b.owner[slot]].Name}); b.home[victim] == b.at[victim] {
-		b.end(victim, why)
-	} else {
-		b.drop(victim)
-	}
-	b.queue[b.have[j]] = append(b.queue[b.have[j]], victim)
-}
-
-// makesRoom is why a slot moves in a chain that begins with another.
-func (b *board) makesRoom(slot, first int32) Reason {
-	return Reason{Code: MakesRoom, Load: b.loadOf(slot), Job: b.jobs[b.owner[first]].Name}
 }

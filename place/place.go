@@ -145,7 +145,7 @@ func Compute(s State, p Policy) (plan Plan, err error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	return b.plan(), nil
+	return (&planning{board: b}).plan(), nil
 }
 
 // decide makes the goal: in order of importance, capacity, as many replicas as can run (firsts
@@ -155,17 +155,18 @@ func decide(s State, p Policy) (*board, error) {
 		return nil, err
 	}
 	b := newBoard(s, p)
+	filling, vacating, levelling := filling{board: b}, vacating{board: b}, levelling{b}
 	b.stopExcess()
-	b.fill()
-	b.vacate()
-	b.level()
-	for b.fill() { // with unequal loads, what is more even may leave more room in one place
-		b.level()
+	filling.fill()
+	vacating.vacate()
+	levelling.level()
+	for filling.fill() { // with unequal loads, what is more even may leave more room in one place
+		levelling.level()
 	}
 	// it ended or moves after all
 	b.stays = slices.DeleteFunc(b.stays, func(d drive) bool {
 		return b.home[d.slot] == none || b.at[d.slot] != b.home[d.slot]
 	})
-	b.keepExcess()
+	vacating.keepExcess()
 	return b, nil
 }

@@ -7,8 +7,14 @@ import (
 	"strings"
 )
 
+// settling is the first step: what runs now comes into its slots.
+type settling struct {
+	*board
+	index map[string]int32 // of the sites, by name
+}
+
 // settle puts what runs now into its slots, and stops what fits into none.
-func (b *board) settle(current []Replica, index map[string]int32) {
+func (s *settling) settle(current []Replica) {
 	ordered := sorted(current, compareReplicas)
 	j := 0
 	for i := 0; i < len(ordered); {
@@ -17,13 +23,13 @@ func (b *board) settle(current []Replica, index map[string]int32) {
 		for end < len(ordered) && ordered[end].Job == name {
 			end++
 		}
-		for j < len(b.jobs) && b.jobs[j].Name < name {
+		for j < len(s.jobs) && s.jobs[j].Name < name {
 			j++
 		}
-		if j < len(b.jobs) && b.jobs[j].Name == name {
-			b.settleJob(int32(j), ordered[i:end], index)
+		if j < len(s.jobs) && s.jobs[j].Name == name {
+			s.settleJob(int32(j), ordered[i:end])
 		} else {
-			b.remove(ordered[i:end], index)
+			s.remove(ordered[i:end])
 		}
 		i = end
 	}
@@ -59,17 +65,17 @@ func repeats(replicas []Replica, i int) bool {
 }
 
 // remove stops the replicas of a job that is not listed.
-func (b *board) remove(replicas []Replica, index map[string]int32) {
+func (s *settling) remove(replicas []Replica) {
 	for i := range replicas {
 		r := &replicas[i]
 		if repeats(replicas, i) {
 			continue
 		}
-		if w, alive := index[r.Worker]; alive {
-			b.sites[w].held = b.sites[w].held.plus(max(r.Load, 0))
+		if w, alive := s.index[r.Worker]; alive {
+			s.sites[w].held = s.sites[w].held.plus(max(r.Load, 0))
 		}
 		if !r.Going {
-			b.stops = append(b.stops, Stop{r.Job, r.Replica, r.Worker, Reason{Code: Removed}})
+			s.stops = append(s.stops, Stop{r.Job, r.Replica, r.Worker, Reason{Code: Removed}})
 		}
 	}
 }
@@ -77,20 +83,20 @@ func (b *board) remove(replicas []Replica, index map[string]int32) {
 // settleJob settles the replicas of one job. First come those that go: whatever else is on their
 // worker is one too many. Last come those that move: where another one is in their place, they go
 // too.
-func (b *board) settleJob(j int32, replicas []Replica, index map[string]int32) {
+func (s *settling) settleJob(j int32, replicas []Replica) {
 	moving := false
 	for i := range replicas {
 		r := &replicas[i]
 		if r.Going && !repeats(replicas, i) {
-			if w, alive := index[r.Worker]; alive {
-				b.leave(j, w)
+			if w, alive := s.index[r.Worker]; alive {
+				s.leave(j, w)
 			}
 		}
 		moving = moving || r.Moving
 	}
 	for i := range replicas {
 		if r := &replicas[i]; !r.Going && !r.Moving && !repeats(replicas, i) {
-			b.keep(j, r, index)
+			s.keep(j, r)
 		}
 	}
 	if !moving {
@@ -98,55 +104,55 @@ func (b *board) settleJob(j int32, replicas []Replica, index map[string]int32) {
 	}
 	for i := range replicas {
 		if r := &replicas[i]; !r.Going && r.Moving && !repeats(replicas, i) {
-			b.keep(j, r, index)
+			s.keep(j, r)
 		}
 	}
 }
 
 // leave counts a replica of a job that is there and will go.
-func (b *board) leave(j, w int32) {
-	b.sites[w].held = b.sites[w].held.plus(b.jobs[j].Load)
-	b.bar(j, w, Ending)
+func (s *settling) leave(j, w int32) {
+	s.sites[w].held = s.sites[w].held.plus(s.jobs[j].Load)
+	s.bar(j, w, Ending)
 }
 
 // keep puts a replica into its slot if it is wanted where it is, and else stops it.
-func (b *board) keep(j int32, r *Replica, index map[string]int32) {
-	w, alive := index[r.Worker]
-	load, slot := b.jobs[j].Load, b.first[j]+int32(r.Replica)
+func (s *settling) keep(j int32, r *Replica) {
+	w, alive := s.index[r.Worker]
+	load, slot := s.jobs[j].Load, s.first[j]+int32(r.Replica)
 	why := Reason{Load: load}
 	switch {
 	case !alive:
 		why.Code = Gone
-	case r.Replica < 0 || r.Replica >= int(b.first[j+1]-b.first[j]):
+	case r.Replica < 0 || r.Replica >= int(s.first[j+1]-s.first[j]):
 		why.Code = Surplus
-	case b.crowded(j, w) || b.home[slot] != none && !r.Moving:
+	case s.crowded(j, w) || s.home[slot] != none && !r.Moving:
 		why.Code = Double
-	case b.home[slot] != none:
-		b.former[slot] = true
-		b.leave(j, w)
+	case s.home[slot] != none:
+		s.former[slot] = true
+		s.leave(j, w)
 		return
-	case b.sites[w].load > math.MaxInt64/2: // no capacity is so great, and so all sums stay exact
+	case s.sites[w].load > math.MaxInt64/2: // no capacity is so great, and so all sums stay exact
 		why.Code = Overloaded
 	default:
-		b.home[slot], b.at[slot] = w, w
-		b.have[j]++
-		b.waiting--
-		b.sites[w].load += load
-		b.sites[w].count++
+		s.home[slot], s.at[slot] = w, w
+		s.have[j]++
+		s.waiting--
+		s.sites[w].load += load
+		s.sites[w].count++
 		return
 	}
 	if alive {
-		b.leave(j, w)
+		s.leave(j, w)
 	}
-	b.stops = append(b.stops, Stop{r.Job, r.Replica, r.Worker, why})
+	s.stops = append(s.stops, Stop{r.Job, r.Replica, r.Worker, why})
 }
 
 // crowded reports whether a replica of a job is on a site already, or one that is being ended.
-func (b *board) crowded(j, w int32) bool {
-	if slices.Contains(b.at[b.first[j]:b.first[j+1]], w) {
+func (s *settling) crowded(j, w int32) bool {
+	if slices.Contains(s.at[s.first[j]:s.first[j+1]], w) {
 		return true
 	}
-	return len(b.bars) > 0 && slices.ContainsFunc(b.bars[j], func(bar bar) bool {
+	return len(s.bars) > 0 && slices.ContainsFunc(s.bars[j], func(bar bar) bool {
 		return bar.site == w && bar.code == Ending
 	})
 }

@@ -18,10 +18,10 @@ const edge = time.Hour
 // Audit compares the due times of a schedule after from, up to and with to, with what has a row;
 // 0 = unbounded. It looks at what is handled and kept: nothing after the cursor, nothing older than
 // store.FiresKept. store.ErrNotFound.
-func (f *Firer) Audit(ctx context.Context, name string, from, to int64) (store.Audit, error) {
-	now := f.now()
+func (vs *views) Audit(ctx context.Context, name string, from, to int64) (store.Audit, error) {
+	now := vs.now()
 	from = max(from, now-(store.FiresKept-edge).Microseconds())
-	eras, err := f.store.Eras(ctx, name, from)
+	eras, err := vs.store.Eras(ctx, name, from)
 	if err != nil {
 		return store.Audit{}, fmt.Errorf("audit schedule %q: %w", name, err)
 	}
@@ -30,7 +30,7 @@ func (f *Firer) Audit(ctx context.Context, name string, from, to int64) (store.A
 	to = max(min(cmp.Or(to, store.Never), now, is.Next-1), from)
 	due := demand{at: from, to: to, stop: ctx.Err}
 	for i := range eras {
-		t, err := f.times.of(&eras[i])
+		t, err := vs.times.of(&eras[i])
 		if err != nil {
 			return store.Audit{},
 				fmt.Errorf("audit schedule %q: version %d: %w", name, eras[i].Version, err)
@@ -41,7 +41,7 @@ func (f *Firer) Audit(ctx context.Context, name string, from, to int64) (store.A
 	const page = 1000
 	q := store.FireQuery{Schedule: name, From: from + 1, To: to + 1, Limit: page}
 	for {
-		list, err := f.store.Fires(ctx, q)
+		list, err := vs.store.Fires(ctx, q)
 		if err != nil {
 			return store.Audit{}, fmt.Errorf("audit schedule %q: %w", name, err)
 		}

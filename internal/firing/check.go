@@ -13,8 +13,14 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// checker checks edits, by what they refer to, before anything is changed.
+type checker struct {
+	*core
+	reads *reads
+}
+
 // draw checks edits, and draws up the change that makes them. before are the schedules that stand.
-func (f *Firer) draw(
+func (c *checker) draw(
 	ctx context.Context, edits []store.ScheduleEdit, before map[string]*store.Schedule,
 ) (store.ScheduleChange, error) {
 	var e task.InvalidError
@@ -23,7 +29,7 @@ func (f *Firer) draw(
 			limits.MaxSchedules)
 		return store.ScheduleChange{}, &e
 	}
-	known, err := f.references(ctx, edits)
+	known, err := c.references(ctx, edits)
 	if err != nil {
 		return store.ScheduleChange{}, err
 	}
@@ -33,7 +39,7 @@ func (f *Firer) draw(
 		if len(edits) > 1 {
 			location = fmt.Sprintf("body.schedules[%d]", i)
 		}
-		change.Puts[i] = f.put(&e, location, &edits[i], before[edits[i].Name], known)
+		change.Puts[i] = c.put(&e, location, &edits[i], before[edits[i].Name], known)
 		if len(e.Fields) >= limits.MaxFaults {
 			break
 		}
@@ -49,13 +55,13 @@ type references struct {
 }
 
 // references reads what the edits refer to.
-func (f *Firer) references(ctx context.Context, edits []store.ScheduleEdit) (references, error) {
+func (c *checker) references(ctx context.Context, edits []store.ScheduleEdit) (references, error) {
 	known := references{after: map[string][]string{}}
 	var leaders []string
 	for i := range edits {
 		leaders = append(leaders, edits[i].Parents()...)
 		if edits[i].Calendar != "" && known.calendars == nil {
-			list, err := f.store.Calendars(ctx)
+			list, err := c.store.Calendars(ctx)
 			if err != nil {
 				return known, fmt.Errorf("read calendars: %w", err)
 			}
@@ -65,7 +71,7 @@ func (f *Firer) references(ctx context.Context, edits []store.ScheduleEdit) (ref
 			}
 		}
 	}
-	above, err := f.ancestors(ctx, leaders, nil)
+	above, err := c.reads.ancestors(ctx, leaders, nil)
 	for name, is := range above {
 		known.after[name] = is.Parents()
 	}
@@ -78,47 +84,16 @@ func (f *Firer) references(ctx context.Context, edits []store.ScheduleEdit) (ref
 	return known, err
 }
 
-// ancestors reads schedules, whom they follow, and whom those follow, up to the ends of all chains.
-// Those that are known already are not read again; nil = none is.
-func (f *Firer) ancestors(
-	ctx context.Context, names []string, known map[string]*store.Schedule,
-) (map[string]*store.Schedule, error) {
-	if known == nil {
-		known = map[string]*store.Schedule{}
-	}
-	unread := func() (list []string) {
-		for _, name := range names {
-			if known[name] == nil {
-				list = append(list, name)
-			}
-		}
-		slices.Sort(list)
-		return slices.Compact(list)
-	}
-	for names = unread(); len(names) > 0; names = unread() {
-		list, err := f.store.Schedules(ctx, store.ScheduleQuery{Names: names})
-		if err != nil {
-			return nil, fmt.Errorf("read schedules: %w", err)
-		}
-		names = nil
-		for i := range list {
-			known[list[i].Name] = &list[i]
-			names = append(names, list[i].Parents()...)
-		}
-	}
-	return known, nil
-}
-
 // put checks an edit, and says what is to be put in the place of what stands, nil when nothing
 // does.
-func (f *Firer) put(
+func (c *checker) put(
 	e *task.InvalidError, location string, edit *store.ScheduleEdit, before *store.Schedule,
 	known references,
 ) store.SchedulePut {
-	p := store.SchedulePut{Schedule: edit.Schedule, First: edit.First / 1000 * 1000, Since: f.now()}
+	p := store.SchedulePut{Schedule: edit.Schedule, First: edit.First / 1000 * 1000, Since: c.now()}
 	if before != nil {
 		p.Version, p.Next = before.Version, before.Next
-		p.Since = f.since(before, p.Since)
+		p.Since = c.since(before, p.Since)
 		if p.First == before.First && before.First < before.Next {
 			p.First = 0 // it came meanwhile
 		}
@@ -132,7 +107,7 @@ func (f *Firer) put(
 		}
 	}
 	known.check(e, location, edit)
-	t := f.table(e, location, edit, known)
+	t := c.table(e, location, edit, known)
 	if t != nil && p.First != 0 {
 		switch {
 		case edit.After != "":
@@ -150,6 +125,19 @@ func (f *Firer) put(
 		p.Then, p.Days = t.next(p.Since), known.calendars[edit.Calendar]
 	}
 	return p
+}
+
+// since is from when on another version of a schedule holds that is made now: not before the last
+// due time that was handled, which can lie in the future when the store's clock was set back, and
+// before the next one.
+func (c *checker) since(s *store.Schedule, now int64) int64 {
+	since := max(min(now, s.Next-1), s.Since)
+	if t, err := c.times.of(s); err == nil {
+		for at := t.next(since); at < s.Next; at = t.next(at) {
+			since = at
+		}
+	}
+	return since
 }
 
 // check checks what a schedule refers to.
@@ -181,15 +169,15 @@ func (r *references) check(e *task.InvalidError, location string, edit *store.Sc
 }
 
 // table makes the timetable of a schedule that is to be, nil when there is none.
-func (f *Firer) table(
+func (c *checker) table(
 	e *task.InvalidError, location string, edit *store.ScheduleEdit, known references,
 ) *timetable {
 	s := store.Schedule{Schedule: edit.Schedule, Days: known.calendars[edit.Calendar]}
-	t, err := f.times.of(&s)
+	t, err := c.times.of(&s)
 	if errors.Is(err, errZone) { // the expression may be wrong, too
 		addFault(e, location, err)
 		s.Zone = ""
-		t, err = f.times.of(&s)
+		t, err = c.times.of(&s)
 	}
 	if err != nil {
 		addFault(e, location, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"sync"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
@@ -31,6 +32,18 @@ func shardOf(name string) string {
 // shardKey has a character that no name has.
 func shardKey(n byte) string { return fmt.Sprintf("#%02x", n) }
 
+// claims are the schedules that this node fires: those of the keys that it looks after, and what
+// others leave lying while it has the chores.
+type claims struct {
+	*core
+
+	// mu guards what is below.
+	mu    sync.Mutex
+	owned map[string]bool // keys that this node looks after
+	chore time.Time       // until then it is this node that fires what others leave lying
+	keys  keys
+}
+
 // keys is what Keys answered last.
 type keys struct {
 	list []string
@@ -42,15 +55,15 @@ const countEvery = 10
 
 // Keys lists what nodes share out among them: the names of the schedules, or their shards. It is
 // asked with every beat, by one at a time.
-func (f *Firer) Keys(ctx context.Context) ([]string, error) {
-	f.mu.Lock()
-	known := f.keys
-	f.keys.rest--
-	f.mu.Unlock()
+func (c *claims) Keys(ctx context.Context) ([]string, error) {
+	c.mu.Lock()
+	known := c.keys
+	c.keys.rest--
+	c.mu.Unlock()
 	if known.rest > 0 {
 		return known.list, nil
 	}
-	got, err := f.store.ScheduleKeys(ctx, maxNames)
+	got, err := c.store.ScheduleKeys(ctx, maxNames)
 	if err != nil {
 		return nil, fmt.Errorf("list schedules: %w", err)
 	}
@@ -61,37 +74,37 @@ func (f *Firer) Keys(ctx context.Context) ([]string, error) {
 			known.list[i] = shardKey(byte(i))
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.keys = known
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys = known
 	return known.list, nil
 }
 
 // Look lets this node fire the schedules of a key until ctx ends. Nothing has to be finished then:
 // that no due time is fired twice is not the keys' doing.
-func (f *Firer) Look(ctx context.Context, key string) {
-	f.own(key, true)
-	defer f.own(key, false)
-	f.Hear()
+func (c *claims) Look(ctx context.Context, key string) {
+	c.own(key, true)
+	defer c.own(key, false)
+	c.Hear()
 	<-ctx.Done()
 }
 
-func (f *Firer) own(key string, yes bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.owned[key] = yes; !yes {
-		delete(f.owned, key)
+func (c *claims) own(key string, yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owned[key] = yes; !yes {
+		delete(c.owned, key)
 	}
 }
 
 // owns tells whether this node looks after a schedule.
-func (f *Firer) owns(name string) bool {
-	if f.conf.Alone {
+func (c *claims) owns(name string) bool {
+	if c.conf.Alone {
 		return true
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.owned[name] || f.owned[shardOf(name)]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owned[name] || c.owned[shardOf(name)]
 }
 
 // Of the backstop: after how many beats a due time that nobody fired is left lying, and for how
@@ -102,28 +115,28 @@ const (
 )
 
 // Backstop lets this node, which does the chores at present, fire what others leave lying.
-func (f *Firer) Backstop() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.chore = time.Now().Add(choreFor * f.conf.Beat)
+func (c *claims) Backstop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.chore = time.Now().Add(choreFor * c.conf.Beat)
 }
 
 // abandoned tells whether a due time is to be fired by whoever does the chores, and this node does.
-func (f *Firer) abandoned(next int64, now time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return time.Now().Before(f.chore) && next <= now.Add(-leftAfter*f.conf.Beat).UnixMicro()
+func (c *claims) abandoned(next int64, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Before(c.chore) && next <= now.Add(-leftAfter*c.conf.Beat).UnixMicro()
 }
 
-// views are schedules as people see them.
-func (f *Firer) views(list []store.Schedule) []store.ScheduleView {
-	owners := f.conf.Owners()
+// withOwners are schedules as people see them: with the nodes that fire them.
+func (c *claims) withOwners(list []store.Schedule) []store.ScheduleView {
+	owners := c.conf.Owners()
 	views := make([]store.ScheduleView, len(list))
 	for i, s := range list {
 		views[i].Schedule = s
 		switch {
-		case f.conf.Alone:
-			views[i].Owner = f.conf.Node
+		case c.conf.Alone:
+			views[i].Owner = c.conf.Node
 		default:
 			views[i].Owner = cmp.Or(owners[Kind+"/"+s.Name], owners[Kind+"/"+shardOf(s.Name)])
 		}

@@ -52,6 +52,24 @@
 // that were read. What the schedule was stays as an era, so that an audit knows what was to be
 // when.
 //
+// # Parts
+//
+// The Firer is made of parts around one core, which has the store and the timetables. A part has a
+// field for each other part that it needs; none needs itself by way of others.
+//
+//	claims     which schedules this node fires (claim.go)
+//	reads      schedules as the store has them, with what decisions need (read.go)
+//	writes     what comes of due times, and the tasks that are fired (fire.go); needs reads
+//	checker    what is wrong with edits (check.go); needs reads
+//	edits      what people make of schedules (edit.go); needs checker, reads, writes and claims
+//	views      what people see: lists, runs, audits, previews (list.go); needs reads and claims
+//	byHand     fires that people ask for (outofband.go); needs reads, writes and edits
+//	followers  fires that follow others (follow.go, join.go); needs reads and writes
+//	watcher    what becomes of tasks, and the end of fires (watch.go, stop.go); needs all but views
+//	           and byHand
+//
+// The Firer itself runs the rounds, and has the alarm.
+//
 // # What always holds
 //
 //   - A due time has one row, and a fired row has one task: PK (schedule, at), and the task in the

@@ -17,11 +17,20 @@ import (
 // between its reading and its writing.
 const editTries = 10
 
+// edits are what people make of schedules and calendars. What is due by then is fired first.
+type edits struct {
+	*core
+	checker *checker
+	reads   *reads
+	writes  *writes
+	claims  *claims
+}
+
 // Put makes schedules be what edits say, all or none. What is due by then is handled by what they
 // were. *task.InvalidError, below body when it is one edit, else below body.schedules[i];
 // store.ErrStale when one is not the version any more that its edit was made from; store.ErrBusy
 // when others change them all the time.
-func (f *Firer) Put(ctx context.Context, edits ...store.ScheduleEdit) ([]store.Edited, error) {
+func (ed *edits) Put(ctx context.Context, edits ...store.ScheduleEdit) ([]store.Edited, error) {
 	if len(edits) == 0 {
 		return nil, nil
 	}
@@ -30,24 +39,24 @@ func (f *Firer) Put(ctx context.Context, edits ...store.ScheduleEdit) ([]store.E
 		names[i] = edits[i].Name
 	}
 	var out []store.Edited
-	err := f.edit(ctx, func() error {
-		before, err := f.settled(ctx, store.ScheduleQuery{Names: names})
+	err := ed.edit(ctx, func() error {
+		before, err := ed.settled(ctx, store.ScheduleQuery{Names: names})
 		if err != nil {
 			return err
 		}
 		if err := stale(edits, before); err != nil {
 			return err
 		}
-		change, err := f.draw(ctx, edits, before)
+		change, err := ed.checker.draw(ctx, edits, before)
 		if err != nil {
 			return err
 		}
-		stand, err := f.change(ctx, change)
+		stand, err := ed.change(ctx, change)
 		if err != nil {
 			return err
 		}
 		out = make([]store.Edited, len(stand))
-		for i, v := range f.views(stand) {
+		for i, v := range ed.claims.withOwners(stand) {
 			out[i] = store.Edited{ScheduleView: v, Created: before[v.Name] == nil}
 		}
 		return nil
@@ -73,7 +82,7 @@ func stale(edits []store.ScheduleEdit, before map[string]*store.Schedule) error 
 }
 
 // edit makes a change, again when it met another one, or when nobody knows whether it was made.
-func (f *Firer) edit(ctx context.Context, change func() error) (err error) {
+func (ed *edits) edit(ctx context.Context, change func() error) (err error) {
 	for try := range editTries {
 		err = change()
 		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrUnknown) {
@@ -83,7 +92,7 @@ func (f *Firer) edit(ctx context.Context, change func() error) (err error) {
 			return err
 		}
 	}
-	f.Hear() // what is due next may be due earlier
+	ed.Hear() // what is due next may be due earlier
 	if errors.Is(err, store.ErrConflict) {
 		return fmt.Errorf("%w: others change it all the time: %v", store.ErrBusy, err)
 	}
@@ -92,8 +101,8 @@ func (f *Firer) edit(ctx context.Context, change func() error) (err error) {
 
 // change makes a change that was checked. What it refers to may be gone since: then it is checked
 // again.
-func (f *Firer) change(ctx context.Context, c store.ScheduleChange) ([]store.Schedule, error) {
-	stand, err := f.store.ChangeSchedules(ctx, c)
+func (ed *edits) change(ctx context.Context, c store.ScheduleChange) ([]store.Schedule, error) {
+	stand, err := ed.store.ChangeSchedules(ctx, c)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, fmt.Errorf("%w: %v", store.ErrConflict, err)
 	}
@@ -101,16 +110,16 @@ func (f *Firer) change(ctx context.Context, c store.ScheduleChange) ([]store.Sch
 }
 
 // settled reads schedules, by name, and fires what is due of them first.
-func (f *Firer) settled(
+func (ed *edits) settled(
 	ctx context.Context, q store.ScheduleQuery,
 ) (map[string]*store.Schedule, error) {
 	var by map[string]*store.Schedule
 	for {
-		list, err := f.store.Schedules(ctx, q)
+		list, err := ed.store.Schedules(ctx, q)
 		if err != nil {
 			return nil, fmt.Errorf("read schedules: %w", err)
 		}
-		now, before := f.now(), by
+		now, before := ed.now(), by
 		by = make(map[string]*store.Schedule, len(list))
 		var due []*store.Schedule
 		moved := before == nil
@@ -124,23 +133,10 @@ func (f *Firer) settled(
 		if len(due) == 0 || !moved { // what did not move is not due yet, by the store's clock
 			return by, nil
 		}
-		if err := f.fire(ctx, due, now); err != nil {
+		if err := ed.writes.fire(ctx, due, now); err != nil {
 			return nil, err
 		}
 	}
-}
-
-// since is from when on another version of a schedule holds that is made now: not before the last
-// due time that was handled, which can lie in the future when the store's clock was set back, and
-// before the next one.
-func (f *Firer) since(s *store.Schedule, now int64) int64 {
-	since := max(min(now, s.Next-1), s.Since)
-	if t, err := f.times.of(s); err == nil {
-		for at := t.next(since); at < s.Next; at = t.next(at) {
-			since = at
-		}
-	}
-	return since
 }
 
 // again is the edit that leaves a schedule as it is.
@@ -153,14 +149,14 @@ func again(s *store.Schedule) store.ScheduleEdit {
 }
 
 // Pause lets a schedule's due times leave rows only, or submit tasks again. store.ErrNotFound.
-func (f *Firer) Pause(ctx context.Context, name string, paused bool) (store.ScheduleView, error) {
-	s, err := f.one(ctx, name)
+func (ed *edits) Pause(ctx context.Context, name string, paused bool) (store.ScheduleView, error) {
+	s, err := ed.reads.one(ctx, name)
 	if err != nil {
 		return store.ScheduleView{}, err
 	}
 	out := []store.Schedule{*s}
-	err = f.edit(ctx, func() error {
-		before, err := f.settled(ctx, store.ScheduleQuery{Names: []string{name}})
+	err = ed.edit(ctx, func() error {
+		before, err := ed.settled(ctx, store.ScheduleQuery{Names: []string{name}})
 		if err != nil {
 			return err
 		}
@@ -172,11 +168,11 @@ func (f *Firer) Pause(ctx context.Context, name string, paused bool) (store.Sche
 		}
 		to := again(s)
 		to.Paused = paused
-		change, err := f.draw(ctx, []store.ScheduleEdit{to}, before)
+		change, err := ed.checker.draw(ctx, []store.ScheduleEdit{to}, before)
 		if err != nil {
 			return err
 		}
-		stand, err := f.change(ctx, change)
+		stand, err := ed.change(ctx, change)
 		if err == nil {
 			out = stand
 		}
@@ -185,51 +181,39 @@ func (f *Firer) Pause(ctx context.Context, name string, paused bool) (store.Sche
 	if err != nil {
 		return store.ScheduleView{}, err
 	}
-	return f.views(out)[0], nil
-}
-
-// one reads a schedule; store.ErrNotFound.
-func (f *Firer) one(ctx context.Context, name string) (*store.Schedule, error) {
-	list, err := f.store.Schedules(ctx, store.ScheduleQuery{Names: []string{name}})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read schedule %q: %w", name, err)
-	case len(list) == 0:
-		return nil, fmt.Errorf("schedule %q: %w", name, store.ErrNotFound)
-	}
-	return &list[0], nil
+	return ed.claims.withOwners(out)[0], nil
 }
 
 // Delete forgets a schedule and what came of its due times; tasks stay. store.ErrNotFound;
 // store.ErrConflict when another one follows it.
-func (f *Firer) Delete(ctx context.Context, name string) error {
-	return f.store.DeleteSchedule(ctx, name)
+func (ed *edits) Delete(ctx context.Context, name string) error {
+	return ed.store.DeleteSchedule(ctx, name)
 }
 
 // PutCalendar creates or replaces a calendar. What is due by then of the schedules that have it is
 // handled by its old days. *task.InvalidError.
-func (f *Firer) PutCalendar(ctx context.Context, c task.Calendar) (created bool, err error) {
+func (ed *edits) PutCalendar(ctx context.Context, c task.Calendar) (created bool, err error) {
 	var e task.InvalidError
 	if limits.CheckCalendar(&c, &e, "body"); e.Err() != nil {
 		return false, &e
 	}
-	err = f.edit(ctx, func() error {
-		before, err := f.settled(ctx, store.ScheduleQuery{Calendar: c.Name})
+	err = ed.edit(ctx, func() error {
+		before, err := ed.settled(ctx, store.ScheduleQuery{Calendar: c.Name})
 		if err != nil {
 			return err
 		}
-		list, err := f.store.Calendars(ctx)
+		list, err := ed.store.Calendars(ctx)
 		if err != nil {
 			return err
 		}
 		created = !slices.ContainsFunc(list, func(old task.Calendar) bool {
 			return old.Name == c.Name
 		})
-		change, err := f.redraw(&c, before)
+		change, err := ed.redraw(&c, before)
 		if err != nil {
 			return err
 		}
-		_, err = f.change(ctx, change)
+		_, err = ed.change(ctx, change)
 		return err
 	})
 	if err != nil {
@@ -239,7 +223,7 @@ func (f *Firer) PutCalendar(ctx context.Context, c task.Calendar) (created bool,
 }
 
 // redraw draws up the change of a calendar, and with it of the schedules that have it.
-func (f *Firer) redraw(
+func (ed *edits) redraw(
 	c *task.Calendar, before map[string]*store.Schedule,
 ) (store.ScheduleChange, error) {
 	var e task.InvalidError
@@ -247,68 +231,13 @@ func (f *Firer) redraw(
 	known := references{calendars: map[string]*task.Calendar{c.Name: c}}
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		edit := again(before[name])
-		change.Puts = append(change.Puts, f.put(&e, "schedule "+name, &edit, before[name], known))
+		change.Puts = append(change.Puts,
+			ed.checker.put(&e, "schedule "+name, &edit, before[name], known))
 	}
 	return change, e.Err()
 }
 
-// Calendars lists all, by name.
-func (f *Firer) Calendars(ctx context.Context) ([]task.Calendar, error) {
-	return f.store.Calendars(ctx)
-}
-
 // DeleteCalendar forgets a calendar. store.ErrNotFound; store.ErrConflict when a schedule has it.
-func (f *Firer) DeleteCalendar(ctx context.Context, name string) error {
-	return f.store.DeleteCalendar(ctx, name)
-}
-
-// Schedules lists schedules, by name, as people see them: what Last of them is says how its task
-// ended.
-func (f *Firer) Schedules(
-	ctx context.Context, q store.ScheduleQuery,
-) ([]store.ScheduleView, error) {
-	list, err := f.store.Schedules(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	last := make([]*store.Fire, len(list))
-	for i := range list {
-		last[i] = list[i].Last
-	}
-	if err := f.learn(ctx, last); err != nil {
-		return nil, err
-	}
-	return f.views(list), nil
-}
-
-// Stands counts schedules by their queue; a next due time before late makes a late one.
-func (f *Firer) Stands(ctx context.Context, late int64) ([]store.ScheduleStand, error) {
-	return f.store.ScheduleStands(ctx, late)
-}
-
-// Overdue is how long ago the earliest due time was that nobody has handled; 0 = none is left.
-func (f *Firer) Overdue(ctx context.Context) (time.Duration, error) {
-	now := f.now()
-	list, err := f.store.Due(ctx, store.DueQuery{Until: now, Limit: 1})
-	if err != nil || len(list) == 0 {
-		return 0, err
-	}
-	return lateness(list[0].Next, now), nil
-}
-
-// Fires lists what came of a schedule's due times, and how the tasks ended. store.ErrNotFound:
-// there is no such schedule.
-func (f *Firer) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, error) {
-	if _, err := f.one(ctx, q.Schedule); err != nil {
-		return nil, err
-	}
-	list, err := f.store.Fires(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]*store.Fire, len(list))
-	for i := range list {
-		all[i] = &list[i]
-	}
-	return list, f.learn(ctx, all)
+func (ed *edits) DeleteCalendar(ctx context.Context, name string) error {
+	return ed.store.DeleteCalendar(ctx, name)
 }

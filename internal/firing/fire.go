@@ -37,9 +37,15 @@ func (b *fireBatch) add(s *scheduleState, p store.FirePart, due func(at int64) i
 	b.size += len(p.Fires)
 }
 
+// writes put down what comes of due times, and submit the tasks of those that are fired.
+type writes struct {
+	*core
+	reads *reads
+}
+
 // fire handles the due times of schedules up to now, in as few transactions as fireBatchMax allows.
-func (f *Firer) fire(ctx context.Context, due []*store.Schedule, now int64) error {
-	states, err := f.states(ctx, due)
+func (w *writes) fire(ctx context.Context, due []*store.Schedule, now int64) error {
+	states, err := w.reads.states(ctx, due)
 	if err != nil {
 		return err
 	}
@@ -48,7 +54,7 @@ func (f *Firer) fire(ctx context.Context, due []*store.Schedule, now int64) erro
 	for i := range states {
 		s := &states[i]
 		d := s.due(now)
-		if err := f.cancel(ctx, s, d.cancel); err != nil {
+		if err := w.cancel(ctx, s, d.cancel); err != nil {
 			wrong = append(wrong, err) // the schedule stays due
 			continue
 		}
@@ -56,32 +62,32 @@ func (f *Firer) fire(ctx context.Context, due []*store.Schedule, now int64) erro
 			return at + s.times.jitter(&s.Schedule.Schedule, at)
 		})
 		if b.size >= fireBatchMax {
-			if err := f.commit(ctx, b); err != nil {
+			if err := w.commit(ctx, b); err != nil {
 				return errors.Join(append(wrong, err)...)
 			}
 			b = fireBatch{}
 		}
 	}
-	return errors.Join(append(wrong, f.commit(ctx, b))...)
+	return errors.Join(append(wrong, w.commit(ctx, b))...)
 }
 
 // commit writes a batch. If the store refused a part of it, or more is due already, the next round
 // comes soon.
-func (f *Firer) commit(ctx context.Context, b fireBatch) error {
-	done, err := f.sendOrSkip(ctx, b)
+func (w *writes) commit(ctx context.Context, b fireBatch) error {
+	done, err := w.sendOrSkip(ctx, b)
 	if err != nil {
 		return err
 	}
-	now := f.now()
+	now := w.now()
 	for i, part := range done {
 		for k := range part.Fires {
-			f.conf.Handled(&part.Fires[k])
+			w.conf.Handled(&part.Fires[k])
 		}
 		switch asked := &b.parts[i]; {
 		case part.Refused == store.FireMoved || part.Refused == "" && asked.Then <= now:
-			f.soon(0)
+			w.soon(0)
 		case part.Refused == store.FireEarly:
-			f.soon(lateness(now, asked.Next))
+			w.soon(lateness(now, asked.Next))
 		}
 	}
 	return nil
@@ -89,17 +95,17 @@ func (f *Firer) commit(ctx context.Context, b fireBatch) error {
 
 // sendOrSkip sends a batch. A due time whose task is refused, for example because its queue takes
 // no context of that size, is written as skipped, with the reason.
-func (f *Firer) sendOrSkip(ctx context.Context, b fireBatch) (done []store.FiredPart, err error) {
-	got, err := f.send(ctx, b)
+func (w *writes) sendOrSkip(ctx context.Context, b fireBatch) (done []store.FiredPart, err error) {
+	got, err := w.send(ctx, b)
 	invalid := (*task.InvalidError)(nil)
 	if !errors.As(err, &invalid) {
 		return got.Parts, err
 	}
 	for i := range b.parts {
 		one := fireBatch{parts: b.parts[i : i+1], tasks: b.tasks[i : i+1]}
-		if got, err = f.send(ctx, one); errors.As(err, &invalid) {
+		if got, err = w.send(ctx, one); errors.As(err, &invalid) {
 			one.skip("its task is refused: " + invalid.Error())
-			got, err = f.send(ctx, one)
+			got, err = w.send(ctx, one)
 		}
 		if err != nil {
 			return nil, err
@@ -121,28 +127,46 @@ func (b *fireBatch) skip(reason string) {
 	}
 }
 
+// sendAll sends a batch that may be larger than one transaction is to be, and answers for each of
+// its parts. A part whose task is refused is skipped, and says so.
+func (w *writes) sendAll(ctx context.Context, v fireBatch) (done []store.FiredPart, err error) {
+	for from, to := 0, 0; from < len(v.parts); from = to {
+		one := fireBatch{}
+		for ; to < len(v.parts) && one.size < fireBatchMax; to++ {
+			one.size += len(v.parts[to].Fires)
+		}
+		one.parts, one.tasks = v.parts[from:to], v.tasks[from:to]
+		got, err := w.sendOrSkip(ctx, one)
+		if err != nil {
+			return nil, err
+		}
+		done = append(done, got...)
+	}
+	return done, nil
+}
+
 // soon lets the next round begin after wait, at most a beat. It waits for 10 ms at least, because
 // another node may be about to do the same.
-func (f *Firer) soon(wait time.Duration) {
+func (w *writes) soon(wait time.Duration) {
 	const pause = 10 * time.Millisecond
-	f.conf.Clock.After(min(max(wait, pause), f.conf.Beat), f.Hear)
+	w.conf.Clock.After(min(max(wait, pause), w.conf.Beat), w.Hear)
 }
 
 // send plans the tasks of a batch and writes them with its rows. It tries again after an unknown
 // outcome: if the first try was committed, the store refuses or leaves the same parts.
-func (f *Firer) send(ctx context.Context, b fireBatch) (got store.Fired, err error) {
+func (w *writes) send(ctx context.Context, b fireBatch) (got store.Fired, err error) {
 	if len(b.parts) == 0 {
 		return got, nil
 	}
 	const tries = 3
-	firing := store.Firing{Node: f.conf.Node, Parts: b.parts}
+	firing := store.Firing{Node: w.conf.Node, Parts: b.parts}
 	for try := range tries {
 		if try == 0 || errors.Is(err, store.ErrConflict) { // the clock went back: the ids are taken
-			if err := f.draft(ctx, &b, &firing); err != nil {
+			if err := w.draft(ctx, &b, &firing); err != nil {
 				return got, err
 			}
 		}
-		if got, err = f.store.Fire(ctx, firing); err == nil {
+		if got, err = w.store.Fire(ctx, firing); err == nil {
 			break
 		}
 		if !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrConflict) {
@@ -154,7 +178,7 @@ func (f *Firer) send(ctx context.Context, b fireBatch) (got store.Fired, err err
 			}
 		}
 	}
-	f.hint(&b)
+	w.hint(&b)
 	if err != nil {
 		return got, fmt.Errorf("fire %d schedules: %w", len(b.parts), err)
 	}
@@ -173,12 +197,12 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // draft gives the tasks of a batch their ids, and writes each id into the row of its due time.
-func (f *Firer) draft(ctx context.Context, b *fireBatch, firing *store.Firing) error {
+func (w *writes) draft(ctx context.Context, b *fireBatch, firing *store.Firing) error {
 	tasks := slices.Concat(b.tasks...)
 	if len(tasks) == 0 {
 		return nil
 	}
-	sub, ids, err := f.conf.Tasks.Draft(ctx, tasks)
+	sub, ids, err := w.conf.Tasks.Draft(ctx, tasks)
 	if err != nil {
 		return fmt.Errorf("draft %d tasks: %w", len(tasks), err)
 	}
@@ -196,7 +220,7 @@ func (f *Firer) draft(ctx context.Context, b *fireBatch, firing *store.Firing) e
 }
 
 // hint tells the dispatcher which queues have new tasks; of more than 16 it says that any may have.
-func (f *Firer) hint(b *fireBatch) {
+func (w *writes) hint(b *fireBatch) {
 	const few = 16
 	queues := map[string]bool{}
 	for _, tasks := range b.tasks {
@@ -208,15 +232,15 @@ func (f *Firer) hint(b *fireBatch) {
 		queues = map[string]bool{"": true}
 	}
 	for queue := range queues {
-		f.conf.Tasks.Hear(queue, nil)
+		w.conf.Tasks.Hear(queue, nil)
 	}
 }
 
 // cancel cancels the tasks that a new one replaces. A task that is final already, or gone, is left
 // alone.
-func (f *Firer) cancel(ctx context.Context, s *scheduleState, list []task.ID) error {
+func (w *writes) cancel(ctx context.Context, s *scheduleState, list []task.ID) error {
 	for _, id := range list {
-		err := f.conf.Tasks.Act(ctx, task.KindCancelled, "schedule "+s.Name, id)
+		err := w.conf.Tasks.Act(ctx, task.KindCancelled, "schedule "+s.Name, id)
 		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrConflict) {
 			return fmt.Errorf("replace the task %s of schedule %q: %w", id, s.Name, err)
 		}
@@ -224,85 +248,42 @@ func (f *Firer) cancel(ctx context.Context, s *scheduleState, list []task.ID) er
 	return nil
 }
 
-// states reads what decisions about schedules need. A schedule that this node can't read is left
-// out.
-func (f *Firer) states(ctx context.Context, list []*store.Schedule) ([]scheduleState, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	names := make([]string, 0, len(list))
-	var guarded []string
-	for _, s := range list {
-		names = append(names, s.Name)
-		if s.Overlap != task.OverlapAllow {
-			guarded = append(guarded, s.Name)
-		}
-	}
-	followers, err := f.followers(ctx, names)
+// outOfBand writes fires of one schedule whose cursor stays where it is, and answers them as they
+// stand. most is how many of its tasks may run then, 0 = any number. errMeanwhile;
+// store.ErrConflict, also when others fired meanwhile and that made too many.
+func (w *writes) outOfBand(
+	ctx context.Context, s *scheduleState, fires []store.Fire, over bool, most int32,
+) ([]store.Fire, error) {
+	now := w.now()
+	var v fireBatch
+	v.add(s, store.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires, Over: over,
+		Most: most}, func(int64) int64 {
+		return now
+	})
+	got, err := w.send(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	open, err := f.open(ctx, guarded)
-	if err != nil {
-		return nil, err
+	part := got.Parts[0]
+	if part.Refused == store.FireGone {
+		return nil, fmt.Errorf("%s: %w", part.Refused, store.ErrNotFound)
 	}
-	states := make([]scheduleState, 0, len(list))
-	for _, s := range list {
-		t, err := f.times.of(s)
+	if part.Refused != "" {
+		return nil, fmt.Errorf("%s: %w", part.Refused, store.ErrConflict)
+	}
+	written := part.Fires
+	for _, at := range part.Left { // by an earlier try, of which nobody knew the outcome
+		list, err := w.store.Fires(ctx, store.FireQuery{Schedule: s.Name, From: at, To: at + 1})
 		if err != nil {
-			f.unreadable(s, err)
-			continue
+			return nil, fmt.Errorf("read what was fired: %w", err)
 		}
-		states = append(states, scheduleState{
-			Schedule: s, times: t, open: open[s.Name], followed: len(followers[s.Name]) > 0,
-		})
+		written = append(written, list...)
 	}
-	return states, nil
+	if len(written) == 0 {
+		return nil, errMeanwhile
+	}
+	return written, nil
 }
 
-// unreadable logs, once for each version of a schedule, that this node can't tell when it is due:
-// the node is older than the one that accepted the schedule, or lacks its time zone.
-func (f *Firer) unreadable(s *store.Schedule, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.faulty[s.Name] != s.Version {
-		f.faulty[s.Name] = s.Version
-		f.conf.Log.Error("this node can't fire a schedule", "schedule", s.Name, "error", err)
-	}
-}
-
-// followers are the schedules that follow the named ones, by the names that they follow.
-func (f *Firer) followers(
-	ctx context.Context, names []string,
-) (map[string][]*store.Schedule, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	list, err := f.store.Schedules(ctx, store.ScheduleQuery{Follows: names})
-	if err != nil {
-		return nil, fmt.Errorf("read followers: %w", err)
-	}
-	by := map[string][]*store.Schedule{}
-	for i := range list {
-		for _, parent := range list[i].Parents() {
-			by[parent] = append(by[parent], &list[i])
-		}
-	}
-	return by, nil
-}
-
-// open are the open fires of schedules, by their names.
-func (f *Firer) open(ctx context.Context, names []string) (map[string][]store.OpenFire, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	list, err := f.store.OpenFires(ctx, store.OpenQuery{Schedules: names})
-	if err != nil {
-		return nil, fmt.Errorf("read open fires: %w", err)
-	}
-	by := map[string][]store.OpenFire{}
-	for i := range list {
-		by[list[i].Schedule] = append(by[list[i].Schedule], list[i])
-	}
-	return by, nil
-}
+// errMeanwhile: what was read is not so any more.
+var errMeanwhile = fmt.Errorf("the schedule was changed meanwhile: %w", store.ErrConflict)

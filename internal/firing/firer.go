@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -12,77 +11,24 @@ import (
 	"github.com/rotahq/rota/tick"
 )
 
-// Config of a firer. Store, Tasks, Clock and Node are needed.
-type Config struct {
-	Store Store
-	Tasks Tasks
-	Clock *tick.Clock // wakes the firer at due times; run by the caller
-	Node  string      // that stands in the rows
-
-	// Now says what the store's clock reads. Default: this machine's.
-	Now func() time.Time
-	// Beat is the time between rounds. Default 1 s.
-	Beat time.Duration
-	// Alone: no other node can work on the store, so all keys are this one's.
-	Alone bool
-	// Owners says which node looks after which key, for people: Kind, a slash and the key. Default:
-	// nobody knows.
-	Owners func() map[string]string
-	// Handled is told of each due time, or several in one row, of which this firer wrote down what
-	// came of it. It must not block. Default: nobody is.
-	Handled func(*store.Fire)
-	// EventsAdded is called after events were appended to the log. It must not block. Default:
-	// nothing is called.
-	EventsAdded func()
-	// Log is where the firer tells what went wrong. Default: nowhere.
-	Log *slog.Logger
-}
-
-func (c Config) withDefaults() (Config, error) {
-	var missing []error
-	if c.Store == nil || c.Tasks == nil {
-		missing = append(missing, errors.New("no Store or no Tasks"))
-	}
-	if c.Clock == nil || c.Node == "" {
-		missing = append(missing, errors.New("no Clock or no Node"))
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Beat <= 0 {
-		c.Beat = time.Second
-	}
-	if c.Owners == nil {
-		c.Owners = func() map[string]string { return nil }
-	}
-	if c.Handled == nil {
-		c.Handled = func(*store.Fire) {}
-	}
-	if c.EventsAdded == nil {
-		c.EventsAdded = func() {}
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	return c, errors.Join(missing...)
-}
-
-// Firer is one node's share of the schedules. All methods may be called at the same time.
+// Firer is one node's share of the schedules. All methods may be called at the same time, but for
+// Watch: one look at a time is made.
+//
+// It is made of parts, which all have the core; what a part needs of another one it has a field
+// for. Each can be read by itself, and their exported methods are the firer's.
 type Firer struct {
-	conf  Config
-	store Store
-	times *timetables
-	bell  chan struct{} // of size 1: there is something to fire now
-	alarm *tick.Timer   // rings it
+	*core
+	*claims    // which schedules this node fires
+	*reads     // schedules as the store has them
+	*writes    // what comes of due times
+	*checker   // what is wrong with edits
+	*edits     // what people make of schedules
+	*views     // what people see of them
+	*byHand    // fires that people ask for
+	*followers // fires that follow others
+	*watcher   // what becomes of tasks
 
-	mu    sync.Mutex
-	owned map[string]bool // keys that this node looks after
-	chore time.Time       // until then it is this node that fires what others leave lying
-	keys  keys
-	// faulty are the versions of schedules that this node can't read and has logged.
-	faulty map[string]int64
-
-	watch watch // owned by the watcher
+	alarm *tick.Timer // rings the bell
 }
 
 // New makes a firer. It fires nothing by itself before Run; what it is asked for it does.
@@ -91,25 +37,34 @@ func New(conf Config) (*Firer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure firer: %w", err)
 	}
-	f := &Firer{
+	f := newParts(&core{
 		conf: conf, store: conf.Store, times: newTimetables(), bell: make(chan struct{}, 1),
-		owned: map[string]bool{}, faulty: map[string]int64{},
-		watch: watch{notified: map[store.FireKey]notified{}},
-	}
+	})
 	f.alarm = conf.Clock.After(0, f.Hear)
 	f.alarm.Stop()
 	return f, nil
 }
 
-// Hear takes in a hint that something may be due.
-func (f *Firer) Hear() {
-	select {
-	case f.bell <- struct{}{}:
-	default: // one is enough
+// newParts makes the parts around a core, each after those that it needs.
+func newParts(c *core) *Firer {
+	f := &Firer{
+		core: c, claims: &claims{core: c, owned: map[string]bool{}},
+		reads: &reads{core: c, faulty: map[string]int64{}},
 	}
+	f.writes = &writes{c, f.reads}
+	f.checker = &checker{c, f.reads}
+	f.edits = &edits{
+		core: c, checker: f.checker, reads: f.reads, writes: f.writes, claims: f.claims,
+	}
+	f.views = &views{c, f.reads, f.claims}
+	f.byHand = &byHand{c, f.reads, f.writes, f.edits}
+	f.followers = &followers{c, f.reads, f.writes}
+	f.watcher = &watcher{
+		core: c, claims: f.claims, reads: f.reads, writes: f.writes, checker: f.checker,
+		edits: f.edits, followers: f.followers, notified: map[store.FireKey]notified{},
+	}
+	return f
 }
-
-func (f *Firer) now() int64 { return f.conf.Now().UnixMicro() }
 
 // Run does a round every beat and at due times, and looks every beat what became of tasks, until
 // ctx ends or the store breaks.

@@ -13,16 +13,23 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
+// followers fire the schedules that follow others.
+type followers struct {
+	*core
+	reads  *reads
+	writes *writes
+}
+
 // follow fires what follows fires whose tasks are final. late are those of their schedules of which
 // not all was done: it is to be done again.
-func (f *Firer) follow(
+func (f *followers) follow(
 	ctx context.Context, ended []*store.OpenFire, leaders map[string]*scheduleState, now int64,
 ) (late map[string]bool, err error) {
 	late = map[string]bool{}
 	for _, o := range ended {
 		late[o.Schedule] = true
 	}
-	followers, err := f.followers(ctx, slices.Sorted(maps.Keys(late)))
+	followers, err := f.reads.followers(ctx, slices.Sorted(maps.Keys(late)))
 	if err != nil {
 		return late, err
 	}
@@ -49,12 +56,12 @@ func (f *Firer) follow(
 
 // followOne fires schedules that follow one other. undone are those that they follow of which not
 // all was done; nil = nobody knows.
-func (f *Firer) followOne(
+func (f *followers) followOne(
 	ctx context.Context, list []*store.Schedule, ended []*store.OpenFire,
 	leaders map[string]*scheduleState, now int64,
 ) (undone map[string]bool, err error) {
 	undone = map[string]bool{}
-	states, err := f.states(ctx, list)
+	states, err := f.reads.states(ctx, list)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +72,7 @@ func (f *Firer) followOne(
 		s := &states[i]
 		leaderOf[s.Name] = s.After
 		for _, r := range s.after(ended, leaders[s.After].times) {
-			if err := f.cancel(ctx, s, r.cancel); err != nil {
+			if err := f.writes.cancel(ctx, s, r.cancel); err != nil {
 				undone[s.After] = true
 				wrong = append(wrong, err)
 				continue
@@ -73,7 +80,7 @@ func (f *Firer) followOne(
 			v.add(s, r.part, s.dueAfter(ended, now))
 		}
 	}
-	done, err := f.sendAll(ctx, v)
+	done, err := f.writes.sendAll(ctx, v)
 	if err != nil {
 		return nil, errors.Join(append(wrong, err)...)
 	}

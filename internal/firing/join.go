@@ -16,7 +16,7 @@ import (
 
 // followSeveral fires schedules that follow several others, turn by turn. Those that they follow of
 // which not all was done are added to undone.
-func (f *Firer) followSeveral(
+func (f *followers) followSeveral(
 	ctx context.Context, list []*store.Schedule, ended []*store.OpenFire,
 	leaders map[string]*scheduleState, now int64, undone map[string]bool,
 ) error {
@@ -24,13 +24,14 @@ func (f *Firer) followSeveral(
 		return nil
 	}
 	j := joiner{
-		Firer: f, leaders: leaders, ended: ended, now: now, known: map[string]*store.Schedule{},
+		followers: f, leaders: leaders, ended: ended, now: now,
+		known: map[string]*store.Schedule{},
 	}
 	var wrong []error
 	for _, s := range list {
 		parents := s.Parents()
 		if s.AfterMode == task.AfterAll {
-			if _, err := f.ancestors(ctx, parents, j.known); err != nil {
+			if _, err := f.reads.ancestors(ctx, parents, j.known); err != nil {
 				wrong = append(wrong, err)
 				for _, name := range parents {
 					undone[name] = true
@@ -57,7 +58,7 @@ func (f *Firer) followSeveral(
 
 // joiner joins fires to turns, in one look of the watcher.
 type joiner struct {
-	*Firer
+	*followers
 	leaders map[string]*scheduleState // of the fires that ended
 	ended   []*store.OpenFire
 	now     int64
@@ -78,7 +79,8 @@ type turn struct {
 func (j *joiner) follow(
 	ctx context.Context, name string, o *store.OpenFire,
 ) (done bool, err error) {
-	s, err := j.stateOf(ctx, name) // anew for each turn: it counts what the turn before has fired
+	// anew for each turn: it counts what the turn before has fired
+	s, err := j.reads.stateOf(ctx, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound) || errors.Is(err, errUnreadable):
 		return true, nil
@@ -111,13 +113,13 @@ func (j *joiner) take(
 	ctx context.Context, s *scheduleState, t *turn, list []decision,
 ) (done bool, err error) {
 	for _, d := range list {
-		if err := j.cancel(ctx, s, d.cancel); err != nil {
+		if err := j.writes.cancel(ctx, s, d.cancel); err != nil {
 			return false, err
 		}
 		d.part.Tail = t.tail
 		var v fireBatch
 		v.add(s, d.part, s.dueAfter(j.ofTurn(t), j.now))
-		got, err := j.sendOrSkip(ctx, v)
+		got, err := j.writes.sendOrSkip(ctx, v)
 		if err != nil {
 			return false, err
 		}

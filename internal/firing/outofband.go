@@ -10,14 +10,19 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// errMeanwhile: what was read is not so any more.
-var errMeanwhile = fmt.Errorf("the schedule was changed meanwhile: %w", store.ErrConflict)
+// manual is what people let a schedule fire beside its due times to come.
+type byHand struct {
+	*core
+	reads  *reads
+	writes *writes
+	edits  *edits
+}
 
 // RunNow submits a schedule's task now, whether or not it is paused and whatever it says of
 // overlap. store.ErrNotFound, store.ErrUnknown.
-func (f *Firer) RunNow(ctx context.Context, name string) (fire store.Fire, err error) {
+func (h *byHand) RunNow(ctx context.Context, name string) (fire store.Fire, err error) {
 	for range editTries {
-		if fire, err = f.runNow(ctx, name); !errors.Is(err, store.ErrConflict) {
+		if fire, err = h.runNow(ctx, name); !errors.Is(err, store.ErrConflict) {
 			break
 		}
 	}
@@ -27,82 +32,26 @@ func (f *Firer) RunNow(ctx context.Context, name string) (fire store.Fire, err e
 	return fire, nil
 }
 
-func (f *Firer) runNow(ctx context.Context, name string) (store.Fire, error) {
-	s, err := f.stateOf(ctx, name)
+func (h *byHand) runNow(ctx context.Context, name string) (store.Fire, error) {
+	s, err := h.reads.stateOf(ctx, name)
 	if err != nil {
 		return store.Fire{}, err
 	}
 	fire := s.fire(0, task.OriginManual)
 	fire.Outcome = task.FireFired
 	s.watch(&fire)
-	written, err := f.outOfBand(ctx, s, []store.Fire{fire}, false, 0)
+	written, err := h.writes.outOfBand(ctx, s, []store.Fire{fire}, false, 0)
 	if err != nil {
 		return store.Fire{}, err
 	}
 	return written[0], nil
 }
 
-// stateOf reads one schedule, and all that a decision about it needs. store.ErrNotFound.
-func (f *Firer) stateOf(ctx context.Context, name string) (*scheduleState, error) {
-	s, err := f.one(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	list, err := f.states(ctx, []*store.Schedule{s})
-	if err != nil {
-		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, errUnreadable
-	}
-	return &list[0], nil
-}
-
-// errUnreadable: the log says why.
-var errUnreadable = errors.New("this node can't tell when it is due")
-
-// outOfBand writes fires of one schedule whose cursor stays where it is, and answers them as they
-// stand. most is how many of its tasks may run then, 0 = any number. errMeanwhile;
-// store.ErrConflict, also when others fired meanwhile and that made too many.
-func (f *Firer) outOfBand(
-	ctx context.Context, s *scheduleState, fires []store.Fire, over bool, most int32,
-) ([]store.Fire, error) {
-	now := f.now()
-	var v fireBatch
-	v.add(s, store.FirePart{Schedule: s.Name, Version: s.Version, Fires: fires, Over: over,
-		Most: most}, func(int64) int64 {
-		return now
-	})
-	got, err := f.send(ctx, v)
-	if err != nil {
-		return nil, err
-	}
-	part := got.Parts[0]
-	if part.Refused == store.FireGone {
-		return nil, fmt.Errorf("%s: %w", part.Refused, store.ErrNotFound)
-	}
-	if part.Refused != "" {
-		return nil, fmt.Errorf("%s: %w", part.Refused, store.ErrConflict)
-	}
-	written := part.Fires
-	for _, at := range part.Left { // by an earlier try, of which nobody knew the outcome
-		list, err := f.store.Fires(ctx, store.FireQuery{Schedule: s.Name, From: at, To: at + 1})
-		if err != nil {
-			return nil, fmt.Errorf("read what was fired: %w", err)
-		}
-		written = append(written, list...)
-	}
-	if len(written) == 0 {
-		return nil, errMeanwhile
-	}
-	return written, nil
-}
-
 // Backfill submits the tasks of due times of the past that were not fired: those that were missed
 // or skipped, and those from before the schedule was made; by what it is now, whatever it was then.
 // With a limit they go one after the other, so many at a time; a schedule whose tasks are not to
 // overlap has the limit of how many may run at once. *task.InvalidError, store.ErrNotFound.
-func (f *Firer) Backfill(
+func (h *byHand) Backfill(
 	ctx context.Context, name string, r store.BackfillRequest,
 ) (store.Backfilled, error) {
 	var e task.InvalidError
@@ -116,8 +65,8 @@ func (f *Firer) Backfill(
 		return store.Backfilled{}, &e
 	}
 	var out store.Backfilled
-	err := f.edit(ctx, func() error {
-		done, err := f.backfill(ctx, name, r, out)
+	err := h.edits.edit(ctx, func() error {
+		done, err := h.backfill(ctx, name, r, out)
 		out = done
 		return err
 	})
@@ -129,10 +78,10 @@ func (f *Firer) Backfill(
 
 // backfill goes on where an earlier try ended: what that set out to fire and stands by now is its
 // doing.
-func (f *Firer) backfill(
+func (h *byHand) backfill(
 	ctx context.Context, name string, r store.BackfillRequest, before store.Backfilled,
 ) (out store.Backfilled, err error) {
-	s, err := f.stateOf(ctx, name)
+	s, err := h.reads.stateOf(ctx, name)
 	if err != nil {
 		return out, err
 	}
@@ -142,14 +91,14 @@ func (f *Firer) backfill(
 			s.After)
 		return out, &e
 	}
-	times, err := s.demand(r, f.now())
+	times, err := s.demand(r, h.now())
 	if s.Manual {
-		times, err = f.leftOver(ctx, name, r)
+		times, err = h.leftOver(ctx, name, r)
 	}
 	if err != nil || len(times) == 0 {
 		return out, err
 	}
-	stand, err := f.standing(ctx, name, times)
+	stand, err := h.standing(ctx, name, times)
 	if err != nil {
 		return out, err
 	}
@@ -175,7 +124,7 @@ func (f *Firer) backfill(
 	if r.DryRun || len(left) == 0 {
 		return out, nil
 	}
-	open, err := f.open(ctx, []string{name})
+	open, err := h.reads.open(ctx, []string{name})
 	if err != nil {
 		return out, err
 	}
@@ -186,7 +135,7 @@ func (f *Firer) backfill(
 		if n < len(fires) && fires[n].Origin != task.OriginBackfill {
 			n++ // the rest of a shared row goes with what is taken out of it
 		}
-		written, err := f.outOfBand(ctx, s, fires[:n], true, fires[0].Limit)
+		written, err := h.writes.outOfBand(ctx, s, fires[:n], true, fires[0].Limit)
 		if err != nil {
 			return out, err
 		}
@@ -214,12 +163,12 @@ func (s *scheduleState) demand(r store.BackfillRequest, now int64) (times []int6
 
 // leftOver are the due times of a range that a schedule without any has rows of: it had them once.
 // One that shares its row with others is not among them.
-func (f *Firer) leftOver(
+func (h *byHand) leftOver(
 	ctx context.Context, name string, r store.BackfillRequest,
 ) (times []int64, err error) {
 	q := store.FireQuery{Schedule: name, From: r.From, To: r.To, Limit: 1000}
 	for {
-		list, err := f.store.Fires(ctx, q)
+		list, err := h.store.Fires(ctx, q)
 		if err != nil {
 			return nil, fmt.Errorf("read fires: %w", err)
 		}
@@ -246,7 +195,7 @@ func errTooMany() error {
 }
 
 // standing are the rows that stand at due times, and right behind them.
-func (f *Firer) standing(
+func (h *byHand) standing(
 	ctx context.Context, name string, times []int64,
 ) (map[int64]*store.Fire, error) {
 	stand := make(map[int64]*store.Fire, len(times))
@@ -258,7 +207,7 @@ func (f *Firer) standing(
 		Schedule: name, From: times[0], To: times[len(times)-1] + 1000, Limit: 1000,
 	}
 	for {
-		list, err := f.store.Fires(ctx, q)
+		list, err := h.store.Fires(ctx, q)
 		if err != nil {
 			return nil, fmt.Errorf("read fires: %w", err)
 		}

@@ -16,7 +16,7 @@ import (
 const maxPreview = 1000
 
 // Preview says when an expression is due, and how that reads. *task.InvalidError.
-func (f *Firer) Preview(ctx context.Context, r store.PreviewRequest) (store.Preview, error) {
+func (vs *views) Preview(ctx context.Context, r store.PreviewRequest) (store.Preview, error) {
 	var e task.InvalidError
 	if r.Count < 1 || r.Count > maxPreview {
 		e.Add("body.count", "must be 1 to %d", maxPreview)
@@ -25,7 +25,7 @@ func (f *Firer) Preview(ctx context.Context, r store.PreviewRequest) (store.Prev
 		Schedule: task.Schedule{Name: r.Name, Cron: r.Cron, Zone: r.Zone, Calendar: r.Calendar},
 	}
 	if r.Calendar != "" {
-		calendars, err := f.store.Calendars(ctx)
+		calendars, err := vs.store.Calendars(ctx)
 		if err != nil {
 			return store.Preview{}, fmt.Errorf("preview: read calendars: %w", err)
 		}
@@ -36,7 +36,7 @@ func (f *Firer) Preview(ctx context.Context, r store.PreviewRequest) (store.Prev
 			s.Days = &calendars[i]
 		}
 	}
-	t, err := f.times.of(&s)
+	t, err := vs.times.of(&s)
 	switch {
 	case err != nil:
 		addFault(&e, "body", err)
@@ -46,7 +46,7 @@ func (f *Firer) Preview(ctx context.Context, r store.PreviewRequest) (store.Prev
 	if e.Err() != nil {
 		return store.Preview{}, &e
 	}
-	return t.preview(cmp.Or(r.From, f.now()), r.Count), nil
+	return t.preview(cmp.Or(r.From, vs.now()), r.Count), nil
 }
 
 // preview shows the first due times after a time.

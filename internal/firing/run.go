@@ -13,13 +13,13 @@ import (
 // RunOf shows the run to which the fire of a schedule at a time belongs: the fire with which it
 // began, and all that followed, as far as it is kept. Times are written in milliseconds and by
 // people in seconds: within which of them the time lies is what counts. store.ErrNotFound.
-func (f *Firer) RunOf(ctx context.Context, name string, at int64) (store.RunView, error) {
-	fire, err := f.fireAt(ctx, name, at)
+func (vs *views) RunOf(ctx context.Context, name string, at int64) (store.RunView, error) {
+	fire, err := vs.fireAt(ctx, name, at)
 	if err != nil {
 		return store.RunView{}, err
 	}
 	v := store.RunView{Root: fire.Run}
-	list, err := f.store.RunFires(ctx, v.Root, store.MaxRunFires+1)
+	list, err := vs.store.RunFires(ctx, v.Root, store.MaxRunFires+1)
 	if err != nil {
 		return store.RunView{}, err
 	}
@@ -30,10 +30,10 @@ func (f *Firer) RunOf(ctx context.Context, name string, at int64) (store.RunView
 	for i := range list {
 		fires[i], names[i] = &list[i], list[i].Schedule
 	}
-	if err := f.learn(ctx, fires); err != nil {
+	if err := vs.learn(ctx, fires); err != nil {
 		return store.RunView{}, err
 	}
-	schedules, err := f.ancestors(ctx, names, nil)
+	schedules, err := vs.reads.ancestors(ctx, names, nil)
 	if err != nil {
 		return store.RunView{}, err
 	}
@@ -42,7 +42,7 @@ func (f *Firer) RunOf(ctx context.Context, name string, at int64) (store.RunView
 		if s := schedules[one.Schedule]; s != nil {
 			one.Queue = s.Queue
 		}
-		if err := f.lookUp(ctx, &one); err != nil {
+		if err := vs.lookUp(ctx, &one); err != nil {
 			return store.RunView{}, err
 		}
 		v.Fires = append(v.Fires, one)
@@ -52,8 +52,8 @@ func (f *Firer) RunOf(ctx context.Context, name string, at int64) (store.RunView
 }
 
 // fireAt is the fire of a schedule at a time, or the newest in its millisecond or second.
-func (f *Firer) fireAt(ctx context.Context, name string, at int64) (*store.Fire, error) {
-	if _, err := f.one(ctx, name); err != nil {
+func (vs *views) fireAt(ctx context.Context, name string, at int64) (*store.Fire, error) {
+	if _, err := vs.reads.one(ctx, name); err != nil {
 		return nil, err
 	}
 	within := int64(1)
@@ -63,7 +63,7 @@ func (f *Firer) fireAt(ctx context.Context, name string, at int64) (*store.Fire,
 	case at%1000 == 0:
 		within = 1000
 	}
-	list, err := f.store.Fires(ctx, store.FireQuery{
+	list, err := vs.store.Fires(ctx, store.FireQuery{
 		Schedule: name, From: at, To: at + within, Newest: true, Limit: rowsPage,
 	})
 	if err != nil {
@@ -83,11 +83,11 @@ func (f *Firer) fireAt(ctx context.Context, name string, at int64) (*store.Fire,
 }
 
 // lookUp fills in how the task of a fire stands.
-func (f *Firer) lookUp(ctx context.Context, one *store.RunFire) error {
+func (vs *views) lookUp(ctx context.Context, one *store.RunFire) error {
 	if one.Task == (task.ID{}) {
 		return nil
 	}
-	v, err := f.conf.Tasks.Task(ctx, one.Task, 0)
+	v, err := vs.conf.Tasks.Task(ctx, one.Task, 0)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil

@@ -21,21 +21,21 @@ func (s *scheduleState) stops(o *store.OpenFire) bool {
 // stop pauses a schedule because a task of it is dead, and closes the fire of that task in the same
 // transaction: so it is paused once for each death, and whoever resumes it is not overruled by a
 // node that is late. The event is there before; its key is made of the death.
-func (f *Firer) stop(
+func (w *watcher) stop(
 	ctx context.Context, s *scheduleState, o *store.OpenFire, end store.FireEnd,
 ) error {
 	if !s.Paused {
-		if _, err := f.store.Append(ctx, []store.Event{s.stopped(o)}); err != nil {
+		if _, err := w.store.Append(ctx, []store.Event{s.stopped(o)}); err != nil {
 			return fmt.Errorf("append that schedule %q is stopped: %w", s.Name, err)
 		}
-		f.conf.EventsAdded()
+		w.conf.EventsAdded()
 	}
-	err := f.edit(ctx, func() error {
-		open, err := f.stillOpen(ctx, end)
+	err := w.edits.edit(ctx, func() error {
+		open, err := w.stillOpen(ctx, end)
 		if err != nil || !open {
 			return err
 		}
-		before, err := f.settled(ctx, store.ScheduleQuery{Names: []string{s.Name}})
+		before, err := w.edits.settled(ctx, store.ScheduleQuery{Names: []string{s.Name}})
 		if err != nil {
 			return err
 		}
@@ -44,16 +44,16 @@ func (f *Firer) stop(
 		case is == nil:
 			return nil
 		case is.OnDead != task.OnDeadStop: // it was changed meanwhile
-			return f.end(ctx, []store.FireEnd{end})
+			return w.end(ctx, []store.FireEnd{end})
 		}
 		to := again(is)
 		to.Paused = true
-		change, err := f.draw(ctx, []store.ScheduleEdit{to}, before)
+		change, err := w.checker.draw(ctx, []store.ScheduleEdit{to}, before)
 		if err != nil {
 			return err
 		}
 		change.Ends = []store.FireEnd{end}
-		_, err = f.change(ctx, change)
+		_, err = w.edits.change(ctx, change)
 		return err
 	})
 	if err != nil {
@@ -63,8 +63,8 @@ func (f *Firer) stop(
 }
 
 // stillOpen tells whether nobody has written down yet how a fire's task ended.
-func (f *Firer) stillOpen(ctx context.Context, e store.FireEnd) (bool, error) {
-	list, err := f.store.Fires(ctx, store.FireQuery{Schedule: e.Schedule, From: e.At, To: e.At + 1})
+func (w *watcher) stillOpen(ctx context.Context, e store.FireEnd) (bool, error) {
+	list, err := w.store.Fires(ctx, store.FireQuery{Schedule: e.Schedule, From: e.At, To: e.At + 1})
 	if err != nil {
 		return false, fmt.Errorf("read the fire: %w", err)
 	}

@@ -8,7 +8,13 @@ import (
 // strikes is how often in a row a node must be missed by an observer before that counts.
 const strikes = 3
 
-// checks is what this node has found of the others. Owned by the round.
+// probes are the checks that this node makes of the others, and what they say of it.
+type probes struct {
+	*core
+	checks checks // owned by the round
+}
+
+// checks is what this node has found of the others.
 type checks struct {
 	misses  map[string]int // by start of a node: misses in a row
 	suspect bool
@@ -18,28 +24,28 @@ type checks struct {
 
 // probe asks every other node that is not known to be dead whether it serves, all at the same time.
 // What it finds goes into this node's membership, where all read it with the next beat.
-func (s *Scheduler) probe(ctx context.Context, v *view) {
-	if s.conf.Peers == nil {
+func (p *probes) probe(ctx context.Context, v *view) {
+	if p.conf.Peers == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.conf.Beat/2)
+	ctx, cancel := context.WithTimeout(ctx, p.conf.Beat/2)
 	defer cancel()
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	reached := map[string]bool{}
 	for _, m := range v.members {
-		if m.Name == s.conf.Name || m.Address == "" || m.State == Offline {
+		if m.Name == p.conf.Name || m.Address == "" || m.State == Offline {
 			continue
 		}
 		group.Go(func() {
-			err := s.conf.Peers.Probe(ctx, m.Name, m.Address)
+			err := p.conf.Peers.Probe(ctx, m.Name, m.Address)
 			mu.Lock()
 			defer mu.Unlock()
 			reached[m.holder] = err == nil
 		})
 	}
 	group.Wait()
-	s.checks = s.checks.after(reached)
+	p.checks = p.checks.after(reached)
 }
 
 // after is what is known when this round's answers are. A node that reaches fewer than half of the
@@ -82,17 +88,17 @@ func unreachable(m *Member, all []*Member) bool {
 
 // unreached says so in the log, once, when the others can't reach this node, and when they can
 // again.
-func (s *Scheduler) unreached(v *view) {
-	m := v.find(s.conf.Name)
+func (p *probes) unreached(v *view) {
+	m := v.find(p.conf.Name)
 	switch is := m != nil && m.State == Unreachable; {
-	case is && !s.checks.unreached:
-		s.conf.Log.Warn("the other nodes can't reach this one: it gets no keys, and nothing is forwarded to it",
-			"address", s.conf.Address, "mend",
+	case is && !p.checks.unreached:
+		p.conf.Log.Warn("the other nodes can't reach this one: it gets no keys, and nothing is forwarded to it",
+			"address", p.conf.Address, "mend",
 			"see that they can connect to it, or advertise another address")
-		s.checks.unreached = true
-	case !is && s.checks.unreached:
-		s.conf.Log.Info("the other nodes reach this one again", "address", s.conf.Address)
-		s.checks.unreached = false
+		p.checks.unreached = true
+	case !is && p.checks.unreached:
+		p.conf.Log.Info("the other nodes reach this one again", "address", p.conf.Address)
+		p.checks.unreached = false
 	}
 }
 

@@ -337,7 +337,7 @@ func TestKeysOfAKindThatOnlySomeNodesClaimAreSharedAmongThose(t *testing.T) {
 }
 
 func TestKindSaysWhatIsWrong(t *testing.T) {
-	s := &Scheduler{}
+	s := newParts(&core{})
 	ok := Kind{Name: "x", Keys: func(context.Context) ([]string, error) {
 		return nil, nil
 	}, Look: func(context.Context, Claim) {}}

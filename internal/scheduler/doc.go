@@ -65,6 +65,25 @@
 // store for a whole lease time without a gap and without a jump of its clock. So nothing moves when
 // the store was away, or when all start together.
 //
+// # Parts
+//
+// The Scheduler is made of parts around one core, which has the leases, the lock, and what the last
+// round saw. A part has a field for each other part that it needs; none needs itself by way of
+// others.
+//
+//	joining    this node becomes a member (join.go); needs renewals
+//	renewals   and stays one: what it says of itself, outages; needs shares and probes
+//	probes     the checks of the others (checks.go)
+//	holdings   keys that this node holds, and whoever looks after each (hold.go)
+//	shares     which keys there are, and among whom they are shared out; needs holdings
+//	claims     what this node tries for and gives back; needs shares, holdings, probes and decisions
+//	decisions  what people decide: drains, assignments, settings (hand.go, drain.go); needs shares
+//	chores     what one node does for all; needs shares, news and pruner
+//	news       what people are told (tell.go)
+//	pruner     deletes what is kept no longer, beside the beats
+//
+// The Scheduler itself runs the rounds, which call all of them, and checks the store.
+//
 // # Cost
 //
 // An idle node writes one row a beat, however many keys it has. Five idle nodes make fewer than ten

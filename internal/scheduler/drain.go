@@ -38,8 +38,8 @@ func undrainable(node, reason string, after balance.Budget) error {
 // beat. Without force it is refused (*RefusedError) when it is the last that works, or when the
 // cluster could then bear fewer deaths than is promised. There is no such node: store.ErrNotFound.
 // Another drain takes too long: store.ErrBusy.
-func (s *Scheduler) Drain(ctx context.Context, node, by string, force bool) error {
-	if err := s.drain(ctx, node, by, force); err != nil {
+func (d *decisions) Drain(ctx context.Context, node, by string, force bool) error {
+	if err := d.drain(ctx, node, by, force); err != nil {
 		if refused := (*RefusedError)(nil); errors.As(err, &refused) {
 			return err
 		}
@@ -50,19 +50,19 @@ func (s *Scheduler) Drain(ctx context.Context, node, by string, force bool) erro
 
 // drain goes by what stands in the store now, not by what the last round saw, and lets one at a
 // time do so: many at once would each find that enough nodes are left.
-func (s *Scheduler) drain(ctx context.Context, node, by string, force bool) error {
+func (d *decisions) drain(ctx context.Context, node, by string, force bool) error {
 	value, err := json.Marshal(map[string]string{"by": by})
 	if err != nil {
 		return err
 	}
-	turn, err := s.drainTurn(ctx)
+	turn, err := d.drainTurn(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.conf.Leases.EndAll(context.WithoutCancel(ctx), turn, true) // else it ends by itself
-	ctx, cancel := s.bounded(ctx)
+	defer d.conf.Leases.EndAll(context.WithoutCancel(ctx), turn, true) // else it ends by itself
+	ctx, cancel := d.bounded(ctx)
 	defer cancel()
-	v, err := s.fresh(ctx)
+	v, err := d.fresh(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,23 +73,23 @@ func (s *Scheduler) drain(ctx context.Context, node, by string, force bool) erro
 	if err := v.drainable(node); err != nil && !force {
 		return err
 	}
-	_, err = s.conf.Leases.AcquireAll(ctx, drainPrefix,
+	_, err = d.conf.Leases.AcquireAll(ctx, drainPrefix,
 		[]store.Lease{{Name: drainPrefix + node, Value: value}}, forever, math.MaxInt64)
 	return err
 }
 
 // drainTurn waits until nobody else decides about a drain, a few beats at most.
-func (s *Scheduler) drainTurn(ctx context.Context) ([]store.Lease, error) {
+func (d *decisions) drainTurn(ctx context.Context) ([]store.Lease, error) {
 	const name = chorePrefix + "drain"
-	holder := fmt.Sprintf("%s#%d", holderOf(s.conf.Name, s.conf.Start), s.drains.Add(1))
+	holder := fmt.Sprintf("%s#%d", holderOf(d.conf.Name, d.conf.Start), d.drains.Add(1))
 	for range 20 {
-		got, err := s.conf.Leases.AcquireAll(ctx, holder, []store.Lease{{Name: name}}, s.conf.TTL/3,
+		got, err := d.conf.Leases.AcquireAll(ctx, holder, []store.Lease{{Name: name}}, d.conf.TTL/3,
 			math.MaxInt64)
 		if err != nil || len(got.Leases) > 0 {
 			return got.Leases, err
 		}
 		select {
-		case <-time.After(s.conf.Beat / 5):
+		case <-time.After(d.conf.Beat / 5):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -98,8 +98,8 @@ func (s *Scheduler) drainTurn(ctx context.Context) ([]store.Lease, error) {
 }
 
 // Undrain lets a node take work again, within a beat. One that was not drained stays as it is.
-func (s *Scheduler) Undrain(ctx context.Context, node string) error {
-	beat, err := s.conf.Leases.Beat(ctx, nil, s.conf.TTL, drainPrefix+node)
+func (d *decisions) Undrain(ctx context.Context, node string) error {
+	beat, err := d.conf.Leases.Beat(ctx, nil, d.conf.TTL, drainPrefix+node)
 	if err != nil {
 		return fmt.Errorf("undrain node %q: %w", node, err)
 	}
@@ -107,7 +107,7 @@ func (s *Scheduler) Undrain(ctx context.Context, node string) error {
 		if row.Name != drainPrefix+node {
 			continue
 		}
-		if err := s.conf.Leases.EndAll(ctx, []store.Lease{row}, true); err != nil {
+		if err := d.conf.Leases.EndAll(ctx, []store.Lease{row}, true); err != nil {
 			return fmt.Errorf("undrain node %q: %w", node, err)
 		}
 	}
@@ -145,18 +145,6 @@ func (v *view) drainable(node string) error {
 			after.AtOnce, after.Tolerance), after)
 	}
 	return nil
-}
-
-// Working tells whether this node may take new work: it is neither draining nor unreachable for the
-// others, and not stopping.
-func (s *Scheduler) Working() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.leave || s.seen == nil {
-		return !s.leave
-	}
-	m := s.seen.find(s.conf.Name)
-	return m == nil || m.State == Working
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

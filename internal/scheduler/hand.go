@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rotahq/rota/balance"
@@ -20,6 +21,16 @@ import (
 //	assign/KIND/KEY    the node that is to own the key, until that row ends
 //	giveback/KIND/KEY  the owner is to give the key back once
 //	cluster/settings   what holds for all nodes
+
+// decisions are what people decide about nodes and keys. They stand in the store, and go by what
+// stands there now.
+type decisions struct {
+	*core
+	shares *shares
+
+	drains  atomic.Int64 // that were asked for here
+	differs bool         // it was said that the cluster has another setting; owned by the round
+}
 
 // settingsName is the row of what holds for all nodes.
 const settingsName = clusterPrefix + "settings"
@@ -65,35 +76,25 @@ func nameOf(r balance.Rebalance) string {
 	return ""
 }
 
-// limits are those of what this node claims and gives back in one beat: rebalancing is the whole
-// cluster's affair, and only until something stands for it, this node's own.
-func (s *Scheduler) limits(v *view) balance.Limits {
-	limits := s.conf.Limits
-	if v.rebalance != nil {
-		limits.Rebalance = *v.rebalance
-	}
-	return limits
-}
-
-// settle makes this node's setting the cluster's if that has none, and says once when it has
-// another.
-func (s *Scheduler) settleSettings(ctx context.Context, v *view) error {
-	own := nameOf(s.conf.Limits.Rebalance)
+// settleSettings makes this node's setting the cluster's if that has none, and says once when it
+// has another.
+func (d *decisions) settleSettings(ctx context.Context, v *view) error {
+	own := nameOf(d.conf.Limits.Rebalance)
 	if v.rebalance == nil {
-		return s.writeSettings(ctx, settings{Rebalance: own})
+		return d.writeSettings(ctx, settings{Rebalance: own})
 	}
-	if stands := nameOf(*v.rebalance); stands != own && s.conf.Chosen && !s.differs {
-		s.conf.Log.Warn("the cluster's rebalance is another than this node's setting, and holds: PUT /v1/cluster changes it",
+	if stands := nameOf(*v.rebalance); stands != own && d.conf.Chosen && !d.differs {
+		d.conf.Log.Warn("the cluster's rebalance is another than this node's setting, and holds: PUT /v1/cluster changes it",
 			"cluster", stands, "setting", own)
 	}
-	s.differs = true // said, or there is nothing to say
+	d.differs = true // said, or there is nothing to say
 	return nil
 }
 
-func (s *Scheduler) writeSettings(ctx context.Context, is settings) error {
+func (d *decisions) writeSettings(ctx context.Context, is settings) error {
 	value, err := json.Marshal(is)
 	if err == nil {
-		_, err = s.conf.Leases.AcquireAll(ctx, clusterPrefix,
+		_, err = d.conf.Leases.AcquireAll(ctx, clusterPrefix,
 			[]store.Lease{{Name: settingsName, Value: value}}, forever, math.MaxInt64)
 	}
 	if err != nil {
@@ -104,30 +105,30 @@ func (s *Scheduler) writeSettings(ctx context.Context, is settings) error {
 
 // SetRebalance says when nodes give keys back, for all of them: auto or manual. Each goes by it
 // with its next beat.
-func (s *Scheduler) SetRebalance(ctx context.Context, word string) error {
+func (d *decisions) SetRebalance(ctx context.Context, word string) error {
 	if _, known := rebalances[word]; !known {
 		return fmt.Errorf("set rebalance %q: it is auto or manual", word)
 	}
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := d.bounded(ctx)
 	defer cancel()
-	return s.writeSettings(ctx, settings{Rebalance: word})
+	return d.writeSettings(ctx, settings{Rebalance: word})
 }
 
 // fresh is a view of what stands in the store now, with the keys that the last round saw.
-func (s *Scheduler) fresh(ctx context.Context) (*view, error) {
-	s.mu.Lock()
-	seen := s.seen
-	s.mu.Unlock()
+func (d *decisions) fresh(ctx context.Context) (*view, error) {
+	d.mu.Lock()
+	seen := d.seen
+	d.mu.Unlock()
 	if seen == nil {
 		return nil, store.ErrNotYet
 	}
-	beat, err := s.conf.Leases.Beat(ctx, nil, s.conf.TTL, prefixes()...)
+	beat, err := d.conf.Leases.Beat(ctx, nil, d.conf.TTL, prefixes()...)
 	if err != nil {
 		return nil, err
 	}
-	v := s.read(beat, time.Now())
+	v := d.read(beat, time.Now())
 	v.lists, v.kinds = seen.lists, seen.kinds
-	s.share(&v)
+	d.shares.share(&v)
 	return &v, nil
 }
 
@@ -166,8 +167,8 @@ type Assignment struct {
 // time is over, the key is given back or given to another, or that node can't look after it. While
 // the node does not work others have the key. store.ErrNotFound: no such key or node. A
 // *RefusedError: the node does not work, does not claim such keys, or has as many as it may.
-func (s *Scheduler) Assign(ctx context.Context, a Assignment) error {
-	if err := s.assign(ctx, a); err != nil {
+func (d *decisions) Assign(ctx context.Context, a Assignment) error {
+	if err := d.assign(ctx, a); err != nil {
 		if refused := (*RefusedError)(nil); errors.As(err, &refused) {
 			return err
 		}
@@ -176,14 +177,14 @@ func (s *Scheduler) Assign(ctx context.Context, a Assignment) error {
 	return nil
 }
 
-func (s *Scheduler) assign(ctx context.Context, a Assignment) error {
+func (d *decisions) assign(ctx context.Context, a Assignment) error {
 	value, err := json.Marshal(pin{Node: a.Node, By: a.By})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := d.bounded(ctx)
 	defer cancel()
-	v, err := s.fresh(ctx)
+	v, err := d.fresh(ctx)
 	if err != nil {
 		return err
 	}
@@ -194,7 +195,7 @@ func (s *Scheduler) assign(ctx context.Context, a Assignment) error {
 	if a.For <= 0 {
 		a.For = AssignedFor
 	}
-	_, err = s.conf.Leases.AcquireAll(ctx, AssignPrefix,
+	_, err = d.conf.Leases.AcquireAll(ctx, AssignPrefix,
 		[]store.Lease{{Name: AssignPrefix + name, Value: value}}, min(a.For, store.MaxAssigned),
 		math.MaxInt64)
 	return err
@@ -240,30 +241,30 @@ func (v *view) assignable(name, node string, force bool) error {
 
 // GiveBack asks whichever node owns a key to give it back after its current work, within two beats.
 // Others are to try for it first, and nobody's decision about it stands any more.
-func (s *Scheduler) GiveBack(ctx context.Context, kind, key string) error {
+func (d *decisions) GiveBack(ctx context.Context, kind, key string) error {
 	name := kind + "/" + key
-	s.mu.Lock()
-	v := s.seen
-	s.mu.Unlock()
+	d.mu.Lock()
+	v := d.seen
+	d.mu.Unlock()
 	if v == nil {
 		return fmt.Errorf("give back %q: %w", name, store.ErrNotYet)
 	}
 	if v.kinds[name] == nil && v.claims[name].Name == "" {
 		return fmt.Errorf("give back %q: %w", name, store.ErrNotFound)
 	}
-	if err := s.askBack(ctx, []string{name}); err != nil {
+	if err := d.askBack(ctx, []string{name}); err != nil {
 		return fmt.Errorf("give back %q: %w", name, err)
 	}
 	return nil
 }
 
 // askBack asks the owners of keys to give them back, and ends what people decided about these.
-func (s *Scheduler) askBack(ctx context.Context, names []string) error {
+func (d *decisions) askBack(ctx context.Context, names []string) error {
 	prefixes, wants := make([]string, len(names)), make([]store.Lease, len(names))
 	for i, name := range names {
 		prefixes[i], wants[i] = AssignPrefix+name, store.Lease{Name: givePrefix + name}
 	}
-	beat, err := s.conf.Leases.Beat(ctx, nil, s.conf.TTL, prefixes...)
+	beat, err := d.conf.Leases.Beat(ctx, nil, d.conf.TTL, prefixes...)
 	if err != nil {
 		return err
 	}
@@ -271,11 +272,11 @@ func (s *Scheduler) askBack(ctx context.Context, names []string) error {
 		return !slices.Contains(prefixes, row.Name)
 	})
 	if len(over) > 0 {
-		if err := s.conf.Leases.EndAll(ctx, over, true); err != nil {
+		if err := d.conf.Leases.EndAll(ctx, over, true); err != nil {
 			return err
 		}
 	}
-	_, err = s.conf.Leases.AcquireAll(ctx, givePrefix, wants, 2*s.conf.Beat, math.MaxInt64)
+	_, err = d.conf.Leases.AcquireAll(ctx, givePrefix, wants, 2*d.conf.Beat, math.MaxInt64)
 	return err
 }
 
@@ -285,15 +286,15 @@ type Shedding store.Shedding
 // Shed asks a node to give so many of its keys back, those that are least its own first, each after
 // its current work; others take them. It answers which. Those that a person gave to the node stay.
 // A *RefusedError: the node does not work, or the others may not own so many more.
-func (s *Scheduler) Shed(ctx context.Context, shed Shedding) (keys []string, err error) {
-	ctx, cancel := s.bounded(ctx)
+func (d *decisions) Shed(ctx context.Context, shed Shedding) (keys []string, err error) {
+	ctx, cancel := d.bounded(ctx)
 	defer cancel()
-	v, err := s.fresh(ctx)
+	v, err := d.fresh(ctx)
 	if err == nil {
 		keys, err = v.shed(shed)
 	}
 	if err == nil && len(keys) > 0 {
-		err = s.askBack(ctx, keys)
+		err = d.askBack(ctx, keys)
 	}
 	if refused := (*RefusedError)(nil); err != nil && !errors.As(err, &refused) {
 		return nil, fmt.Errorf("shed keys of node %q: %w", shed.Node, err)
@@ -360,41 +361,6 @@ func roomBeside(of *balance.Snapshot, node string) (room int) {
 		}
 	}
 	return max(room, 0)
-}
-
-// unpin ends what people decided about keys: their node can't look after them, or did not take
-// them.
-func (s *Scheduler) unpin(ctx context.Context, v *view, names []string) error {
-	var over []store.Lease
-	for _, name := range names {
-		if p := v.pins[name]; p != nil {
-			over = append(over, p.row)
-		}
-	}
-	if len(over) == 0 {
-		return nil
-	}
-	slices.SortFunc(over, func(a, b store.Lease) int { return strings.Compare(a.Name, b.Name) })
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	if err := s.conf.Leases.EndAll(ctx, over, true); err != nil {
-		return fmt.Errorf("end %d assignments of keys: %w", len(over), err)
-	}
-	return nil
-}
-
-// keep lets those go on that were to give their key back because the node was drained, or could not
-// be reached, and has not done so when it works again. Whoever looks after such a key and has been
-// told to finish is called again, under the same claim, when it has. The lock is held.
-func (s *Scheduler) keep(v *view) {
-	if m := v.find(s.conf.Name); m == nil || m.State != Working {
-		return
-	}
-	for _, p := range s.posts {
-		if p.leaving == errDrained && p.over == nil {
-			p.leaving = nil
-		}
-	}
 }
 
 // Pin is a key that a person gave to a node.

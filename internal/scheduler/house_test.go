@@ -138,6 +138,9 @@ type node struct {
 	dead bool // killed: what its goroutines still do, nobody sees
 }
 
+// Assign is the scheduler's: the store has a call of that name, too.
+func (n *node) Assign(ctx context.Context, a Assignment) error { return n.Scheduler.Assign(ctx, a) }
+
 // house is a cluster in a bubble, with a set of keys that want an owner each, and a ledger of who
 // looks after them.
 type house struct {

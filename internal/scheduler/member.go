@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/lease"
 )
 
 // State of a node, as all nodes read it from the same rows.
@@ -65,23 +63,23 @@ type Member struct {
 }
 
 // self is what this node says of itself.
-func (s *Scheduler) self() *Member {
-	b := s.conf.Busy()
+func (r *renewals) self() *Member {
+	b := r.conf.Busy()
 	m := &Member{
-		Address: s.conf.Address, Weight: s.conf.Weight, Tolerance: s.conf.Tolerance,
-		Alarm: s.conf.Alarm, Score: b.Score(),
+		Address: r.conf.Address, Weight: r.conf.Weight, Tolerance: r.conf.Tolerance,
+		Alarm: r.conf.Alarm, Score: b.Score(),
 		CPU: portion(b.CPU), Memory: portion(b.Memory), Executors: int(b.Executors.Max),
-		Running: int(b.Executors.Used), Tasks: s.conf.Holds(),
-		Misses: s.checks.misses, Suspect: s.checks.suspect, Leaving: s.leaving(),
+		Running: int(b.Executors.Used), Tasks: r.conf.Holds(),
+		Misses: r.probes.checks.misses, Suspect: r.probes.checks.suspect, Leaving: r.leaving(),
 	}
-	for _, k := range s.kinds {
+	for _, k := range r.shares.kinds {
 		m.Kinds = append(m.Kinds, k.Name)
 	}
-	if s.upkeep.joined.IsZero() {
-		s.upkeep.joined = time.Now()
+	if r.joined.IsZero() {
+		r.joined = time.Now()
 	}
-	m.Joined = s.upkeep.joined.UnixMicro()
-	if place, err := s.conf.Guard.Hold(); err == nil {
+	m.Joined = r.joined.UnixMicro()
+	if place, err := r.conf.Guard.Hold(); err == nil {
 		// who waited for a predecessor that is only stopped gets it when that is gone
 		m.Guard = place
 	}
@@ -131,33 +129,4 @@ func holderOf(node, start string) string {
 		return node
 	}
 	return node + "@" + start
-}
-
-// Held says whether this node is a member for certain at this moment: nil; lease.ErrExpired while
-// it can't know, as without the store; lease.ErrLost when others ended its membership. It may be
-// asked at any time after Join.
-func (s *Scheduler) Held() error { return s.node.Err() }
-
-// State is this node's, as all read it from the rows; "" before it has looked.
-func (s *Scheduler) State() State {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.seen == nil {
-		return ""
-	}
-	if m := s.seen.find(s.conf.Name); m != nil {
-		return m.State
-	}
-	return Offline
-}
-
-// Member is Held for whoever must know: where the clock alone can't tell, it asks the store.
-func (s *Scheduler) Member(ctx context.Context) error {
-	if err := s.node.Err(); err != lease.ErrExpired {
-		return err
-	}
-	if err := s.renew(ctx, time.Now()); err != nil {
-		return err
-	}
-	return s.node.Err()
 }

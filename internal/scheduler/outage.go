@@ -44,11 +44,11 @@ func outOfReach(err error) bool {
 // Reach says why this node can do nothing in the store just now, as store.ErrOutOfReach: it does
 // not reach it, or is no member any more. nil = it can. It asks nobody, so that calls can be
 // refused at once that would otherwise wait for an answer in vain.
-func (s *Scheduler) Reach() error {
-	s.outage.mu.Lock()
-	cause := s.outage.cause
-	s.outage.mu.Unlock()
-	if cause == nil && s.node.Err() == lease.ErrLost {
+func (r *renewals) Reach() error {
+	r.outage.mu.Lock()
+	cause := r.outage.cause
+	r.outage.mu.Unlock()
+	if cause == nil && r.node.Err() == lease.ErrLost {
 		cause = ErrOusted
 	}
 	if cause == nil {

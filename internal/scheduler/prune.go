@@ -12,8 +12,10 @@ import (
 // Pruning goes on beside the beats: deleting takes as long as the store takes, and no renewal may
 // wait for that. A beat whose chores are this node's gives it a turn that ends with the beat.
 
-// pruning is what the beats and the pruner share.
-type pruning struct {
+// pruner deletes what is kept no longer, when this node has the chores.
+type pruner struct {
+	*core
+
 	turns chan time.Time // when the turn ends; size 1
 	// when nothing was left to prune, in microseconds since 1970; 0 = something is
 	done atomic.Int64
@@ -23,25 +25,25 @@ type pruning struct {
 const pruneAgain = 10
 
 // mayPrune gives the pruner a turn to the end of the beat, unless it has just found nothing.
-func (s *Scheduler) mayPrune(v *view) {
-	if !s.conf.Alone && v.at.Sub(time.UnixMicro(s.prune.done.Load())) < pruneAgain*s.conf.Beat {
+func (p *pruner) mayPrune(v *view) {
+	if !p.conf.Alone && v.at.Sub(time.UnixMicro(p.done.Load())) < pruneAgain*p.conf.Beat {
 		return
 	}
 	select {
-	case s.prune.turns <- v.at.Add(s.conf.Beat):
+	case p.turns <- v.at.Add(p.conf.Beat):
 	default: // the last turn has not begun
 	}
 }
 
 // pruneBeside takes the turns until ctx ends.
-func (s *Scheduler) pruneBeside(ctx context.Context) {
+func (p *pruner) pruneBeside(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case end := <-s.prune.turns:
-			if err := s.Prune(ctx, end); err != nil && ctx.Err() == nil && !outOfReach(err) {
-				s.conf.Log.Error("prune", "error", err)
+		case end := <-p.turns:
+			if err := p.Prune(ctx, end); err != nil && ctx.Err() == nil && !outOfReach(err) {
+				p.conf.Log.Error("prune", "error", err)
 			}
 		}
 	}
@@ -49,18 +51,18 @@ func (s *Scheduler) pruneBeside(ctx context.Context) {
 
 // Prune deletes what retention no longer keeps, a piece at a time, and rests in between: the less
 // the further it is behind. It is over when nothing is left, and with its turn.
-func (s *Scheduler) Prune(ctx context.Context, end time.Time) error {
+func (p *pruner) Prune(ctx context.Context, end time.Time) error {
 	for {
 		began := time.Now()
-		if err := s.pruneOnce(ctx); err != nil {
+		if err := p.pruneOnce(ctx); err != nil {
 			return fmt.Errorf("prune: %w", err)
 		}
-		now, left := time.Now(), s.conf.Chores.Retention()
+		now, left := time.Now(), p.conf.Chores.Retention()
 		if !left.Behind {
-			s.prune.done.Store(now.UnixMicro())
+			p.done.Store(now.UnixMicro())
 			return nil
 		}
-		s.prune.done.Store(0)
+		p.done.Store(0)
 		rest := retain.Rest(now.Sub(began), left.Lag)
 		if now.Add(rest).After(end) {
 			return nil
@@ -73,9 +75,9 @@ func (s *Scheduler) Prune(ctx context.Context, end time.Time) error {
 	}
 }
 
-func (s *Scheduler) pruneOnce(ctx context.Context) error {
-	ctx, cancel := s.bounded(ctx)
+func (p *pruner) pruneOnce(ctx context.Context) error {
+	ctx, cancel := p.bounded(ctx)
 	defer cancel()
-	_, err := s.conf.Chores.Prune(ctx, s.conf.Prune)
+	_, err := p.conf.Chores.Prune(ctx, p.conf.Prune)
 	return err
 }

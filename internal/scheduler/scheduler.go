@@ -4,182 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/rotahq/rota/balance"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/lease"
 )
 
-// Peers asks other nodes whether they serve.
-type Peers interface {
-	// Probe asks a node at an address. An error means: not reached, not healthy, or another node
-	// answers there.
-	Probe(ctx context.Context, name, address string) error
-}
-
-// Guard lets a process find out that another one is dead. It is a lock that a process keeps until
-// its death, and that nobody else takes away.
-type Guard interface {
-	// Hold makes this process have the lock, if it has it not yet, and says at which place: of all
-	// processes at a place one has it at a time. Processes at different places know nothing of each
-	// other. An error says why it has not got the lock. It waits for nobody.
-	Hold() (place string, err error)
-}
-
-// Config of a scheduler. Leases, Chores, Name and, unless Alone, Start are needed.
-type Config struct {
-	Leases Leases
-	Chores Chores
-	// Peers makes the mutual checks. Default: none are made.
-	Peers Peers
-
-	// Along are the beginnings of names of leases that others than the scheduler want to see: each
-	// beat reads them along with its own.
-	Along []string
-	// Heard is told what each beat brought from the store, and when it was asked and answered. It
-	// must not wait. Default: nobody is.
-	Heard func(asked, answered time.Time, beat store.Beat)
-
-	// Renewed is told of each renewal of this node's membership. It must not wait. Default: nobody
-	// is.
-	Renewed func(Renewal)
-
-	// Passing are the beginnings of names of leases that nobody needs any more once they have
-	// ended: the chores remove those rows.
-	Passing []string
-
-	// Name of the node.
-	Name string
-	// Start tells this start of the node from all others: a word that no two processes ever share.
-	Start string
-	// Alone: the store admits one process at a time, so that whatever stands in it is of the dead.
-	Alone bool
-	// Guard shows that an earlier start of the node is dead, so that its lease need not be waited
-	// for. All starts of a node, and nobody else, have the same. Default: there is none, and each
-	// lease is waited for.
-	Guard Guard
-	// Address at which other nodes reach this one; they don't check a node without.
-	Address string
-
-	// TTL of leases. Default 10 s.
-	TTL time.Duration
-	// Beat is the time between rounds. Default 1 s, at most a third of TTL.
-	Beat time.Duration
-	// StopGrace is how long a stopping node waits for those who look after its keys. Default 30 s.
-	StopGrace time.Duration
-	// Prune is how many rows one call deletes at most, of those that follow each other while much
-	// is to be deleted. Default 5,000.
-	Prune int
-
-	// Weight is how many keys the node takes beside the others. Default 1.
-	Weight int
-	// Tolerance is how many nodes may die at once with every key still ownable. Default 1.
-	Tolerance int
-	// Alarm is raised when the node owns more keys than this. Default 0: never.
-	Alarm int
-	// Limits of what the node claims and gives back in one beat. Rebalance is what a new cluster
-	// begins with.
-	Limits balance.Limits
-	// Chosen: somebody chose Limits.Rebalance, and is told when the cluster has another.
-	Chosen bool
-	// Busy says how busy the node is. Default: not at all.
-	Busy func() balance.Busyness
-
-	// Holds counts the tasks that the node holds: while there are any it is not drained. Default:
-	// none.
-	Holds func() int
-	// Tell writes down what people want to know, once for the whole cluster: when it returns nil it
-	// stands for good, and an event whose key stands already changes nothing. Default: nobody is
-	// told.
-	Tell func(context.Context, ...Event) error
-	// Log is where the node tells what it does. Default: nowhere.
-	Log *slog.Logger
-}
-
-func (c Config) withDefaults() (Config, error) {
-	var wrong []error
-	if c.Leases == nil || c.Chores == nil {
-		wrong = append(wrong, errors.New("no Leases or no Chores"))
-	}
-	if c.Name == "" {
-		wrong = append(wrong, errors.New("no Name"))
-	}
-	if c.Start == "" && !c.Alone {
-		wrong = append(wrong, errors.New("no Start, and not Alone"))
-	}
-	if c.TTL == 0 {
-		c.TTL = 10 * time.Second
-	}
-	if c.Beat == 0 {
-		c.Beat = time.Second
-	}
-	if c.StopGrace == 0 {
-		c.StopGrace = 30 * time.Second
-	}
-	if c.Prune == 0 {
-		c.Prune = 5000
-	}
-	c.Weight, c.Tolerance = max(c.Weight, 1), max(c.Tolerance, 1)
-	if c.Guard == nil {
-		c.Guard = unguarded{}
-	}
-	if c.Busy == nil {
-		c.Busy = func() balance.Busyness { return balance.Busyness{} }
-	}
-	if c.Holds == nil {
-		c.Holds = func() int { return 0 }
-	}
-	if c.Tell == nil {
-		c.Tell = func(context.Context, ...Event) error { return nil }
-	}
-	if c.Heard == nil {
-		c.Heard = func(time.Time, time.Time, store.Beat) {}
-	}
-	if c.Renewed == nil {
-		c.Renewed = func(Renewal) {}
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	return c, errors.Join(wrong...)
-}
-
 // Scheduler does one node's rounds. Join comes first, then Run; Leave comes last.
+//
+// It is made of parts, one for each thing that a round is about. All of them have the core, with
+// the leases and the lock; what a part needs of another one it has a field for. Each can be read by
+// itself, and their exported methods are the scheduler's.
 type Scheduler struct {
-	conf       Config
-	drawer     *drawer
-	keeper     *lease.Keeper
-	node       *lease.Lease // this node's membership; set by TryJoin
-	before     store.Lease  // that of an earlier start, as TryJoin saw it last
-	unresolved string       // why that start is not known to be dead
-	looks      sync.WaitGroup
-	asked      chan chan error // by who waits for a scan
-	drains     atomic.Int64    // that were asked for here
-	outage     outage
-	chores     chores
-	prune      pruning
+	*core
+	*joining   // this node becomes a member
+	*renewals  // and stays one
+	*probes    // mutual checks
+	*holdings  // keys that this node holds
+	*shares    // keys, and among whom they are shared out
+	*decisions // what people decide about nodes and keys
+	*claims    // what this node tries for, and gives back
+	*news      // what people are told
+	*pruner    // what is kept no longer
+	*chores    // what one node does for all
+
+	asked chan chan error // by who waits for a scan
 
 	// Owned by the round.
-	kinds   []*Kind
-	full    bool // the store had no room at the last round
-	alarmed bool
-	alarms  int  // that were told, and their ends
-	differs bool // that the cluster has another setting than this node was said, if it has
-	checks  checks
-	upkeep  upkeep
-
-	mu     sync.Mutex
-	posts  map[string]*post     // keys that this node holds, by kind and key
-	since  map[string]time.Time // when this node first saw that a key is unowned
-	seen   *view                // what the last round saw; not changed any more
-	failed map[string]time.Time // when this node last gave a key back that others are to try first
-	leave  bool                 // takes nothing new, for good
-	judges bool                 // it did the chores last, or nobody has
-	chore  *time.Timer          // fires when it is this node's turn to try for the chores
+	checked time.Time // when the store was checked
+	full    bool      // the store had no room at the last round
 }
 
 // New makes a scheduler for a node. It holds nothing before Join.
@@ -188,24 +42,40 @@ func New(conf Config) (*Scheduler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure scheduler: %w", err)
 	}
-	s := &Scheduler{
-		conf: conf, asked: make(chan chan error),
-		drawer: &drawer{
-			Leases: conf.Leases, prefixes: append(prefixes(), conf.Along...), heard: conf.Heard,
-		},
-		posts: map[string]*post{}, since: map[string]time.Time{}, failed: map[string]time.Time{},
-	}
-	s.keeper, err = lease.New(lease.Config{
-		Store: s.drawer, Holder: holderOf(conf.Name, conf.Start), TTL: conf.TTL, Beat: conf.Beat,
+	c := &core{conf: conf, drawer: &drawer{
+		Leases: conf.Leases, prefixes: append(prefixes(), conf.Along...), heard: conf.Heard,
+	}}
+	c.keeper, err = lease.New(lease.Config{
+		Store: c.drawer, Holder: holderOf(conf.Name, conf.Start), TTL: conf.TTL, Beat: conf.Beat,
 		Alone: conf.Alone, Log: conf.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("configure scheduler: %w", err)
 	}
-	s.chores.turns, s.prune.turns = make(chan *view, 1), make(chan time.Time, 1)
-	s.chore = time.NewTimer(conf.TTL)
+	return newParts(c), nil
+}
+
+// newParts makes the parts around a core, each after those that it needs.
+func newParts(c *core) *Scheduler {
+	s := &Scheduler{
+		core: c, probes: &probes{core: c}, news: &news{c},
+		pruner:   &pruner{core: c, turns: make(chan time.Time, 1)},
+		holdings: &holdings{core: c, posts: map[string]*post{}, failed: map[string]time.Time{}},
+		asked:    make(chan chan error),
+	}
+	s.shares = &shares{core: c, holdings: s.holdings, since: map[string]time.Time{}}
+	s.renewals = &renewals{core: c, shares: s.shares, probes: s.probes}
+	s.joining = &joining{core: c, renewals: s.renewals}
+	s.decisions = &decisions{core: c, shares: s.shares}
+	s.claims = &claims{
+		core: c, shares: s.shares, holdings: s.holdings, probes: s.probes, decisions: s.decisions,
+	}
+	s.chores = &chores{
+		core: c, shares: s.shares, news: s.news, pruner: s.pruner,
+		turns: make(chan *view, 1), chore: time.NewTimer(c.conf.TTL),
+	}
 	s.chore.Stop()
-	return s, nil
+	return s
 }
 
 // ErrOusted ends Run: the node was not heard of for longer than its lease, or another process has
@@ -266,12 +136,7 @@ func (s *Scheduler) beat(ctx context.Context) error {
 // part lets go of all keys, and goes on renewing until those who look after them are done. After
 // the grace the contexts of what they have begun end, too.
 func (s *Scheduler) part(grace time.Duration) error {
-	s.mu.Lock()
-	s.leave = true
-	for _, p := range s.posts {
-		p.leave(ErrStopping)
-	}
-	s.mu.Unlock()
+	s.holdings.stop()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -339,12 +204,6 @@ func (s *Scheduler) Round(ctx context.Context, now time.Time) error {
 	return errors.Join(err, s.turn(ctx, v))
 }
 
-// bounded is the time that a part of a round may take: what hangs must not keep the next renewal
-// from being made.
-func (s *Scheduler) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.conf.TTL/3)
-}
-
 // scan renews all that the node holds and reads who holds what, in one statement; then it claims
 // and gives back keys. Without a view it came to nothing. A membership that is gone is
 // store.ErrBroken: this process holds nothing any more, and must not go on answering as if it did.
@@ -379,10 +238,10 @@ func (s *Scheduler) ousted(ctx context.Context) error {
 // check says so, once, when the store has no room, and when it has again. A store of several
 // processes is checked by using it.
 func (s *Scheduler) check(ctx context.Context, now time.Time) error {
-	if !s.conf.Alone && now.Sub(s.upkeep.checked) < 10*s.conf.Beat {
+	if !s.conf.Alone && now.Sub(s.checked) < 10*s.conf.Beat {
 		return nil
 	}
-	s.upkeep.checked = now
+	s.checked = now
 	err := s.conf.Chores.Check(ctx)
 	full := errors.Is(err, store.ErrFull)
 	switch {

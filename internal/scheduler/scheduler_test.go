@@ -229,7 +229,7 @@ func TestFullDiskStopsNoChore(t *testing.T) {
 		s, _ := joined(t, d, Config{Name: "a", Alone: true})
 		err := errors.Join(s.Round(t.Context(), time.Now()), s.Chores(t.Context()))
 		if err == nil {
-			err = s.Prune(t.Context(), <-s.prune.turns)
+			err = s.Prune(t.Context(), <-s.pruner.turns)
 		}
 		if err != nil || d.calls["free"] != 1 || d.calls["prune"] != 1 {
 			t.Errorf("%v, %v", d.calls, err)

@@ -4,13 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rotahq/rota/balance"
 )
+
+// shares are the keys of which this node may have some: which there are, and what the decision
+// about them needs to know.
+type shares struct {
+	*core
+	holdings *holdings
+
+	kinds []*Kind // that this node claims; not changed any more when Run begins
+	// since is when this node first saw that a key is unowned; guarded by the core's lock.
+	since map[string]time.Time
+}
+
+// Claim makes the keys of a kind be shared out among the nodes that claim it. Call it before Run.
+func (s *shares) Claim(kind Kind) error {
+	if kind.Name == "" || strings.Contains(kind.Name, "/") || kind.Keys == nil || kind.Look == nil {
+		return fmt.Errorf(
+			"claim keys of kind %q: a kind needs a name without a slash, Keys and Look", kind.Name,
+		)
+	}
+	if slices.ContainsFunc(s.kinds, func(k *Kind) bool { return k.Name == kind.Name }) {
+		return fmt.Errorf("claim keys of kind %q: they are claimed already", kind.Name)
+	}
+	s.kinds = append(s.kinds, &kind)
+	return nil
+}
+
+// knows tells whether this node claims the keys of a kind.
+func (s *shares) knows(kind string) bool {
+	for _, k := range s.kinds {
+		if k.Name == kind {
+			return true
+		}
+	}
+	return false
+}
 
 // list is the keys of one kind.
 type list struct {
@@ -20,19 +54,19 @@ type list struct {
 }
 
 // snapshot lists all keys, and what the decision needs to know of them.
-func (s *Scheduler) snapshot(ctx context.Context, v *view) error {
+func (s *shares) snapshot(ctx context.Context, v *view) error {
 	err := s.list(ctx, v)
 	since := s.share(v)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since = since
-	maps.DeleteFunc(s.failed, func(_ string, at time.Time) bool { return v.at.Sub(at) >= quiet })
+	s.holdings.rested(v.at)
 	return err
 }
 
 // list lists all keys: those of the kinds that this node claims, and what the store knows of those
 // that others claim.
-func (s *Scheduler) list(ctx context.Context, v *view) (err error) {
+func (s *shares) list(ctx context.Context, v *view) (err error) {
 	v.kinds = make(map[string]*Kind, len(v.claims))
 	for _, kind := range s.kinds {
 		keys, e := kind.Keys(ctx)
@@ -62,7 +96,7 @@ func (s *Scheduler) list(ctx context.Context, v *view) (err error) {
 // share says among whom the keys are shared out, and since when those without an owner are. Keys of
 // the kinds that every working node claims are decided together; any other kind by itself, among
 // the nodes that claim it.
-func (s *Scheduler) share(v *view) (since map[string]time.Time) {
+func (s *shares) share(v *view) (since map[string]time.Time) {
 	since = make(map[string]time.Time)
 	v.own = 1
 	v.snapshots = []balance.Snapshot{{Self: s.conf.Name, Nodes: v.nodes(""), Limits: s.limits(v)}}
@@ -106,13 +140,13 @@ func (v *view) fault() balance.Budget {
 
 // key is what the decision needs to know of a key. Since when it is unowned goes from one round to
 // the next. The lock is held.
-func (s *Scheduler) key(v *view, name string, since map[string]time.Time) balance.Key {
+func (s *shares) key(v *view, name string, since map[string]time.Time) balance.Key {
 	row := v.claims[name]
 	k := balance.Key{Name: name, Owner: v.owner(row)}
 	if p := v.pins[name]; p != nil {
 		k.Pinned = p.Node
 	}
-	if p := s.posts[name]; p != nil && s.mayHold(p) {
+	if p := s.holdings.posts[name]; p != nil && s.holdings.mayHold(p) {
 		k.Owner, k.Resting = s.conf.Name, p.rest > v.now
 	}
 	if k.Owner != "" {
@@ -126,7 +160,7 @@ func (s *Scheduler) key(v *view, name string, since map[string]time.Time) balanc
 	// a beat that comes a little early is a beat
 	k.Free = int((v.at.Sub(first) + s.conf.Beat/8) / s.conf.Beat)
 	k.Given = v.given(row)
-	k.Failed = v.at.Sub(s.failed[name]) < quiet
+	k.Failed = v.at.Sub(s.holdings.failed[name]) < quiet
 	return k
 }
 
@@ -138,4 +172,14 @@ func (v *view) keysOf(kind string) (keys []string) {
 		}
 	}
 	return keys
+}
+
+// limits are those of what this node claims and gives back in one beat: rebalancing is the whole
+// cluster's affair, and only until something stands for it, this node's own.
+func (s *shares) limits(v *view) balance.Limits {
+	limits := s.conf.Limits
+	if v.rebalance != nil {
+		limits.Rebalance = *v.rebalance
+	}
+	return limits
 }

@@ -84,10 +84,13 @@ func toldOf(row store.Lease) told {
 	return t
 }
 
+// news tells people what has changed, once for the whole cluster. It is for who does the chores.
+type news struct{ *core }
+
 // told is what there is to tell of a view. A store with one process has no fault budget.
-func (s *Scheduler) told(v *view) told {
+func (n *news) told(v *view) told {
 	t := told{
-		Nodes: map[string]standing{}, Broken: !s.conf.Alone &&
+		Nodes: map[string]standing{}, Broken: !n.conf.Alone &&
 			v.budget.Broken(), Changes: v.told.Changes,
 	}
 	if t.Broken != v.told.Broken {
@@ -143,12 +146,12 @@ func (v *view) left() map[string]departed {
 // tell tells people what has changed since they were told last. Whoever does the chores calls it,
 // so that each change is told once: when the answer to a write was lost the next one tells it
 // again, and it stands once all the same.
-func (s *Scheduler) tell(ctx context.Context, v *view) error {
-	after := s.told(v)
+func (n *news) tell(ctx context.Context, v *view) error {
+	after := n.told(v)
 	if after.equal(v.told) {
 		return nil
 	}
-	beat, err := s.conf.Leases.Beat(ctx, nil, s.conf.TTL, toldName)
+	beat, err := n.conf.Leases.Beat(ctx, nil, n.conf.TTL, toldName)
 	if err != nil {
 		return fmt.Errorf("read what was told: %w", err)
 	}
@@ -158,7 +161,7 @@ func (s *Scheduler) tell(ctx context.Context, v *view) error {
 		}
 	}
 	if list := changes(v.told, after); len(list) > 0 {
-		if err := s.conf.Tell(ctx, list...); err != nil {
+		if err := n.conf.Tell(ctx, list...); err != nil {
 			return fmt.Errorf("tell of %d changes: %w", len(list), err)
 		}
 	}
@@ -166,7 +169,7 @@ func (s *Scheduler) tell(ctx context.Context, v *view) error {
 	if err != nil {
 		return fmt.Errorf("write down what was told: %w", err)
 	}
-	if _, err := s.conf.Leases.AcquireAll(
+	if _, err := n.conf.Leases.AcquireAll(
 		ctx, toldName, []store.Lease{{Name: toldName, Value: value}}, forever, math.MaxInt64,
 	); err != nil {
 		return fmt.Errorf("write down what was told: %w", err)

@@ -43,21 +43,21 @@ type view struct {
 
 // look reads what the last renewal brought back, or a later one: the rows are never older than the
 // membership's holding.
-func (s *Scheduler) look(at time.Time) view {
-	member := s.node.Context()
-	v := s.read(s.drawer.last(), at)
+func (c *core) look(at time.Time) view {
+	member := c.node.Context()
+	v := c.read(c.drawer.last(), at)
 	v.held = member
 	return v
 }
 
 // read makes a view of rows.
-func (s *Scheduler) read(beat store.Beat, at time.Time) view {
+func (c *core) read(beat store.Beat, at time.Time) view {
 	v := view{
-		at: at, now: beat.Now, calm: s.keeper.Calm(at),
+		at: at, now: beat.Now, calm: c.keeper.Calm(at),
 		claims: make(map[string]store.Lease, len(beat.Leases)), drains: map[string]bool{},
 		pins: map[string]*pin{},
 	}
-	if s.conf.Alone {
+	if c.conf.Alone {
 		v.calm = true
 	}
 	for _, row := range beat.Leases {
@@ -66,7 +66,7 @@ func (s *Scheduler) read(beat store.Beat, at time.Time) view {
 		v.expired = v.expired || row.Until != 0 && row.Until <= v.now && prefix != chorePrefix
 		switch prefix {
 		case nodePrefix:
-			v.member(row, s.conf.TTL)
+			v.member(row, c.conf.TTL)
 		case claimPrefix:
 			v.claims[name] = row
 		case drainPrefix:
@@ -220,10 +220,10 @@ type Cluster struct {
 }
 
 // Cluster is what this node saw with its last beat; nothing, and Now is zero, before the first.
-func (s *Scheduler) Cluster() Cluster {
-	s.mu.Lock()
-	v := s.seen
-	s.mu.Unlock()
+func (c *core) Cluster() Cluster {
+	c.mu.Lock()
+	v := c.seen
+	c.mu.Unlock()
 	if v == nil {
 		return Cluster{}
 	}

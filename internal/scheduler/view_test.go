@@ -61,10 +61,10 @@ func TestMembershipThatMakesNoSenseIsANodeAllTheSame(t *testing.T) {
 }
 
 func TestSelfIsReadAsItWasWritten(t *testing.T) {
-	s := &Scheduler{conf: Config{Name: "a", Start: "1", Address: "10.0.0.1:7700", Weight: 2,
+	s := newParts(&core{conf: Config{Name: "a", Start: "1", Address: "10.0.0.1:7700", Weight: 2,
 		Tolerance: 3, Alarm: 4, Holds: func() int {
 			return 5
-		}, Guard: guard{&lock{place: "here"}, "1"}}}
+		}, Guard: guard{&lock{place: "here"}, "1"}}})
 	busy(0.5)(&s.conf)
 	s.checks.misses = map[string]int{"b": 2}
 	s.kinds = []*Kind{{Name: "schedule"}}
