@@ -36,15 +36,15 @@ stopped, when a dead one stops them.`,
 			keys.Items = []view.QueueKey{}
 		}
 		return a.Show(keys, func() string {
-			t := a.Table("KEY", "STATE", "#READY", "#RUNNING", "#WEIGHT", "HELD")
+			t := a.Table("KEY", "#READY", "#RUNNING", "#WEIGHT", "PAUSED", "STATE")
 			for i := range keys.Items {
 				k := &keys.Items[i]
-				state := string(k.State)
+				state := a.keyStateText(k)
 				if k.State != view.KeyOpen {
 					state = term.Yellow(state)
 				}
-				t.Add(k.Key, state, term.Count(k.Ready), term.Count(k.Running),
-					term.Count(k.Weight), a.heldText(k))
+				t.Add(k.Key, term.Count(k.Ready), term.Count(k.Running), term.Count(k.Weight),
+					term.Yellow(a.pausedText(&k.KeyRule)), state)
 			}
 			text := t.String()
 			if keys.Cut {
@@ -55,12 +55,12 @@ stopped, when a dead one stops them.`,
 	})
 }
 
-// heldText says for how long a key is paused, or waits for its rate; "" = it does not.
-func (a *App) heldText(k *view.QueueKey) string {
+// keyStateText says whether a task of a key may begin, and for how long its rate lets none.
+func (a *App) keyStateText(k *view.QueueKey) string {
 	if k.State == view.KeyRate {
-		return "for " + term.Round(max(k.OpensAt.Sub(a.Now()), 0)).String()
+		return "rate for " + term.Round(max(k.OpensAt.Sub(a.Now()), 0)).String()
 	}
-	return a.pausedText(&k.KeyRule)
+	return string(k.State)
 }
 
 // pausedText says until when a key is paused; "" = it is not.

@@ -39,23 +39,23 @@ func (s *topSource) keys(ctx context.Context, queue string) (top.List, error) {
 			"each key nor lets keys take turns, and no key is paused or weighs more than others " +
 			"(rota queue set --key-max-running, --key-rate, --fair; rota queue key pause)"}, nil
 	}
-	l := top.List{Heads: []string{"KEY", "STATE", "#READY", "#RUNNING", "#WEIGHT", "HELD"}}
+	l := top.List{Heads: []string{"KEY", "STATE", "#READY", "#RUNNING", "#WEIGHT", "PAUSED"}}
 	if keys.Cut {
 		l.Note = "more work than was looked at"
 	}
 	for i := range keys.Items {
 		k := &keys.Items[i]
 		l.Rows = append(l.Rows, top.Row{ID: k.Key, Cells: []top.Cell{
-			text(k.Key), keyState(k), figure(k.Ready), figure(k.Running), figure(k.Weight),
-			text(s.heldText(k)),
+			text(k.Key), s.keyState(k), figure(k.Ready), figure(k.Running), figure(k.Weight),
+			text(s.pausedText(&k.KeyRule)),
 		}})
 	}
 	return l, nil
 }
 
 // keyState says whether tasks of a key may begin.
-func keyState(k *view.QueueKey) top.Cell {
-	cell := top.Cell{Text: string(k.State), Tone: top.Busy}
+func (s *topSource) keyState(k *view.QueueKey) top.Cell {
+	cell := top.Cell{Text: s.keyStateText(k), Tone: top.Busy}
 	switch k.State {
 	case view.KeyOpen:
 		cell.Tone = top.Good
@@ -80,11 +80,11 @@ func (s *topSource) openKey(ctx context.Context, t top.Thing) (string, error) {
 	sheet := term.Sheet{Indent: 10}
 	sheet.Line("queue", term.OneLine(t.Queue))
 	sheet.Line("key", term.Bold(term.OneLine(k.Key)))
-	sheet.Line("state", keyState(&k).Text)
+	sheet.Line("state", s.keyStateText(&k))
 	sheet.Line("ready", term.Count(k.Ready))
 	sheet.Line("running", term.Count(k.Running))
 	sheet.Line("weight", fmt.Sprint(k.Weight))
-	sheet.Line("held", s.heldText(&k))
+	sheet.Line("paused", s.pausedText(&k.KeyRule))
 	sheet.Line("limits", term.OneLine(limitsText(&q)))
 	if keys.Cut {
 		sheet.Line("", term.Faint("There is more work than was looked at: numbers may be too small."))

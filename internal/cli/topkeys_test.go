@@ -63,7 +63,7 @@ func TestTopListsKeysWhereAQueueGoesByThem(t *testing.T) {
 		`"paused_until":"2026-11-25T12:29:00Z","opens_at":"2026-11-25T12:29:00Z","weight":5,` +
 		`"ready":1,"running":2}`
 	const annIsOpen, annIsFull = "ann|open|3|2|1||\n", "ann|full|3|2|1||\n"
-	const annWaits, annStops = "ann|rate|3|2|1|for 2s|\n", "ann|stopped|3|2|1||\n"
+	const annWaits, annStops = "ann|rate for 2s|3|2|1||\n", "ann|stopped|3|2|1||\n"
 	const isHeld = "a/b|paused|1|2|5|for 29m0s|\n"
 	for name, c := range map[string]struct {
 		queue, keys, want string
@@ -103,7 +103,7 @@ func TestTopOpensPausesAndResumesAKey(t *testing.T) {
 	s, calls := topBefore(t, `{"fair":true}`, `{"items":[{"key":"..","paused":true,"state":"paused","weight":5,`+
 		`"ready":12345,"running":2}],"cut":false,"next":null}`)
 	for key, want := range map[string]string{
-		"..": "held until it is resumed", "gone": "ready 0",
+		"..": "paused until it is resumed", "gone": "ready 0",
 	} {
 		text, err := s.Open(t.Context(), top.Thing{Screen: top.Keys, ID: key, Queue: "mail"}, 80)
 		words := strings.Join(strings.Fields(ansi.Strip(text)), " ")
