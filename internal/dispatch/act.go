@@ -190,7 +190,7 @@ func (m *memory) planActs(what store.Action, ids []task.ID, now time.Time) (a ac
 		if it != nil && (it.place == out || it.place == settling) &&
 			what.Kind != task.KindCancelled {
 			a.acted[i] = store.Acted{
-				ID: id, Queue: it.queue.conf.Name, Found: true, Was: task.Running,
+				ID: id, Queue: it.queue.name, Found: true, Was: task.Running,
 			}
 			continue
 		}

@@ -20,8 +20,9 @@ type handed struct {
 	token   task.Token
 	meta    store.Meta
 	guarded bool
-	limited bool // by its queue or a unique key: the store is to be asked, see letBegin
-	doubted bool // the context came out of the store: see span.unchecked
+	limited bool  // by its queue or a unique key: the store is to be asked, see letBegin
+	doubted bool  // the context came out of the store: see span.unchecked
+	room    int64 // bytes that the answer has asked for, for what was read for this hand-out
 }
 
 // handed is the present hand-out of an item.
@@ -46,7 +47,7 @@ func (s spot) handed() handed {
 func (s spot) handout() task.Handout {
 	if it := s.cell.item; it != nil {
 		t := task.Handout{
-			ID: it.id, Queue: it.queue.conf.Name, Stage: it.stage, Context: []byte(it.context),
+			ID: it.id, Queue: it.queue.name, Stage: it.stage, Context: []byte(it.context),
 			Attempt: int(it.attempt) + 1, Deadline: it.until, ContextBy: it.contextBy,
 			Parent: it.span.parent, Ready: it.queue.memory.clock.readySince(it.due(), it.started),
 		}
@@ -55,7 +56,7 @@ func (s spot) handout() task.Handout {
 		return t
 	}
 	return task.Handout{
-		ID: s.id(), Queue: s.span.queue.conf.Name, Stage: s.cell.stage,
+		ID: s.id(), Queue: s.span.queue.name, Stage: s.cell.stage,
 		Context: []byte(s.cell.context), Attempt: 1, Deadline: s.cell.parcel.until,
 		Parent: s.span.parent,
 		Ready:  s.span.memory.clock.readySince(s.span.due(), s.cell.parcel.started),
@@ -166,7 +167,7 @@ func (hs *handouts) answer(
 				hs.unreadable(&h, err)
 				continue
 			}
-			t.Context = text
+			t.Context, h.room = text, int64(len(text))
 		}
 		if len(t.After) > 0 {
 			fits, err := hs.tellPriors(ctx, t.After, size, room)

@@ -77,6 +77,6 @@ func (m *memory) unblocked(list []*span, now time.Time) {
 	}
 	for _, q := range queues {
 		q.match(now)
-		m.do.ends(q.conf.Name)
+		m.do.ends(q.name)
 	}
 }

@@ -244,7 +244,7 @@ func (s spot) forget() {
 func (s spot) decideDone(r *reporting, c *checked, name string, now time.Time) {
 	q, m := s.span.queue, s.span.memory
 	r.spot = s
-	r.row.ID, r.row.Queue, r.row.Token, r.row.Ready = c.ID, q.conf.Name, c.token, s.span.due()
+	r.row.ID, r.row.Queue, r.row.Token, r.row.Ready = c.ID, q.name, c.token, s.span.due()
 	r.step(progress.Standing{Stage: s.cell.stage}, progress.LimitsOf(&q.conf, 0), stepOf{
 		outcome: c.Outcome, contextSeq: -1, result: c.result, worker: name,
 		started: m.clock.read(s.cell.parcel.started), priority: s.span.priority,

@@ -90,7 +90,7 @@ func (ss *submissions) waitsForParent(parent task.ID, b *brood) string {
 	if it == nil || it.key() == "" || !it.queue.conf.PerKey.InOrder() {
 		return ""
 	}
-	queue, key := it.queue.conf.Name, it.key()
+	queue, key := it.queue.name, it.key()
 	for i := range b.tasks {
 		if b.tasks[i].Queue == queue && b.tasks[i].GroupKey == key {
 			return fmt.Sprintf("spawn[%d].group_key: keys of queue %q go in order, so this child "+
@@ -239,7 +239,7 @@ func noteSpawned(load []*settlement, spawned []store.Spawned) {
 func (m *memory) fell(ids []task.ID, now time.Time) {
 	for _, id := range ids {
 		if it := m.item(id); it != nil {
-			it.leave(it.queue.conf.Name, true, now)
+			it.leave(it.queue.name, true, now)
 		}
 		m.watchers.tell(id, &m.do)
 	}

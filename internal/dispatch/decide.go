@@ -85,7 +85,7 @@ func (it *item) decide(
 	now time.Time,
 ) {
 	r.spot, r.was = spot{it.span, it.cell}, it
-	r.row.ID, r.row.Queue, r.row.Token = it.id, it.queue.conf.Name, it.token
+	r.row.ID, r.row.Queue, r.row.Token = it.id, it.queue.name, it.token
 	r.row.Ready = it.due()
 	at := it.queue.memory.clock.read(now)
 	r.step(it.standing(), progress.LimitsOf(&it.queue.conf, int(it.maxAttempts)), stepOf{

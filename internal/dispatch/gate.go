@@ -115,11 +115,12 @@ func (gs *gates) letBegin(
 	kept := make([]handed, 0, len(list))
 	told := make([]task.Handout, 0, len(list))
 	for i := range list {
-		if it := list[i].was; !list[i].limited || begun[it] {
-			kept = append(kept, list[i])
+		// the task of one that is held back may be another's by now: nothing of it is read here
+		if h := &list[i]; !h.limited || begun[h.was] {
+			kept = append(kept, *h)
 			told = append(told, tasks[i])
-		} else if isLarge(it.context) {
-			room(-int64(len(tasks[i].Context)))
+		} else if h.room > 0 {
+			room(-h.room)
 		}
 	}
 	return kept, told, touchedBy(asked), len(kept) < len(list)
@@ -173,7 +174,7 @@ func (m *memory) beginRows(
 		it.asking(1)
 		asked = append(asked, it)
 		req.Rows = append(req.Rows, store.Begin{
-			Queue: it.queue.conf.Name, Key: it.key(), Running: it.running(),
+			Queue: it.queue.name, Key: it.key(), Running: it.running(),
 			Unique: it.unique,
 		})
 	}

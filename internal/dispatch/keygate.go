@@ -296,7 +296,7 @@ func (gs *gates) lookAtKeys(ctx context.Context, now time.Time) error {
 
 // lookAt asks how some keys of a queue stand.
 func (gs *gates) lookAt(ctx context.Context, l keyLook) error {
-	name := l.queue.conf.Name // which never changes
+	name := l.queue.name
 	at, gates, err := gs.store.KeyGates(ctx, name, l.keys)
 	gs.mu.Lock()
 	defer gs.release()
@@ -335,7 +335,7 @@ func (l *keyLook) answered(gates []store.KeyGate, storeNow int64, now time.Time)
 func touchedBy(items []*item) []*queue {
 	list := map[string]*queue{}
 	for _, it := range items {
-		list[it.queue.conf.Name] = it.queue
+		list[it.queue.name] = it.queue
 	}
 	var queues []*queue
 	for _, name := range slices.Sorted(maps.Keys(list)) {

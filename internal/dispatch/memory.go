@@ -96,6 +96,7 @@ type queues map[string]*queue
 // queue is what this node knows and holds of one queue.
 type queue struct {
 	memory  *memory // that it is in
+	name    string  // never changes, so that it is read without the lock; conf is not
 	conf    task.Queue
 	stored  bool // the store has its configuration
 	ready   readyTasks

@@ -129,7 +129,7 @@ func (on *otherNodes) hearRoom(node string, room map[string]int, now time.Time) 
 // roomElsewhere tells whether workers wait for tasks of the queue at other nodes.
 func (q *queue) roomElsewhere(now time.Time) bool {
 	for _, n := range q.memory.others {
-		if n.room[q.conf.Name] > 0 && q.memory.trusts(n, now) {
+		if n.room[q.name] > 0 && q.memory.trusts(n, now) {
 			return true
 		}
 	}
@@ -146,10 +146,10 @@ func (q *queue) shareOut(
 		return n, nil
 	}
 	// first of all, so that what is equal stays here
-	list := []store.Share{{Queue: q.conf.Name, Tasks: own}}
+	list := []store.Share{{Queue: q.name, Tasks: own}}
 	for _, node := range slices.Sorted(maps.Keys(q.memory.others)) {
-		if room := q.memory.others[node].room[q.conf.Name]; room > 0 {
-			list = append(list, store.Share{Queue: q.conf.Name, Node: node, Tasks: room})
+		if room := q.memory.others[node].room[q.name]; room > 0 {
+			list = append(list, store.Share{Queue: q.name, Node: node, Tasks: room})
 		}
 	}
 	if q.busy() {
@@ -160,7 +160,7 @@ func (q *queue) shareOut(
 	mine += list[0].Tasks
 	for _, s := range list[1:] {
 		if s.Tasks > 0 {
-			q.memory.others[s.Node].room[q.conf.Name] -= s.Tasks
+			q.memory.others[s.Node].room[q.name] -= s.Tasks
 			shares = append(shares, s)
 		}
 	}

@@ -16,8 +16,8 @@ func (m *memory) queue(name string) *queue {
 	q := m.queues[name]
 	if q == nil {
 		q = &queue{
-			memory: m, conf: limits.DefaultQueue(name), behind: noRank, sooner: noRank,
-			offered: noRank,
+			memory: m, name: name, conf: limits.DefaultQueue(name), behind: noRank,
+			sooner: noRank, offered: noRank,
 		}
 		m.queues[name] = q
 	}
@@ -108,7 +108,7 @@ func (q *queue) takeSoon(now time.Time) {
 	q.memory.do.takes = append(q.memory.do.takes, taking{
 		queue: q, signs: q.signs,
 		TakeRequest: store.TakeRequest{
-			Holder: q.memory.conf.Holder, Queue: q.conf.Name, Limit: n,
+			Holder: q.memory.conf.Holder, Queue: q.name, Limit: n,
 			Keys: q.byKeys(n, want, now),
 		},
 	})

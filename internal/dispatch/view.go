@@ -241,11 +241,11 @@ func (ws workers) young() map[string]int64 {
 	for _, w := range ws {
 		for _, it := range w.out {
 			if !it.row && !it.asked {
-				young[it.queue.conf.Name]++
+				young[it.queue.name]++
 			}
 		}
 		for s := range w.plainOut() {
-			young[s.span.queue.conf.Name]++
+			young[s.span.queue.name]++
 		}
 	}
 	return young
@@ -286,7 +286,7 @@ func (vs *views) QueuesOf(ctx context.Context, ids []task.ID) ([]string, error) 
 	vs.mu.Lock()
 	for i, id := range ids {
 		if s := vs.mem.find(id); s.cell != nil {
-			queues[i] = s.span.queue.conf.Name
+			queues[i] = s.span.queue.name
 		} else {
 			unknown = append(unknown, id)
 			at = append(at, i)

@@ -183,7 +183,7 @@ func (w *worker) holdsFrom(queues []*queue, now time.Time) {
 		if w.patience == 0 || q.conf.Silence < w.patience {
 			w.patience = q.conf.Silence
 		}
-		w.asks(q.conf.Name, now)
+		w.asks(q.name, now)
 	}
 }
 
