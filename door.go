@@ -148,12 +148,11 @@ func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect hands the metrics over.
 func (c collector) Collect(to chan<- prometheus.Metric) {
-	a, err := c.door.open()
-	if err != nil {
+	if a, err := c.door.open(); err == nil { // a closed node has none; the program's others stay
+		a.Collector().Collect(to)
+	} else if !errors.Is(err, errClosed) {
 		to <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
-		return
 	}
-	a.Collector().Collect(to)
 }
 
 // ReadTokens reads Config.TokenFile again: the node goes by what stands there from the next call

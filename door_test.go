@@ -103,7 +103,8 @@ func TestWhatANodeDoesByTheAPIIsToldInItsName(t *testing.T) {
 	}
 }
 
-// A program's own registry shows the node's metrics beside those that it has.
+// A program's own registry shows the node's metrics beside those that it has. What the store has
+// not said yet is missing, and makes none of the page wrong.
 func TestCollectorShowsTheNodesMetricsInAnotherRegistry(t *testing.T) {
 	n := start(t, Config{})
 	if _, err := n.PutQueue(t.Context(), "q", client.QueueChange{}); err != nil {
@@ -115,21 +116,49 @@ func TestCollectorShowsTheNodesMetricsInAnotherRegistry(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), n.Collector())
-	list, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
+	gather := func() map[string]int {
+		list, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]int{}
+		for _, family := range list {
+			found[family.GetName()] = len(family.GetMetric())
+		}
+		return found
 	}
-	found := map[string]int{}
-	for _, family := range list {
-		found[family.GetName()] = len(family.GetMetric())
+	var found map[string]int
+	for until := time.Now().Add(time.Minute); found["rota_queue_tasks"] == 0; {
+		if time.Now().After(until) {
+			t.Fatalf("after a minute it shows no tasks: %v", found)
+		}
+		found = gather()
 	}
 	for _, want := range []string{
-		"rota_build_info", "rota_queue_tasks", "rota_store_seconds", "rota_tasks_total",
-		"go_goroutines",
+		"rota_build_info", "rota_store_seconds", "rota_tasks_total", "go_goroutines",
 	} {
 		if found[want] == 0 {
 			t.Errorf("it shows no %s: %v", want, found)
 		}
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if found := gather(); found["go_goroutines"] == 0 {
+		t.Errorf("with the node closed it shows %v", found)
+	}
+}
+
+// A node that is closed before anybody asked for its metrics makes none of the program's wrong.
+func TestCollectorOfAClosedNodeShowsNothing(t *testing.T) {
+	n := start(t, Config{})
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(n.Collector())
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := registry.Gather(); err != nil || len(list) > 0 {
+		t.Errorf("it shows %v, %v", list, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -181,7 +182,7 @@ func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect is part of prometheus.Collector.
 func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
-	seen, ok := c.now(ch, tasksDesc)
+	seen, ok := c.now(ch)
 	if !ok {
 		return
 	}
@@ -224,24 +225,18 @@ type collected[T any] struct {
 }
 
 var ageDesc = prometheus.NewDesc("rota_metrics_age_seconds",
-	"How old what this page shows of a part is: more than a second when the store is slow or silent.",
+	"How old what this page shows of a part is: more than a second when the store is slow or silent, +Inf before its first answer.",
 	[]string{"part"}, nil)
 
-// now is what is known, and shows how old that is. It waits for a silent store for a moment only.
-// When nothing is known, that part is missing from the page, not the page.
-func (c collected[T]) now(
-	ch chan<- prometheus.Metric, missing *prometheus.Desc,
-) (value T, ok bool) {
+// now is what is known, and shows how old that is: infinitely, when nothing is known yet. Then that
+// part is missing from the page, not the page, which may be a program's own with other metrics: so
+// no metric here is ever invalid. It waits for a silent store for a moment only.
+func (c collected[T]) now(ch chan<- prometheus.Metric) (value T, ok bool) {
 	known, _ := c.value.Get(scrapePatience)
-	if known.At.IsZero() {
-		err := known.Err
-		if err == nil {
-			err = errors.New("the store has not answered yet")
-		}
-		ch <- prometheus.NewInvalidMetric(missing, err)
-		return value, false
+	age := math.Inf(1)
+	if ok = !known.At.IsZero(); ok {
+		age = time.Since(known.At).Seconds()
 	}
-	ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue,
-		time.Since(known.At).Seconds(), c.part)
-	return known.Value, true
+	ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, age, c.part)
+	return known.Value, ok
 }

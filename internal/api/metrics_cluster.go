@@ -51,7 +51,7 @@ func (c *scheduleCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect is part of prometheus.Collector.
 func (c *scheduleCollector) Collect(ch chan<- prometheus.Metric) {
-	seen, ok := c.now(ch, schedulesDesc)
+	seen, ok := c.now(ch)
 	if !ok {
 		return
 	}

@@ -32,7 +32,7 @@ func (c *groupCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect is part of prometheus.Collector.
 func (c *groupCollector) Collect(ch chan<- prometheus.Metric) {
-	seen, ok := c.now(ch, replicasDesc)
+	seen, ok := c.now(ch)
 	if !ok {
 		return
 	}

@@ -171,9 +171,23 @@ func TestMetricsSurviveAnEngineThatCannotAnswer(t *testing.T) {
 	f.err = errors.New("no store")
 	response, text := ask(t, newAPI(t, f, nil), "GET /metrics", "")
 	if response.StatusCode != 200 || !strings.Contains(text, "go_goroutines") ||
+		!strings.Contains(text, `rota_metrics_age_seconds{part="queues"} +Inf`) ||
 		strings.Contains(text, "rota_queue_tasks{") ||
 		strings.Contains(text, "rota_group_replicas{") {
 		t.Errorf("%d %.300s", response.StatusCode, text)
+	}
+}
+
+// A program's own registry, which shows nothing when any of its metrics is wrong, shows the others
+// of a node whose store has not answered yet.
+func TestMetricsOfASilentStoreHarmNoOthers(t *testing.T) {
+	f := newFake()
+	f.err = errors.New("no store")
+	own := prometheus.NewRegistry()
+	own.MustRegister(newAPI(t, f, nil).Collector())
+	list, err := own.Gather()
+	if err != nil || len(list) == 0 {
+		t.Errorf("%d metrics, %v", len(list), err)
 	}
 }
 
