@@ -147,7 +147,7 @@ func TestHandlerThatComesLateIsRefused(t *testing.T) {
 				o := meanwhile(t)
 				sp := o.submit(o.batch(1, 1, true))[0]
 				o.do("SET TRANSACTION ISOLATION LEVEL " + level)
-				o.do("CREATE TABLE own (x int)") // it has its snapshot from here on
+				o.do("CREATE TABLE public.own (x int)") // it has its snapshot from here on
 				happens(o, &sp)
 				if got := stateOf(o.finishes(&sp, 0, 0)); got != "RT002" && got != codeSerial {
 					t.Errorf("the function said %s", got)

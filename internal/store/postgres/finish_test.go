@@ -152,14 +152,17 @@ func TestTransactionsOfHandlersKeepTheContract(t *testing.T) {
 	}
 	t.Parallel()
 	e, used := emptied{name: "finishing"}, new(atomic.Int64)
+	var pool *pgxpool.Pool // of the handlers
+	defer func() { pool.Close() }()
 	open := func(t *testing.T, clock *contract.Clock) contract.Store {
-		s := e.fresh(t, clock, Config{marksFrom: 1}, "")
-		runSQL(t, e.dsn, onTheSuitesClock)
-		pool, err := pgxpool.New(t.Context(), e.dsn)
-		if err != nil {
-			t.Fatal(err)
+		s := e.fresh(t, onSuitesClock(clock, Config{marksFrom: 1}), "")
+		if pool == nil {
+			e.exec(t, onTheSuitesClock)
+			var err error
+			if pool, err = pgxpool.New(t.Context(), e.dsn); err != nil {
+				t.Fatal(err)
+			}
 		}
-		t.Cleanup(pool.Close)
 		return finishing{s, pool, seal.NewSealer(s.Secret()), used}
 	}
 	storetest.RunStatements(t, model.Reference, open)

@@ -23,11 +23,14 @@ type other struct {
 	dsn string
 }
 
+// contested is the database of those whom somebody else's transaction meets.
+var contested = emptied{name: "contested"}
+
 // meanwhile begins somebody else's transaction on the store of a client.
 func meanwhile(t *testing.T) *other {
 	t.Helper()
-	dsn := pgtest.Shared(t).Database(t)
-	c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
+	dsn := contested.dsn
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)

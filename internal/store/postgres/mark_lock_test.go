@@ -267,7 +267,7 @@ func TestHandlerThatSeesAnOldSnapshotIsRefusedByTheKeyOfMarks(t *testing.T) {
 				settle(x.before)
 				marks := o.count("SELECT count(*) FROM rota.mark")
 				o.do("SET TRANSACTION ISOLATION LEVEL " + level)
-				o.do("CREATE TABLE own (x int)") // it has its snapshot from here on
+				o.do("CREATE TABLE public.own (x int)") // it has its snapshot from here on
 				settle(x.meanwhile)
 				if got := stateOf(o.finishes(&sp, 3, 0)); got != want {
 					t.Fatalf("the function said %s, want %s", got, want)

@@ -5,7 +5,6 @@ package postgres
 import (
 	"cmp"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -42,20 +41,25 @@ func open(t testing.TB, conf Config) *Store {
 // takes a tenth of the time that a new one would.
 var used emptied
 
-// emptied is a database that many tests use one after the other.
+// emptied is a database that many tests use one after the other, and so are its connections: each
+// test has a store of its own, which borrows them. They would take longer to make, and to plan
+// every statement anew, than most of the tests take.
 type emptied struct {
-	sync.Once
-	name string // "" = used
-	dsn  string
+	name   string // "" = used
+	dsn    string // "" = it is not made yet
+	lender *Store // whose the connections are; nil = they are not made yet, or a test closed them
 }
 
-// empty leaves the tables as they were made. Partitions and the greatest tokens stay.
+// empty leaves the tables as they were made, and none of anybody else's. Partitions and the greatest
+// tokens stay.
 const empty = `DO $$ DECLARE name text; BEGIN
   FOR name IN SELECT relname FROM pg_class WHERE relnamespace = 'rota'::regnamespace
   AND relkind IN ('r', 'p') AND NOT relispartition
     AND relname NOT IN ('version', 'store', 'event_head', 'job_head', 'schedule_head') LOOP
     EXECUTE 'DELETE FROM rota.' || name;
   END LOOP;
+  DROP SCHEMA public CASCADE;
+  CREATE SCHEMA public;
   UPDATE rota.event_head SET last = 0, time = 0;
   UPDATE rota.job_head SET ids = 0, past = 0, seats = 0;
   UPDATE rota.schedule_head SET ids = 0, past = 0, count = 0;
@@ -65,26 +69,70 @@ END $$`
 // Its partitions are wide, so that the leaps of many clocks through one database leave few of them.
 func fresh(t *testing.T, clock *contract.Clock, conf Config) *Store {
 	t.Helper()
-	return used.fresh(t, clock, conf, "")
+	return used.fresh(t, onSuitesClock(clock, conf), "")
 }
 
-// fresh is what the function fresh says. The settings are added to the DSN.
-func (e *emptied) fresh(t *testing.T, clock *contract.Clock, conf Config, settings string) *Store {
+// onSuitesClock is a configuration on the suite's clock.
+func onSuitesClock(clock *contract.Clock, conf Config) Config {
+	conf.Now, conf.Linger, conf.Partition = clock.Now, -1, 2000*time.Hour
+	return conf
+}
+
+// fresh is an empty store. The settings are added to the DSN.
+func (e *emptied) fresh(t *testing.T, conf Config, settings string) *Store {
 	t.Helper()
-	e.Do(func() {
+	if e.dsn == "" {
 		name := cmp.Or(e.name, "used")
 		cluster := pgtest.Shared(t)
 		cluster.Exec(t, "CREATE DATABASE "+name)
 		e.dsn = cluster.DSN(name)
-	})
-	conf.DSN, conf.Now = e.dsn+unhurried+settings, clock.Now
-	conf.Linger, conf.Partition = -1, 2000*time.Hour
-	s := open(t, conf)
-	runSQL(t, e.dsn, empty)
+	}
+	conf.DSN = e.dsn + unhurried + settings
+	if e.lender == nil {
+		lender, err := Open(t.Context(), conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.lender = lender
+	}
+	s := e.borrow(t, conf)
+	e.exec(t, empty)
 	if settings != "" {
-		runSQL(t, e.dsn, believedEmpty)
+		e.exec(t, believedEmpty)
 	}
 	return s
+}
+
+// borrow opens a store whose connections are the lender's, and ends it at the end of the test.
+func (e *emptied) borrow(t *testing.T, conf Config) *Store {
+	t.Helper()
+	if _, err := conf.complete(); err != nil {
+		t.Fatal(err)
+	}
+	d, of := newDatabase(conf), e.lender.database
+	d.pool, d.identity, d.peers, d.secret = of.pool, of.identity, of.peers, of.secret
+	d.server.inherit(&of.server)
+	s := assemble(d)
+	if err := s.coverNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !conf.NoNotify {
+		s.notices = newNotices(d)
+	}
+	t.Cleanup(func() {
+		if !s.end() { // the test has closed it, and with it the connections
+			e.lender = nil
+		}
+	})
+	return s
+}
+
+// exec runs a statement by a connection of the lender.
+func (e *emptied) exec(t *testing.T, statement string) {
+	t.Helper()
+	if _, err := e.lender.pool.Exec(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
 }
 
 // unhurried lets a server wait for tests that get no core for seconds: that is no store's fault.
@@ -115,7 +163,7 @@ func TestKeepsTheContractWithoutWhatDatabasesMayLack(t *testing.T) {
 	t.Parallel()
 	e := emptied{name: "lacking"}
 	open := func(t *testing.T, clock *contract.Clock) contract.Store {
-		return e.fresh(t, clock, Config{NoSkipLocked: true, NoNotify: true}, "")
+		return e.fresh(t, onSuitesClock(clock, Config{NoSkipLocked: true, NoNotify: true}), "")
 	}
 	storetest.RunStatements(t, model.Reference, open)
 }
@@ -144,7 +192,7 @@ func TestKeepsTheContractWhateverThePlannerPrefers(t *testing.T) {
 			t.Parallel()
 			e := emptied{name: name}
 			open := func(t *testing.T, clock *contract.Clock) contract.Store {
-				return e.fresh(t, clock, Config{marksFrom: 1}, settings)
+				return e.fresh(t, onSuitesClock(clock, Config{marksFrom: 1}), settings)
 			}
 			storetest.RunStatements(t, model.Reference, open)
 		})

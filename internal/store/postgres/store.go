@@ -116,8 +116,16 @@ func assemble(d *database) *Store {
 
 // Close ends what was begun, and the connections. Later calls get store.ErrClosed.
 func (s *Store) Close() error {
+	if s.end() {
+		s.pool.Close()
+	}
+	return nil
+}
+
+// end ends what was begun, and answers whether that was still to be done.
+func (s *Store) end() bool {
 	if s.closed.Swap(true) {
-		return nil
+		return false
 	}
 	if s.notices != nil {
 		s.notices.close()
@@ -126,6 +134,5 @@ func (s *Store) Close() error {
 	s.pruner.mu.Lock() // whoever is in there may begin something
 	s.works.Wait()
 	s.pruner.mu.Unlock()
-	s.pool.Close()
-	return nil
+	return true
 }
