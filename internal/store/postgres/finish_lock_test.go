@@ -253,17 +253,19 @@ func TestTransactionMayNotIdleAfterItHasFinishedATask(t *testing.T) {
 	for before, want := range map[string]string{
 		"0": "5s", "2min": "5s", "7200s": "5s", "500ms": "500ms", "3s": "3s",
 	} {
-		o := meanwhile(t)
-		sp := o.submit(o.batch(1, 1, true))[0]
-		o.do("SET SESSION idle_in_transaction_session_timeout = '" + before + "'")
-		if err := o.finishes(&sp, 0, 0); err != nil {
-			t.Fatal(err)
-		}
-		var got string
-		const ask = "SHOW idle_in_transaction_session_timeout"
-		if err := o.QueryRow(t.Context(), ask).Scan(&got); err != nil || got != want {
-			t.Errorf("it may idle for %s (%v), want %s", got, err, want)
-		}
+		t.Run(before, func(t *testing.T) {
+			o := meanwhile(t)
+			sp := o.submit(o.batch(1, 1, true))[0]
+			o.do("SET SESSION idle_in_transaction_session_timeout = '" + before + "'")
+			if err := o.finishes(&sp, 0, 0); err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			const ask = "SHOW idle_in_transaction_session_timeout"
+			if err := o.QueryRow(t.Context(), ask).Scan(&got); err != nil || got != want {
+				t.Errorf("it may idle for %s (%v), want %s", got, err, want)
+			}
+		})
 	}
 }
 
