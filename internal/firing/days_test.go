@@ -11,7 +11,7 @@ import (
 // A calendar that another node replaces while a schedule is put that is to have it: the schedule is
 // due by the days that it gets.
 func TestScheduleIsDueByTheDaysThatItsCalendarHasWhenItIsPut(t *testing.T) {
-	three(t, "2026-11-21 22:30:00", func(h *house) {
+	three(t, "2026-11-21 23:53:00", func(h *house) {
 		days := func(day string) {
 			_, err := h.nodes["n2"].firer.PutCalendar(t.Context(), task.Calendar{
 				Name: "days", Skip: []string{day},
@@ -19,7 +19,7 @@ func TestScheduleIsDueByTheDaysThatItsCalendarHasWhenItIsPut(t *testing.T) {
 			h.must(err)
 		}
 		days("2026-11-24")
-		h.put("s", "0 * * * *")
+		h.put("s", "*/5 * * * *")
 		done := false
 		h.fail(func(verb string) fault.Fault {
 			if verb == "change" && !done {
@@ -28,9 +28,9 @@ func TestScheduleIsDueByTheDaysThatItsCalendarHasWhenItIsPut(t *testing.T) {
 			}
 			return fault.None
 		})
-		h.put("s", "0 * * * *", func(e *store.ScheduleEdit) { e.Calendar = "days" })
+		h.put("s", "*/5 * * * *", func(e *store.ScheduleEdit) { e.Calendar = "days" })
 		h.fail(nil)
-		h.until("2026-11-22 02:30:00")
-		h.want("s", "00:00:00 fired", "01:00:00 fired", "02:00:00 fired")
+		h.until("2026-11-22 00:07:00")
+		h.want("s", "00:00:00 fired", "00:05:00 fired")
 	})
 }

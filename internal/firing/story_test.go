@@ -350,10 +350,8 @@ func TestContextThatTheQueueRefusesSkips(t *testing.T) {
 func TestTimesOfDayWhenClocksChange(t *testing.T) {
 	berlin := func(e *store.ScheduleEdit) { e.Zone = "Europe/Berlin" }
 	for _, c := range []struct{ begin, end, daily, hourly string }{
-		{"2026-10-24 23:00:00", "2026-10-25 03:10:00", "2026-10-25T00:30:00Z",
-			"23:30 00:30 01:30 02:30"},
-		{"2027-03-27 23:00:00", "2027-03-28 03:10:00", "2027-03-28T01:00:00Z",
-			"23:30 00:30 01:30 02:30"},
+		{"2026-10-25 00:25:00", "2026-10-25 01:35:00", "2026-10-25T00:30:00Z", "00:30 01:30"},
+		{"2027-03-28 00:25:00", "2027-03-28 01:35:00", "2027-03-28T01:00:00Z", "00:30 01:30"},
 	} {
 		alone(t, c.begin, func(h *house) {
 			h.put("daily", "30 2 * * *", berlin)
