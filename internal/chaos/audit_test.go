@@ -60,6 +60,7 @@ func (w *world) progress(ctx context.Context) {
 func (w *world) counts(ctx context.Context) (sum task.Counts, err error) {
 	queues, err := w.client.Queues(ctx)
 	for _, q := range queues {
+		sum.Blocked += q.Counts.Blocked
 		sum.Waiting += q.Counts.Waiting
 		sum.Ready += q.Counts.Ready
 		sum.Running += q.Counts.Running
@@ -81,7 +82,7 @@ func (w *world) audit(c conditions) *verdict {
 	var last task.Counts
 	w.await("everything is final", func() (err error) {
 		last, err = w.counts(w.t.Context())
-		if open := last.Waiting + last.Ready + last.Running; open > 0 {
+		if open := last.Blocked + last.Waiting + last.Ready + last.Running; open > 0 {
 			err = errors.Join(err, fmt.Errorf("%+v, as in %s", last, w.unfinished()))
 		}
 		return err
@@ -108,7 +109,8 @@ func (w *world) audit(c conditions) *verdict {
 	if len(v.Wrong) > 0 {
 		w.t.Errorf("what is wrong:\n%s", strings.Join(v.Told, "\n"))
 	}
-	if v.Acknowledged == 0 || v.Accepted == 0 || v.Dead == 0 || v.Full == 0 {
+	if v.Acknowledged == 0 || v.Accepted == 0 || v.Dead == 0 || v.Full == 0 ||
+		v.Gathered == 0 || v.Woken == 0 || v.Late == 0 {
 		w.t.Error("nothing was tested")
 	}
 	return v
@@ -117,7 +119,9 @@ func (w *world) audit(c conditions) *verdict {
 // unfinished shows a few tasks that are not final.
 func (w *world) unfinished() string {
 	var b strings.Builder
-	for _, state := range []task.State{task.Ready, task.Running, task.Waiting} {
+	for _, state := range []task.State{
+		task.Ready, task.Running, task.Waiting, task.Blocked,
+	} {
 		views, _, err := w.client.Tasks(w.t.Context(), client.TaskFilter{State: state}, "", 2)
 		if err != nil {
 			return err.Error()

@@ -63,6 +63,8 @@ type verdict struct {
 	Old, Kept int
 	// hand-outs of queues with limits, and those with which a key was full
 	Limited, Full int
+	// hand-outs of stages behind a wait: for children, for a signal, for one that did not come
+	Gathered, Woken, Late int
 
 	Wrong map[rule]int
 	Told  []string // the first few things that are wrong, in words
@@ -85,7 +87,9 @@ func (v *verdict) String() string {
 	fmt.Fprintf(&b, "%d hand-outs begun, %d reports accepted (%d once more), %d hand-outs lost; ",
 		v.Begun, v.Accepted, v.Repeated, v.Lost)
 	fmt.Fprintf(&b, "of %d old ones whose node may have died %d were accepted; ", v.Old, v.Kept)
-	fmt.Fprintf(&b, "of %d with limits %d filled their key", v.Limited, v.Full)
+	fmt.Fprintf(&b, "of %d with limits %d filled their key; ", v.Limited, v.Full)
+	fmt.Fprintf(&b, "after a wait: %d for children, %d for a signal, %d for none", v.Gathered,
+		v.Woken, v.Late)
 	for _, r := range slices.Sorted(maps.Keys(v.Wrong)) {
 		fmt.Fprintf(&b, "\nWRONG, %d times: %s", v.Wrong[r], r)
 	}
@@ -93,7 +97,8 @@ func (v *verdict) String() string {
 }
 
 // check compares all ledgers of a folder, one part of the tasks after the other. Every rule is
-// about one task, but for those of limits, which are about all tasks of a queue.
+// about one task, but for those of limits, which are about all tasks of a queue, and those about
+// children.
 func check(folder string, c conditions) (*verdict, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.jsonl"))
 	if err != nil {
@@ -131,6 +136,7 @@ func check(folder string, c conditions) (*verdict, error) {
 			stories[mark].judge(v, mark, deaths, c)
 		}
 		judgeLimits(v, stories)
+		judgeFamilies(v, stories)
 	}
 	return v, nil
 }
@@ -140,17 +146,17 @@ func partOf(mark string) uint32 {
 		mark = queue
 	}
 	h := fnv.New32a()
-	h.Write([]byte(mark))
+	h.Write([]byte(familyOf(mark)))
 	return h.Sum32()
 }
 
 // story is all that is known of one task.
-type story struct{ asked, acknowledged, begun, answered, stands, steps []line }
+type story struct{ asked, acknowledged, begun, answered, sent, heard, stands, steps []line }
 
 func (s *story) add(l line) {
 	list := map[deed]*[]line{
 		asked: &s.asked, acknowledged: &s.acknowledged, begun: &s.begun, answered: &s.answered,
-		stands: &s.stands, stepped: &s.steps,
+		sent: &s.sent, heard: &s.heard, stands: &s.stands, stepped: &s.steps,
 	}[l.Deed]
 	*list = append(*list, l)
 }

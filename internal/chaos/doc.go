@@ -40,6 +40,11 @@
 // what waits is mostly held back by them: never do more run than may, and tasks of a key in order
 // go one after another, whoever dies or is cut off meanwhile.
 //
+// Some tasks spawn others with an outcome, and go on when these are over: the outcome stands with
+// all of its children or none of them does, however often a hand-out is lost meanwhile, and the
+// next stage begins behind the last of them and is told how they ended. Others wait for a signal,
+// or until its time is over: an acknowledged signal ends the wait, one that nobody sent does not.
+//
 // # Schedules
 //
 // Three nodes fire some dozens of schedules while two of the nodes at a time are killed, stopped or

@@ -22,6 +22,8 @@ const (
 	acknowledged deed = "acknowledged" // its submission was answered
 	begun        deed = "begun"        // a handler has a hand-out of it
 	answered     deed = "answered"     // a report about it was accepted
+	sent         deed = "sent"         // a submitter is about to send it a signal
+	heard        deed = "heard"        // that signal was acknowledged
 	stands       deed = "stands"       // it is in the store
 	stepped      deed = "stepped"      // so is this step of it
 	died         deed = "died"         // a node was killed
@@ -37,9 +39,12 @@ type line struct {
 	ID   task.ID `json:",omitzero"`  // but of asked
 
 	Want task.State `json:",omitempty"` // of asked: how it must end
+	Work work       `json:",omitempty"` // of asked: what its handler does
 	Sum  uint32     `json:",omitempty"` // of asked, begun: of its context
 	// of begun: how long the handler is going to take, in microseconds
-	Lasts int64 `json:",omitempty"`
+	Lasts int64  `json:",omitempty"`
+	Stage string `json:",omitempty"` // of begun
+	Told  string `json:",omitempty"` // of begun: what ended the wait before the stage
 
 	Token  string      `json:",omitempty"` // of begun, answered
 	Status task.Status `json:",omitempty"` // of answered

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -57,7 +56,7 @@ func (s *submitter) draw() (tasks []task.Submission, lines []line) {
 		s.count++
 		o := order{Mark: fmt.Sprintf("%s-%d", s.name, s.count), Work: quick}
 		t := task.Submission{Queue: queueShort, GroupKey: o.Mark}
-		switch s.luck.IntN(20) {
+		switch s.luck.IntN(24) {
 		case 0, 1:
 			t.Queue, o.Work = queueLong, lengthy
 		case 2:
@@ -74,23 +73,20 @@ func (s *submitter) draw() (tasks []task.Submission, lines []line) {
 			t.Delay = time.Duration(s.luck.IntN(3000)) * time.Millisecond
 		case 9:
 			o.Pad = strings.Repeat("x", 5000) // a blob
+		case 10, 11:
+			o.Work = families
+		case 12, 13:
+			o.Work = waits
 		}
-		if keyed && t.Queue == queueShort {
+		if keyed && t.Queue == queueShort && o.Work != families && o.Work != waits {
 			s.pick(&t, &o)
 		}
 		if keyed {
 			t.Key = o.Mark
 		}
 		t.Context, _ = json.Marshal(o) // strings
-		want := task.Done
-		if o.Work == fails {
-			want = task.Dead
-		}
 		tasks = append(tasks, t)
-		lines = append(lines, line{
-			Deed: asked, Mark: o.Mark, At: nowMicros(), Who: s.name, Want: want,
-			Sum: crc32.ChecksumIEEE(t.Context),
-		})
+		lines = append(lines, o.asked(s.name, t.Context))
 	}
 	return tasks, lines
 }
@@ -150,6 +146,11 @@ func (s *submitter) acknowledge(
 	}
 	note(receipts)
 	s.agreed.Add(int64(len(tasks)))
+	for i, l := range lines {
+		if l.Work == waits && s.luck.IntN(4) > 0 {
+			s.signal(ctx, l.Mark, receipts[i].ID)
+		}
+	}
 	if tasks[0].Key == "" || s.luck.IntN(4) > 0 {
 		return
 	}
@@ -161,5 +162,36 @@ func (s *submitter) acknowledge(
 			s.t.Errorf("key %s: submitted again, and answered as new: %+v", tasks[i].Key,
 				receipts[i])
 		}
+	}
+}
+
+// signal sends a task what it waits for, sooner or later, until that is acknowledged or comes too
+// late; now and then once more by another node, which counts as one.
+func (s *submitter) signal(ctx context.Context, mark string, id task.ID) {
+	note := func(d deed) {
+		l := line{Deed: d, Mark: mark, At: nowMicros(), Who: s.name, ID: id}
+		if err := s.book.write(l); err != nil {
+			s.t.Error(err)
+		}
+	}
+	time.Sleep(time.Duration(s.luck.IntN(500)) * time.Millisecond)
+	payload, _ := json.Marshal(mark) // a string
+	r := task.SignalRequest{Task: id, Name: signalName, Key: mark, Payload: payload}
+	note(sent)
+	for try := 0; ctx.Err() == nil; try++ {
+		switch _, err := s.clients[try%len(s.clients)].Signal(ctx, r); {
+		case err == nil:
+			note(heard)
+			if s.luck.IntN(4) == 0 {
+				s.clients[1].Signal(ctx, r) // whatever comes of it
+			}
+			return
+		case errors.Is(err, client.ErrConflict): // it is over
+			return
+		case errors.Is(err, client.ErrInvalid), errors.Is(err, client.ErrNotFound):
+			s.t.Errorf("signal to %s, task %v: %v", mark, id, err)
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }

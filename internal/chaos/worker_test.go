@@ -20,36 +20,6 @@ import (
 	"github.com/rotahq/rota/worker"
 )
 
-// order is a task's context.
-type order struct {
-	Mark string
-	Work work
-	Pad  string `json:",omitempty"`
-}
-
-// work is what a handler does with a task.
-type work string
-
-const (
-	quick   work = "quick"  // at once, or nearly so
-	steady  work = "steady" // for 100 to 500 ms
-	lengthy work = "long"   // 2 to 5 seconds
-	stages  work = "stages" // three of them
-	flaky   work = "flaky"  // two failures before
-	snooze  work = "snooze" // not now
-	fails   work = "fails"  // for good
-)
-
-// Workers of the library take from the first two queues and from those with limits, commands from
-// the third.
-const (
-	queueShort   = "short"
-	queueLong    = "long"
-	queueCommand = "command"
-)
-
-func nowMicros() int64 { return time.Now().UnixMicro() }
-
 // handout is what a handler has to know of a hand-out.
 type handout struct {
 	order
@@ -58,12 +28,12 @@ type handout struct {
 }
 
 // takeUp writes down that a hand-out begins.
-func takeUp(b *book, who string, id task.ID, token string, context []byte) (h handout, err error) {
-	parsed, err := task.ParseToken(token)
-	if err := errors.Join(err, json.Unmarshal(context, &h.order)); err != nil {
+func takeUp(b *book, who string, of task.Handout) (h handout, err error) {
+	parsed, err := task.ParseToken(of.Token)
+	if err := errors.Join(err, json.Unmarshal(of.Context, &h.order)); err != nil {
 		return h, err
 	}
-	luck := id.Seed(parsed.Seq)
+	luck := of.ID.Seed(parsed.Seq)
 	h.seq, h.lasts = parsed.Seq, time.Duration(luck%50)*time.Millisecond
 	switch h.Work {
 	case steady:
@@ -72,9 +42,25 @@ func takeUp(b *book, who string, id task.ID, token string, context []byte) (h ha
 		h.lasts = 2*time.Second + time.Duration(luck%3000)*time.Millisecond
 	}
 	return h, b.write(line{
-		Deed: begun, Mark: h.Mark, At: nowMicros(), Who: who, ID: id, Token: token,
-		Sum: crc32.ChecksumIEEE(context), Lasts: h.lasts.Microseconds(),
+		Deed: begun, Mark: h.Mark, At: nowMicros(), Who: who, ID: of.ID, Token: of.Token,
+		Sum: crc32.ChecksumIEEE(of.Context), Lasts: h.lasts.Microseconds(), Stage: of.Stage,
+		Told: toldBy(of),
 	})
+}
+
+// toldBy is what a hand-out tells of the end of a wait; "" = there was none.
+func toldBy(h task.Handout) (what string) {
+	switch {
+	case h.TimedOut:
+		return timedOut
+	case h.Children != nil:
+		return gathered(h.Children)
+	case h.Signal != nil:
+		if err := json.Unmarshal(h.Signal.Payload, &what); err != nil {
+			return err.Error()
+		}
+	}
+	return what
 }
 
 // witness is a worker's queue that writes down which reports are accepted, before the worker learns
@@ -150,6 +136,7 @@ func (w *witness) Report(
 				Token:  r.Token,
 				Status: a.Status, Kind: r.Kind, Text: r.Error,
 			})
+			lines = append(lines, w.born(a.Spawned, r.Spawn)...)
 		}
 	}
 	if err := w.book.write(lines...); err != nil {
@@ -161,10 +148,24 @@ func (w *witness) Report(
 	return answers, nil
 }
 
+// born says which tasks the children of an accepted outcome are.
+func (w *witness) born(ids []task.ID, children []task.Submission) (lines []line) {
+	for i, id := range ids {
+		var o order
+		if err := json.Unmarshal(children[i].Context, &o); err != nil {
+			panic(err) // this process wrote it
+		}
+		lines = append(lines, line{
+			Deed: acknowledged, Mark: o.Mark, At: nowMicros(), Who: w.name, ID: id,
+		})
+	}
+	return lines
+}
+
 // handle does what the order says. The error's text, whatever the outcome, is the token: it shows
 // which hand-out an outcome is of.
 func (w *witness) handle(ctx context.Context, h task.Handout) task.Outcome {
-	do, err := takeUp(w.book, w.name, h.ID, h.Token, h.Context)
+	do, err := takeUp(w.book, w.name, h)
 	if err != nil {
 		return task.Fail(err)
 	}
@@ -185,6 +186,17 @@ func (w *witness) handle(ctx context.Context, h task.Handout) task.Outcome {
 		outcome = task.Next("second", nil)
 	case do.Work == stages && h.Stage == "second":
 		outcome = task.Next("third", nil)
+	case do.Work == families && h.Stage == "":
+		children, lines := brood(do.Mark, w.name)
+		if err := w.book.write(lines...); err != nil {
+			return task.Retry(err)
+		}
+		outcome = task.NextOn(task.Await{Children: task.AllChildren}, stageGather, nil).
+			Spawning(children...)
+	case do.Work == waits && h.Stage == "":
+		outcome = task.NextOn(task.Await{
+			Signal: signalName, Timeout: signalWithin, Else: stageLate,
+		}, stageTold, nil)
 	}
 	outcome.Error = h.Token
 	return outcome
@@ -205,7 +217,9 @@ func beCommand() error {
 	if err != nil {
 		return err
 	}
-	do, err := takeUp(b, os.Getenv(envName), id, os.Getenv("ROTA_TOKEN"), context)
+	do, err := takeUp(b, os.Getenv(envName), task.Handout{
+		ID: id, Token: os.Getenv("ROTA_TOKEN"), Context: context,
+	})
 	time.Sleep(do.lasts) // a process of its own
 	return err
 }
