@@ -17,7 +17,9 @@ type Store interface {
 	Waits
 	Texts
 	Settings
-	Records
+	Views
+	Standings
+	Workers
 	// Check says whether there is room: asked before large contexts are kept, so that refused
 	// submissions fill no disk.
 	Check(context.Context) error
@@ -68,8 +70,8 @@ type Settings interface {
 	DeleteQueue(ctx context.Context, name string, force bool) error
 }
 
-// Records reads for people, and remembers workers.
-type Records interface {
+// Views shows tasks to people.
+type Views interface {
 	Task(context.Context, task.ID) (task.View, error)
 	Contexts(
 		ctx context.Context, q store.ContextsQuery,
@@ -81,6 +83,10 @@ type Records interface {
 		ctx context.Context, q store.ChildrenQuery,
 	) (page []task.View, next task.ID, err error)
 	Families(ctx context.Context, q store.FamilyQuery) ([]store.Family, error)
+}
+
+// Standings tells how queues and their keys stand: for people, and for rounds beside their limits.
+type Standings interface {
 	Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error)
 	Gates(ctx context.Context, queues ...string) (now int64, gates []store.Gate, err error)
 	KeyGates(ctx context.Context, queue string, keys []string) (
@@ -89,7 +95,6 @@ type Records interface {
 	Minutes(ctx context.Context, from, whole int64) ([]history.QueueMinute, error)
 	RunTimes(ctx context.Context, queue string, limit int) ([]store.RunTime, error)
 	Ahead(ctx context.Context, id task.ID, limit int) (store.Ahead, error)
-	Workers
 }
 
 // Workers remembers of workers, as leases, what an operator said ("worker/NAME") and who was heard
