@@ -50,8 +50,8 @@ type emptied struct {
 	lender *Store // whose the connections are; nil = they are not made yet, or a test closed them
 }
 
-// empty leaves the tables as they were made, and none of anybody else's. Partitions and the greatest
-// tokens stay.
+// empty leaves the tables as they were made, and none of others. Partitions and the greatest tokens
+// stay.
 const empty = `DO $$ DECLARE name text; BEGIN
   FOR name IN SELECT relname FROM pg_class WHERE relnamespace = 'rota'::regnamespace
   AND relkind IN ('r', 'p') AND NOT relispartition
