@@ -233,7 +233,8 @@ func (w *world) newWorker(folder, binary string, i int) *daemon {
 }
 
 // configure makes the queues: silent workers are found soon, nothing dies of its many attempts, and
-// some have limits.
+// some have limits, which hold everywhere when it returns: one that is set for the first time holds
+// a beat later.
 func (w *world) configure(queues ...string) {
 	w.t.Helper()
 	quiet, attempts := silence, limits.MaxAttempts
@@ -255,6 +256,7 @@ func (w *world) configure(queues ...string) {
 			w.t.Fatal(err)
 		}
 	}
+	time.Sleep(2 * nodeBeat)
 }
 
 // awaitNodes waits until every node sees all at work.
