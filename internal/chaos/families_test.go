@@ -113,7 +113,7 @@ func (s *story) judgeBrood(v *verdict, mark string, stories map[string]*story, w
 	children, _ := brood(mark, "")
 	step, stands := s.spawned()
 	var all task.Children
-	var over int64 // when the last of them was
+	var over int64 // until when the last of them certainly ran
 	for i := range children {
 		child := stories[childOf(mark, i)]
 		switch {
@@ -126,15 +126,16 @@ func (s *story) judgeBrood(v *verdict, mark string, stories map[string]*story, w
 			wrong(ruleOrphan, "child %d is %+v", i, child.stands)
 		}
 		all.Total++
+		runs, _ := child.runs(childOf(mark, i))
+		for _, r := range runs {
+			over = max(over, r.to)
+		}
 		for _, l := range child.steps {
-			if !l.Final {
-				continue
-			}
-			over = max(over, l.At)
-			switch l.Kind.Leaves() {
-			case task.Done:
+			switch {
+			case !l.Final:
+			case l.Kind.Leaves() == task.Done:
 				all.Done++
-			case task.Dead:
+			case l.Kind.Leaves() == task.Dead:
 				all.Dead++
 			}
 		}
@@ -145,7 +146,7 @@ func (s *story) judgeBrood(v *verdict, mark string, stories map[string]*story, w
 		}
 		v.Gathered++
 		if l.At < over {
-			wrong(ruleWentOn, "%+v, but the last child was over at %d", l, over)
+			wrong(ruleWentOn, "%+v, but a child ran until %d", l, over)
 		}
 		if want := gathered(&all); l.Told != want {
 			wrong(ruleTold, "%+v, but there were %s", l, want)

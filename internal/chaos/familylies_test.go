@@ -16,8 +16,10 @@ func familyAt(mark string) map[string]*story {
 	stories := map[string]*story{}
 	for i, asked := range lines {
 		id := task.ID{Batch: 7, N: int32(i)}
+		begins := line{Deed: begun, Mark: asked.Mark, ID: id, At: second, Lasts: second,
+			Token: task.Token{Span: 7, SpanToken: 1}.String()}
 		end := line{Deed: stepped, Mark: asked.Mark, ID: id, Kind: task.KindDone, Final: true,
-			At: 2 * second}
+			Fence: 1, At: 2 * second}
 		all.Done++
 		if asked.Want == task.Dead {
 			end.Kind = task.KindFail
@@ -25,7 +27,7 @@ func familyAt(mark string) map[string]*story {
 			all.Dead++
 		}
 		stories[asked.Mark] = &story{
-			asked: []line{asked}, steps: []line{end},
+			asked: []line{asked}, begun: []line{begins}, steps: []line{end},
 			stands: []line{{Deed: stands, Mark: asked.Mark, ID: id}},
 		}
 	}
