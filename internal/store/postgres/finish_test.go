@@ -153,7 +153,11 @@ func TestTransactionsOfHandlersKeepTheContract(t *testing.T) {
 	t.Parallel()
 	e, used := emptied{name: "finishing"}, new(atomic.Int64)
 	var pool *pgxpool.Pool // of the handlers
-	defer func() { pool.Close() }()
+	defer func() {
+		if pool != nil {
+			pool.Close()
+		}
+	}()
 	open := func(t *testing.T, clock *contract.Clock) contract.Store {
 		s := e.fresh(t, onSuitesClock(clock, Config{marksFrom: 1}), "")
 		if pool == nil {

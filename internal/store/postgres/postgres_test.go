@@ -121,6 +121,7 @@ func (e *emptied) borrow(t *testing.T, conf Config) *Store {
 	}
 	t.Cleanup(func() {
 		if !s.end() { // the test has closed it, and with it the connections
+			e.lender.end()
 			e.lender = nil
 		}
 	})
