@@ -128,8 +128,9 @@ func TestTheServerServesItsPagesAndRotaBehindThem(t *testing.T) {
 	mu.Unlock()
 
 	text := metricsOf(t, server)
-	if want := `background_seconds_count{outcome="done",queue="mails"} 2`; !strings.Contains(text, want) {
-		t.Errorf("the metrics don't have %q", want)
+	const own = `background_seconds_count{outcome="done",queue="mails"} 2`
+	if !strings.Contains(text, own) {
+		t.Errorf("the metrics don't have %q", own)
 	}
 	// what the store is asked for may be missing until it has answered
 	counted := regexp.MustCompile(`(?m)^rota_[a-z_]+{.*queue="mails".*} 2$`)
