@@ -18,8 +18,9 @@ FROM rota.task($1, $2) t JOIN rota.batch b ON b.id = t.batch`
 coalesce(worker, ''), finished FROM rota.step
 WHERE batch = $1 AND n = $2 AND seq >= coalesce((SELECT seq FROM rota.step
   WHERE batch = $1 AND n = $2 AND seq < $3 ORDER BY seq DESC LIMIT 1), 0) ORDER BY seq LIMIT $4`
-	contextsAt = `SELECT seq, context FROM rota.step
-WHERE batch = $1 AND n = $2 AND seq = ANY($3::int[])`
+	contextsAt = `SELECT s.seq, s.context FROM unnest($3::int[]) w (seq)
+CROSS JOIN LATERAL (SELECT seq, context FROM rota.step
+  WHERE batch = $1 AND n = $2 AND seq = w.seq LIMIT 1) s`
 )
 
 // Contexts tells what the stages of a task were handed. See contract.Views.
