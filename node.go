@@ -207,7 +207,9 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 		tasks.Reach, tasks.Judges = n.rounds.Reach, n.rounds.Judges
 		tasks.Flights = 2 // one of them may wait for somebody's lock
 		tasks.Company = 2 * time.Millisecond
+		tasks.Changed = func() {}
 		if s, ok := n.store.(*shared); ok && s.told {
+			tasks.Changed = s.TellLimits
 			tasks.Announce = func(queues map[string]int) { s.Announce(n.conf.Name, queues) }
 			tasks.Ended = s.TellEnded
 		}
@@ -255,7 +257,8 @@ func (n *Node) membership() scheduler.Config {
 		TTL: n.conf.Lease, Beat: n.conf.Beat,
 		StopGrace: n.conf.StopGrace, Tolerance: n.conf.Tolerance, Alarm: n.conf.Alarm, Busy: n.busy,
 		Holds: n.holds, Log: n.log,
-		Along: dispatch.Words(), Heard: n.heard, Passing: []string{dispatch.AlivePrefix},
+		Along: dispatch.Words(), Heard: n.heard,
+		Passing: []string{dispatch.AlivePrefix, dispatch.FollowPrefix},
 	}
 	if c.Alone {
 		c.Start = "" // its predecessor is certainly dead

@@ -280,6 +280,9 @@ func (s *shared) listen(
 		case h.Ended != "":
 			tasks.HearEnded(h.Ended)
 			return
+		case h.Limits:
+			tasks.HearChanged()
+			return
 		}
 		lost := h.Queue == "" && h.Node == "" // some may be
 		if h.Group != "" || h.Seats || lost {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -427,7 +428,7 @@ func TestQueueChangeSendsOnlyWhatIsSet(t *testing.T) {
 	}
 	text, err := json.Marshal(q)
 	var again Queue
-	if err != nil || json.Unmarshal(text, &again) != nil || again != q {
+	if err != nil || json.Unmarshal(text, &again) != nil || !reflect.DeepEqual(again, q) {
 		t.Errorf("%s is read as %+v, want %+v", text, again, q)
 	}
 }

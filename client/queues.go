@@ -20,6 +20,9 @@ type Queue struct {
 	OldestReady time.Time // since when the longest waiting ready task is due; zero = none is ready
 	// Limits says how the queue stands beside its limits; nil = it has none.
 	Limits *view.QueueLimits
+	// Unheard, in the answer to PutQueue, are nodes that may not go by the queue's limits yet: they
+	// did not take the change in in time, and do so as soon as they can. Empty = all do.
+	Unheard []string
 }
 
 // QueueChange says what to change of a queue's configuration; nil leaves it as it is.
@@ -123,12 +126,15 @@ type queueView struct {
 	Counts      task.Counts `json:"counts"`
 	OldestReady *time.Time  `json:"oldest_ready"`
 
-	Limits *view.QueueLimits `json:"limits,omitempty"`
+	Limits  *view.QueueLimits `json:"limits,omitempty"`
+	Unheard []string          `json:"unheard,omitempty"`
 }
 
 // over ties the view's fields to those of q.
 func over(q *Queue) queueView {
-	v := queueView{Name: q.Name, Paused: q.Paused, Counts: q.Counts, Limits: q.Limits}
+	v := queueView{
+		Name: q.Name, Paused: q.Paused, Counts: q.Counts, Limits: q.Limits, Unheard: q.Unheard,
+	}
 	v.queueFields = queueFields{
 		Timeout: (*duration)(&q.Timeout), Silence: (*duration)(&q.Silence),
 		MaxAttempts: &q.MaxAttempts,
@@ -162,12 +168,12 @@ func (q Queue) MarshalJSON() ([]byte, error) {
 // as it is; how it stands is read anew.
 func (q *Queue) UnmarshalJSON(b []byte) error {
 	v := over(q)
-	v.Limits = nil
+	v.Limits, v.Unheard = nil, nil
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
 	}
 	q.Name, q.Paused, q.Counts, q.OldestReady = v.Name, v.Paused, v.Counts, time.Time{}
-	q.Limits = v.Limits
+	q.Limits, q.Unheard = v.Limits, v.Unheard
 	if v.OldestReady != nil {
 		q.OldestReady = *v.OldestReady
 	}
@@ -218,7 +224,8 @@ func (c *Client) Queue(ctx context.Context, name string) (Queue, error) {
 	return q, nil
 }
 
-// PutQueue creates a queue or changes it, and answers its whole configuration, without counts.
+// PutQueue creates a queue or changes it, and answers its whole configuration, without counts. Of a
+// queue with limits it answers when every node goes by them, or names those that do not yet.
 func (c *Client) PutQueue(ctx context.Context, name string, change QueueChange) (Queue, error) {
 	body, err := json.Marshal(change)
 	if err != nil {

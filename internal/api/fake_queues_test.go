@@ -108,9 +108,11 @@ func (f *fake) Keys(_ context.Context, queue string) (store.KeyUses, error) {
 	return uses, f.err
 }
 
-func (f *fake) ChangeKey(_ context.Context, c store.KeyChange) (store.KeyRule, error) {
+func (f *fake) ChangeKey(
+	_ context.Context, c store.KeyChange,
+) (changed store.Changed[store.KeyRule], _ error) {
 	if err := f.queue(c.Queue); err != nil {
-		return store.KeyRule{}, err
+		return changed, err
 	}
 	pause, weight := c.Pause, 0
 	if pause == store.Forever {
@@ -121,10 +123,10 @@ func (f *fake) ChangeKey(_ context.Context, c store.KeyChange) (store.KeyRule, e
 	}
 	var e task.InvalidError
 	if limits.CheckKey(c.Key, pause, weight, &e); e.Err() != nil {
-		return store.KeyRule{}, e.Err()
+		return changed, e.Err()
 	}
 	if c.Key == "one-too-many" {
-		return store.KeyRule{}, fmt.Errorf("change key: %w", store.ErrKeyRules)
+		return changed, fmt.Errorf("change key: %w", store.ErrKeyRules)
 	}
 	err := f.change("key %s/%s pause %v resume %v weight %v", c.Queue, c.Key, c.Pause,
 		c.Resume, weight)
@@ -132,8 +134,12 @@ func (f *fake) ChangeKey(_ context.Context, c store.KeyChange) (store.KeyRule, e
 	defer f.mu.Unlock()
 	was := f.rules[c.Queue+"/"+c.Key]
 	was.Queue, was.Key = c.Queue, c.Key
-	f.rules[c.Queue+"/"+c.Key] = rules.ChangeKeyRule(was, &c, moment.UnixMicro())
-	return f.rules[c.Queue+"/"+c.Key], err
+	changed.Is = rules.ChangeKeyRule(was, &c, moment.UnixMicro())
+	f.rules[c.Queue+"/"+c.Key] = changed.Is
+	if c.Key == "far" {
+		changed.Unheard = []string{"b"}
+	}
+	return changed, err
 }
 
 // Minutes tells of one minute, which is among those that are asked for first.
@@ -181,6 +187,9 @@ func (f *fake) ChangeQueue(
 	}
 	if err == nil {
 		err = f.change("put %+v", got.Is)
+	}
+	if name == "far" {
+		got.Unheard = []string{"b"}
 	}
 	return got, err
 }

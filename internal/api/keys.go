@@ -28,7 +28,7 @@ type Keys interface {
 		now int64, gates []store.KeyGate, err error)
 	// ChangeKey changes what is said of a group key. Locations in an InvalidError are "path.key"
 	// and "body.…"; store.ErrKeyRules when the queue has as many rules that stay as it may.
-	ChangeKey(context.Context, store.KeyChange) (store.KeyRule, error)
+	ChangeKey(context.Context, store.KeyChange) (store.Changed[store.KeyRule], error)
 }
 
 // KeyPath names a group key of a queue. It is exported for huma.
@@ -268,11 +268,13 @@ func (c *keyCalls) change(ctx context.Context, change store.KeyChange) (view.Key
 	if !limits.ValidName(change.Queue) { // no store is asked for what can't be a name
 		return view.KeyRule{}, named(store.ErrNotFound, "queue", change.Queue)
 	}
-	rule, err := c.keys.ChangeKey(ctx, change)
+	changed, err := c.keys.ChangeKey(ctx, change)
 	if errors.Is(err, store.ErrKeyRules) {
 		return view.KeyRule{}, refuse(http.StatusConflict,
 			"%d keys of queue %.140q are paused until they are resumed, or have a weight, and more may not: resume some, or take their weights back; a pause with an end is always taken",
 			store.MaxKeyRules, change.Queue)
 	}
-	return ruleOf(&rule), named(err, "queue", change.Queue)
+	rule := ruleOf(&changed.Is)
+	rule.Unheard = changed.Unheard
+	return rule, named(err, "queue", change.Queue)
 }

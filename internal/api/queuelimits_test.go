@@ -387,3 +387,25 @@ func TestScrapesAskForLimitsOnceASecond(t *testing.T) {
 		})
 	}
 }
+
+// Nodes that did not take a change in are named, and else nothing is said of nodes.
+func TestChangesNameTheNodesThatDoNotGoByThem(t *testing.T) {
+	for call, want := range map[string]bool{
+		"PUT /v1/queues/far":                   true,
+		"PUT /v1/queues/mail":                  false,
+		"PUT /v1/queues/mail/keys/far":         true,
+		"PUT /v1/queues/mail/keys/near":        false,
+		"POST /v1/queues/mail/keys/far/pause":  true,
+		"POST /v1/queues/mail/keys/far/resume": true,
+	} {
+		body := `{}`
+		if strings.HasPrefix(call, "PUT") && strings.Contains(call, "/keys/") {
+			body = `{"weight":2}`
+		}
+		_, text := ask(t, newAPI(t, newFake(), nil), call, body)
+		if got := strings.Contains(text, `"unheard":["b"]`); got != want ||
+			strings.Contains(text, "unheard") != want {
+			t.Errorf("%s: %s", call, text)
+		}
+	}
+}

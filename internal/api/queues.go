@@ -63,6 +63,12 @@ type QueueConf struct {
 	Owner        string    `json:"owner" doc:"who answers for it, a name or a mail address; empty = nobody said"`
 }
 
+// putQueueOut answers a change of a queue.
+type putQueueOut struct {
+	QueueConf
+	Unheard []string `json:"unheard,omitempty" doc:"of a queue with limits: nodes that did not take the change in within 12 s, and do so as soon as they can; left out when all did"`
+}
+
 type retryConf struct {
 	Initial duration `json:"initial" doc:"before the second attempt"`
 	Max     duration `json:"max" doc:"no delay is longer, jitter aside"`
@@ -192,7 +198,8 @@ var putQueueDoc = described{
 	},
 	status:  http.StatusOK,
 	example: `{"timeout":"1m","max_attempts":3,"retry":{"initial":"5s","factor":2,"max":"1m"}}`,
-	body:    queueIn{}, answer: QueueConf{}, also: map[int]any{http.StatusCreated: QueueConf{}},
+	body:    queueIn{}, answer: putQueueOut{},
+	also: map[int]any{http.StatusCreated: putQueueOut{}},
 }
 
 // queueCalls are the calls about queues.
@@ -240,7 +247,7 @@ func (c *queueCalls) put(w *answer, r *http.Request) error {
 	if changed.Created {
 		status = http.StatusCreated
 	}
-	c.door.writeValue(w, status, confOf(&changed.Is))
+	c.door.writeValue(w, status, putQueueOut{confOf(&changed.Is), changed.Unheard})
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
@@ -172,8 +173,17 @@ limit away. What a dead node or an unheard worker has counts until it is recorde
 		if err != nil {
 			return err
 		}
+		a.unheard(q.Unheard)
 		return a.Show(q, func() string { return queueText(q) })
 	})
+}
+
+// unheard warns of nodes that did not take a change in.
+func (a *App) unheard(nodes []string) {
+	if len(nodes) > 0 {
+		fmt.Fprintf(a.Err, "It is stored, and does not hold yet at: %s. They take it in as soon as they can; rota node ls shows how they are.\n",
+			strings.Join(nodes, ", "))
+	}
 }
 
 func queueText(q client.Queue) string {

@@ -91,8 +91,7 @@ func (a queueCommands) keyPause() *cobra.Command {
 		Use:   "pause QUEUE KEY",
 		Short: "Let nothing of a group key begin",
 		Long: `Let nothing of a group key begin, for a while (--for) or until it is resumed. What runs goes on,
-and so do other keys; submissions are taken. In a queue that neither limits its keys nor lets them
-take turns, and of which no key has a rule yet, it holds one beat later.`,
+and so do other keys; submissions are taken. It holds at every node once it is answered.`,
 		Example: `  rota queue key pause mail customer-7
   rota queue key pause mail customer-7 --for 10m`,
 	}
@@ -154,6 +153,7 @@ func (a queueCommands) keyCommand(cmd *cobra.Command, change func(
 		if err != nil {
 			return absent(err, "queue", args[0], "the first submission creates it")
 		}
+		a.unheard(rule.Unheard)
 		return a.Show(rule, func() string {
 			s := term.Sheet{Indent: 8}
 			s.Line("queue", term.OneLine(args[0]))

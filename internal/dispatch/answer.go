@@ -109,18 +109,23 @@ func (wt *waiter) lost() bool { return slices.ContainsFunc(wt.given, spot.forgot
 
 // unhand takes hand-outs back whose tokens nobody has seen, for others.
 func unhand(list []handed, now time.Time) {
-	for _, q := range touchedBy(makeReady(list)) {
+	for _, q := range touchedBy(makeReady(list, now)) {
 		q.match(now)
 	}
 }
 
 // makeReady makes hand-outs ready again whose tokens nobody has seen, and answers which those are.
-func makeReady(list []handed) (back []*item) {
+// One that counts against limits ends: its row must not stay.
+func makeReady(list []handed, now time.Time) (back []*item) {
 	for i := range list {
 		if !list[i].current() {
 			continue
 		}
 		it := list[i].item()
+		if it.counts() {
+			it.giveUp(now)
+			continue
+		}
 		it.takeBack()
 		it.stopAlarm()
 		it.span.idle++
@@ -247,15 +252,19 @@ func (hs *handouts) unreadable(h *handed, err error) {
 		return
 	}
 	hs.log.Warn("read context", "task", h.id().String(), "error", err)
-	h.rest(time.Second)
+	h.rest(time.Second, time.Now())
 }
 
 // rest lets a hand-out whose token nobody has seen come again after a while, uncharged.
-func (h *handed) rest(wait time.Duration) {
+func (h *handed) rest(wait time.Duration, now time.Time) {
 	if !h.current() {
 		return
 	}
 	it := h.item()
+	if it.counts() {
+		it.giveUp(now)
+		return
+	}
 	it.takeBack()
 	it.stopAlarm()
 	it.span.idle++

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/store"
@@ -19,6 +20,9 @@ type queueCalls struct {
 	// changing is of size 1, and full while somebody changes a queue here: memory hears of changes
 	// in the order in which they were made.
 	changing chan struct{}
+	// toFollow and following are of size 1: the one is full while somebody waits to follow what was
+	// changed elsewhere, the other while somebody does so.
+	toFollow, following chan struct{}
 }
 
 func (qs queues) confOf(name string) task.Queue {
@@ -35,29 +39,45 @@ type configs struct {
 	configRead time.Time
 	changes    int   // counts them here: what was read before one is out of date
 	configWord int64 // token of the lease that grows with each change at any node
+	// followed is the word up to which this node goes by the configurations, and has written down
+	// what runs of queues with limits; see follow.
+	followed int64
+	told     int64     // the word of which the other nodes know that this one follows it
+	toldAt   time.Time // and since when
 }
 
 // reloadQueues reads all configurations again, unless one is changed here meanwhile: then it is up
-// to the next round.
-func (qc *queueCalls) reloadQueues(ctx context.Context) error {
+// to the next round. word is that up to which memory goes by what was read; 0 = by nothing of it.
+func (qc *queueCalls) reloadQueues(ctx context.Context) (word int64, err error) {
 	qc.mu.Lock()
 	before := qc.mem.changes
+	word = qc.mem.configWord
 	qc.release()
 	list, err := qc.store.Queues(ctx)
 	if err != nil {
-		return fmt.Errorf("read queues: %w", err)
+		return 0, fmt.Errorf("read queues: %w", err)
 	}
 	now := time.Now()
 	qc.mu.Lock()
 	defer qc.release()
-	if qc.mem.changes == before {
-		qc.mem.configureAll(list, now)
+	if qc.mem.changes != before {
+		return 0, nil
 	}
-	return nil
+	qc.mem.configureAll(list, now)
+	return word, nil
 }
 
 // areDue tells whether the configurations are to be read again.
 func (cs *configs) areDue(now time.Time) bool { return now.Sub(cs.configRead) >= configEvery }
+
+// hear takes in the word, where it is among those leases.
+func (cs *configs) hear(leases []store.Lease) {
+	for i := range leases {
+		if leases[i].Name == queuesWord {
+			cs.hearChange(leases[i].Token)
+		}
+	}
+}
 
 // hearChange takes in the token of the lease that grows with each change.
 func (cs *configs) hearChange(token int64) {
@@ -102,14 +122,23 @@ func (qc *queueCalls) change(ctx context.Context) (done func(), err error) {
 }
 
 // spread tells the other nodes, with their next beat, that a configuration has changed. They would
-// find out by themselves, later.
-func (qc *queueCalls) spread(ctx context.Context) {
-	if _, err := qc.store.AcquireAll(
+// find out by themselves, later. It answers the word by which they are told, 0 when they are not.
+func (qc *queueCalls) spread(ctx context.Context) (word int64) {
+	got, err := qc.store.AcquireAll(
 		ctx, anyNode, []store.Lease{{Name: queuesWord}}, remembered, math.MaxInt64,
-	); err != nil {
+	)
+	if err != nil {
 		qc.note(err)
 		qc.log.Warn("tell other nodes of a queue's configuration", "error", err)
+		return 0
 	}
+	for i := range got.Leases {
+		word = got.Leases[i].Token
+	}
+	qc.mu.Lock()
+	defer qc.release()
+	qc.mem.hearChange(word)
+	return word
 }
 
 // configure takes a queue's configuration over. A queue that was not known may have ready tasks in
@@ -130,18 +159,30 @@ func (cs *configs) configure(conf task.Queue, now time.Time) {
 	q.match(now)
 }
 
-// ChangeQueue changes a queue's configuration, or creates it; see store.Change. *task.InvalidError
-// says what is wrong with what comes of it.
+// ChangeQueue changes a queue's configuration, or creates it; see store.Change. Of a queue with
+// limits it answers when every node goes by them, or names those that do not yet.
+// *task.InvalidError says what is wrong with what comes of it.
 func (qc *queueCalls) ChangeQueue(
 	ctx context.Context, name string, change store.Change[task.Queue],
 ) (store.Changed[task.Queue], error) {
+	changed, word, err := qc.changeQueue(ctx, name, change)
+	if err == nil && admission.Limited(&changed.Is) {
+		changed.Unheard = qc.everywhere(ctx, word)
+	}
+	return changed, err
+}
+
+// changeQueue changes a configuration in the store and in memory. word is that of the change.
+func (qc *queueCalls) changeQueue(
+	ctx context.Context, name string, change store.Change[task.Queue],
+) (changed store.Changed[task.Queue], word int64, err error) {
 	done, err := qc.change(ctx)
 	if err != nil {
-		return store.Changed[task.Queue]{}, err
+		return changed, 0, err
 	}
 	defer done()
 	name = names.Canonical(name)
-	changed, err := qc.store.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
+	changed, err = qc.store.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
 		if err := change(q, stands); err != nil {
 			return err
 		}
@@ -153,20 +194,19 @@ func (qc *queueCalls) ChangeQueue(
 	})
 	if err != nil {
 		qc.note(err)
-		return store.Changed[task.Queue]{}, err
+		return store.Changed[task.Queue]{}, 0, err
 	}
 	qc.mu.Lock()
 	qc.mem.reconfigured()
 	qc.mem.configure(changed.Is, time.Now())
 	qc.release()
-	qc.spread(ctx)
-	return changed, nil
+	return changed, qc.spread(ctx), nil
 }
 
 // PauseQueue stops handing out a queue's tasks, or goes on. What runs goes on; what is held is
 // given back within a beat.
 func (qc *queueCalls) PauseQueue(ctx context.Context, name string, paused bool) error {
-	_, err := qc.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
+	_, _, err := qc.changeQueue(ctx, name, func(q *task.Queue, stands bool) error {
 		q.Paused = paused
 		if !stands {
 			return store.ErrNotFound

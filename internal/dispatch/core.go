@@ -47,6 +47,7 @@ type errands interface {
 	lookAt(context.Context, keyLook) error
 	lookOn()
 	unblockOn()
+	followOn()
 	giveNow(context.Context)
 }
 

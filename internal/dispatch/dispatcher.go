@@ -40,7 +40,10 @@ type Config struct {
 	// Ended tells other nodes, perhaps, that tasks of queues with limits have ended; it must not
 	// wait. They tell it to HearEnded. nil = there are no other nodes.
 	Ended func(queues []string)
-	Jobs  Jobs // shares the workers' beats and capacities; nil = there are no jobs
+	// Changed tells other nodes, perhaps, that the limits of a queue have changed; it must not
+	// wait. They tell it to HearChanged. nil = there are no other nodes.
+	Changed func()
+	Jobs    Jobs // shares the workers' beats and capacities; nil = there are no jobs
 
 	Beat      time.Duration // between rounds; default 1 s
 	BeatEvery time.Duration // how often workers should beat; default 5 s
@@ -184,7 +187,10 @@ func newParts(c *core) *Dispatcher {
 	d := &Dispatcher{
 		core: c, views: &views{core: c}, submissions: newSubmissions(c),
 		transfers: &transfers{c}, reloads: &reloads{c}, wakes: &wakes{c},
-		queueCalls: &queueCalls{core: c, changing: make(chan struct{}, 1)},
+		queueCalls: &queueCalls{
+			core: c, changing: make(chan struct{}, 1), toFollow: make(chan struct{}, 1),
+			following: make(chan struct{}, 1),
+		},
 	}
 	d.gates = &gates{c, d.reloads}
 	d.handouts = &handouts{c, d.gates}
@@ -204,7 +210,7 @@ func (d *Dispatcher) Refresh(ctx context.Context) error {
 		return fmt.Errorf("read operators' words: %w", err)
 	}
 	d.HearStore(asked, time.Now(), beat)
-	return d.reloadQueues(ctx)
+	return d.follow(ctx)
 }
 
 // Run does a round every beat until ctx ends or the store breaks. Beside the rounds, so that they

@@ -22,6 +22,7 @@ type effects struct {
 	looks   []keyLook
 	look    bool            // begin to look at what tasks wait for
 	places  []string        // queues with limits of which tasks have ended
+	follow  bool            // begin to follow what was changed at other nodes
 	unblock bool            // begin to delete the spans that are in the way of their keys
 	away    []string        // workers that serve groups and fell silent
 	ended   []chan struct{} // of those who wait for news of a worker, or for a task's end
@@ -106,6 +107,9 @@ func (c *core) release() {
 	}
 	if do.look {
 		c.work.Go(c.errands.lookOn)
+	}
+	if do.follow {
+		c.work.Go(c.errands.followOn)
 	}
 	if do.unblock {
 		c.work.Go(c.errands.unblockOn)

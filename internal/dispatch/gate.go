@@ -224,7 +224,7 @@ func (m *memory) begun(
 			it.begins(now)
 		}
 	}
-	makeReady(held)
+	makeReady(held, now)
 	for i := range got.Keys { // what was held back has its lane again
 		m.queue(got.Keys[i].Queue).seeKey(&got.Keys[i], got.Now, now)
 	}
@@ -267,6 +267,9 @@ func (it *item) giveUp(now time.Time) {
 		it.end(task.KindRelease, "", now)
 	}
 }
+
+// counts tells whether the hand-out has a row that counts against limits.
+func (it *item) counts() bool { return it.row && it.queue.gate.limited }
 
 // giveUpAgain ends hand-outs that were given up, where the store failed.
 func (lo *leftovers) giveUpAgain(now time.Time) {

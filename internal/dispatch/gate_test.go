@@ -222,6 +222,7 @@ func nodesOn(t *testing.T, db contract.Store, told bool, names ...string) (list 
 			c.Announce = func(room map[string]int) {
 				r.tell(name, func(d *Dispatcher) { d.HearRoom(name, room) })
 			}
+			c.Changed = func() { r.tell(name, func(d *Dispatcher) { d.HearChanged() }) }
 			c.Ended = func(queues []string) {
 				for _, queue := range queues {
 					r.tell(name, func(d *Dispatcher) { d.HearEnded(queue) })

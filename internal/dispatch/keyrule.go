@@ -12,29 +12,43 @@ import (
 )
 
 // ChangeKey pauses a group key of a queue, lets it go on, or gives its turn a weight. What runs of
-// it goes on. store.ErrNotFound without the queue; *task.InvalidError says what is wrong.
+// it goes on. It answers when every node asks about the queue's keys, or names those that do not
+// yet. store.ErrNotFound without the queue; *task.InvalidError says what is wrong.
 func (qc *queueCalls) ChangeKey(
 	ctx context.Context, c store.KeyChange,
-) (store.KeyRule, error) {
-	done, err := qc.change(ctx)
-	if err != nil {
-		return store.KeyRule{}, err
-	}
-	defer done()
+) (changed store.Changed[store.KeyRule], err error) {
 	c.Queue = names.Canonical(c.Queue)
 	if err := checkKeyChange(&c); err != nil {
-		return store.KeyRule{}, err
+		return changed, err
 	}
-	rule, err := qc.store.ChangeKey(ctx, c)
+	word := int64(0)
+	if changed.Is, word, err = qc.changeKey(ctx, c); err != nil {
+		return changed, err
+	}
+	changed.Unheard = qc.everywhere(ctx, word)
+	return changed, nil
+}
+
+// changeKey changes what is said of a key in the store, and takes it in. word is that of the
+// change.
+func (qc *queueCalls) changeKey(
+	ctx context.Context, c store.KeyChange,
+) (rule store.KeyRule, word int64, err error) {
+	done, err := qc.change(ctx)
+	if err != nil {
+		return rule, 0, err
+	}
+	defer done()
+	rule, err = qc.store.ChangeKey(ctx, c)
 	if err != nil {
 		qc.note(err)
-		return store.KeyRule{}, err
+		return store.KeyRule{}, 0, err
 	}
-	qc.hearRules(ctx)
+	word = qc.hearRules(ctx)
 	qc.mu.Lock()
 	qc.mem.ruled(c.Queue, time.Now())
 	qc.release()
-	return rule, nil
+	return rule, word, nil
 }
 
 // hearHolds takes in, here and at the other nodes, that reports have paused keys of queues of which
@@ -48,16 +62,19 @@ func (qc *queueCalls) hearHolds(ctx context.Context, s *settlement) {
 	}
 	if slices.ContainsFunc(queues, func(name string) bool { return !qc.queueConf(name).KeyRules }) {
 		qc.hearRules(ctx)
+		if qc.conf.Changed != nil {
+			qc.conf.Changed()
+		}
 	}
 }
 
 // hearRules reads which queues have rules of single keys, and lets the other nodes do so. What was
-// stored stands, also when that fails: each node's next round reads them.
-func (qc *queueCalls) hearRules(ctx context.Context) {
-	if err := qc.reloadQueues(ctx); err != nil {
+// stored stands, also when that fails: each node's next round reads them. It answers as spread.
+func (qc *queueCalls) hearRules(ctx context.Context) (word int64) {
+	if _, err := qc.reloadQueues(ctx); err != nil {
 		qc.note(err)
 	}
-	qc.spread(ctx)
+	return qc.spread(ctx)
 }
 
 func checkKeyChange(c *store.KeyChange) error {

@@ -48,7 +48,7 @@ func (d *Dispatcher) Round(ctx context.Context, now time.Time) error {
 	due := d.mem.areDue(now)
 	d.release()
 	if due {
-		errs = append(errs, d.reloadQueues(ctx))
+		errs = append(errs, d.follow(ctx))
 	}
 	err := errors.Join(errs...)
 	d.note(err)
@@ -191,7 +191,7 @@ func (m *memory) beginSync(now time.Time) (req store.SyncRequest, inserted []han
 			if now.Sub(it.started) < youngFor || it.asked {
 				continue
 			}
-			if !it.row && it.token.SpanToken == it.span.Token && it.token.Span == it.span.ID {
+			if it.lacksRow() {
 				req.Insert = append(req.Insert, it.running())
 				inserted = append(inserted, it.handed())
 			}
@@ -205,20 +205,16 @@ func (m *memory) beginSync(now time.Time) (req store.SyncRequest, inserted []han
 
 // endSync notes which rows stand now, and takes what others settled from its workers: where that
 // stands is to be read.
-func (hs *holdings) endSync(
+func (m *memory) endSync(
 	req store.SyncRequest, inserted []handed, got store.Synced,
 ) (outdated []*item) {
 	watched := make(map[task.ID]int32, len(req.Watch))
 	for _, w := range req.Watch {
 		watched[w.ID] = w.Seq
 	}
-	for i := range inserted {
-		if inserted[i].current() {
-			inserted[i].was.row = true
-		}
-	}
+	m.wroteDown(inserted)
 	for _, id := range got.Settled {
-		if it := hs.item(id); it != nil && it.place == out && it.seq == watched[id] {
+		if it := m.item(id); it != nil && it.place == out && it.seq == watched[id] {
 			// else it went on meanwhile, by itself
 			it.settle()
 			it.worker.changed()

@@ -303,7 +303,7 @@ func TestPauseThatComesDuringAReloadStands(t *testing.T) {
 			}
 			return nil
 		})
-		if err := h.d.reloadQueues(h.ctx); err != nil {
+		if _, err := h.d.reloadQueues(h.ctx); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-paused; err != nil {

@@ -21,4 +21,7 @@ func Whole[T any](by T) Change[T] {
 type Changed[T any] struct {
 	Is      T
 	Created bool
+	// Unheard are nodes that do not go by it yet, of a change that a node answers when all do; a
+	// store says nothing of it.
+	Unheard []string
 }

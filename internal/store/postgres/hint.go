@@ -15,15 +15,17 @@ import (
 // Hint tells a node that something changed which concerns it. Hints may be lost, come late or
 // twice: looking again every beat is the truth. The zero Hint says that some may have been lost.
 type Hint struct {
-	Queue string      // has tasks that are ready since a moment
-	Ended string      // a queue with limits, of which tasks have ended
-	Node  string      // holds the spans of Tasks
-	Tasks []task.ID   // to which somebody else did something
-	Want  bool        // no: somebody else wants to change them, and the node is to give them back
-	Group string      // of jobs: it, its jobs or its assignments are others
-	Seats bool        // of workers that serve groups are others
-	Offer store.Offer // free tasks, and who had better take them
-	Room  Room
+	Queue string    // has tasks that are ready since a moment
+	Ended string    // a queue with limits, of which tasks have ended
+	Node  string    // holds the spans of Tasks
+	Tasks []task.ID // to which somebody else did something
+	Want  bool      // no: somebody else wants to change them, and the node is to give them back
+	Group string    // of jobs: it, its jobs or its assignments are others
+	Seats bool      // of workers that serve groups are others
+	// Limits of a queue are others.
+	Limits bool
+	Offer  store.Offer // free tasks, and who had better take them
+	Room   Room
 }
 
 // Room is how many tasks the workers that wait at a node could begin now, by queue.
@@ -36,9 +38,9 @@ type Room struct {
 const payloadLimit = 7900
 
 // payload is a hint as text: "ORIGIN queue NAME", "ORIGIN ended NAME", "ORIGIN group NAME", "ORIGIN
-// seats", "ORIGIN node NAME ID ID …" or "ORIGIN want NAME ID ID …", in as many pieces as are
-// needed; "ORIGIN ready QUEUE RANK NODE=TASKS …" or "ORIGIN room NODE QUEUE=TASKS …", as far as one
-// piece carries them.
+// seats", "ORIGIN limits", "ORIGIN node NAME ID ID …" or "ORIGIN want NAME ID ID …", in as many
+// pieces as are needed; "ORIGIN ready QUEUE RANK NODE=TASKS …" or "ORIGIN room NODE QUEUE=TASKS …",
+// as far as one piece carries them.
 func (h Hint) payload(origin string) (list []string) {
 	switch {
 	case h.Queue != "":
@@ -49,6 +51,8 @@ func (h Hint) payload(origin string) (list []string) {
 		return []string{origin + " group " + h.Group}
 	case h.Seats:
 		return []string{origin + " seats"}
+	case h.Limits:
+		return []string{origin + " limits"}
 	case h.Offer.Queue != "":
 		text := fmt.Sprintf("%s ready %s %d", origin, h.Offer.Queue, h.Offer.Rank)
 		for _, s := range h.Offer.Shares {
@@ -145,6 +149,8 @@ func parseHint(text string) (origin string, h Hint, err error) {
 		return words[0], Hint{Group: words[2]}, nil
 	case len(words) == 2 && words[1] == "seats":
 		return words[0], Hint{Seats: true}, nil
+	case len(words) == 2 && words[1] == "limits":
+		return words[0], Hint{Limits: true}, nil
 	case len(words) >= 4 && words[1] == "ready" && words[2] != "":
 		if h, err = parseOffer(words[2:]); err != nil {
 			err = fmt.Errorf("read %.60q: %w", text, err)

@@ -41,7 +41,8 @@ func want(t *testing.T, heard <-chan Hint, hint Hint) {
 		case h := <-heard:
 			queue := cmp.Or(h.Queue, h.Offer.Queue) // either says that it has free tasks
 			if queue == hint.Queue && h.Node == hint.Node && slices.Equal(h.Tasks, hint.Tasks) &&
-				h.Group == hint.Group && h.Seats == hint.Seats {
+				h.Ended == hint.Ended && h.Group == hint.Group && h.Seats == hint.Seats &&
+				h.Limits == hint.Limits {
 				return
 			}
 		case <-timeout:
@@ -69,6 +70,8 @@ func TestOtherNodesHearOfReadyTasksAndOfWhatBefellTheirs(t *testing.T) {
 	want(t, heard, Hint{Queue: "q"})
 	a.TellEnded([]string{"limited"})
 	want(t, heard, Hint{Ended: "limited"})
+	a.TellLimits()
+	want(t, heard, Hint{Limits: true})
 
 	sp := b.submit(b.batch(3, 3, true))[0]
 	if _, err := a.Settle(t.Context(),

@@ -51,6 +51,7 @@ func (s *hints) hint(h Hint) {
 		n.groups[h.Group] = true
 	}
 	n.seats = n.seats || h.Seats
+	n.limits = n.limits || h.Limits
 	if h.Offer.Queue != "" {
 		n.offer(h.Offer)
 	}
@@ -129,6 +130,9 @@ func (s *hints) TellEnded(queues []string) {
 		s.hint(Hint{Ended: queue})
 	}
 }
+
+// TellLimits tells other nodes that the limits of a queue are others.
+func (s *hints) TellLimits() { s.hint(Hint{Limits: true}) }
 
 // notifying tells other nodes as soon as the transaction is committed. PostgreSQL says equal things
 // once.
@@ -234,6 +238,7 @@ type notices struct {
 	wants  map[string][]task.ID // of nodes, as Hint.Want says
 	groups map[string]bool
 	seats  bool
+	limits bool
 	offers map[string]*store.Offer
 	room   *Room
 
@@ -324,13 +329,16 @@ func (n *notices) send() {
 	if n.seats {
 		payloads = append(payloads, Hint{Seats: true}.payload(n.origin)...)
 	}
+	if n.limits {
+		payloads = append(payloads, Hint{Limits: true}.payload(n.origin)...)
+	}
 	for _, queue := range slices.Sorted(maps.Keys(n.offers)) {
 		payloads = append(payloads, Hint{Offer: *n.offers[queue]}.payload(n.origin)...)
 	}
 	if n.room != nil {
 		payloads = append(payloads, Hint{Room: *n.room}.payload(n.origin)...)
 	}
-	n.seats, n.room = false, nil
+	n.seats, n.limits, n.room = false, false, nil
 	clear(n.offers)
 	clear(n.groups)
 	clear(n.queues)
