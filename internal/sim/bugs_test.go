@@ -183,7 +183,7 @@ func otherBugs() []bug {
 				}
 				p.ended = func(context.Context) (int, error) { return 0, nil }
 			}},
-		{name: "nobody judges what is overdue", mode: calm, from: 1400, store: func(p *planted) {
+		{name: "nobody judges what is overdue", mode: forsaken, store: func(p *planted) {
 			p.take = p.takeOnceHealed
 			p.due = func(context.Context, store.OverdueQuery) (store.Overdue, error) {
 				return store.Overdue{}, nil

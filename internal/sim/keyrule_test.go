@@ -26,13 +26,15 @@ func (s *person) ruleKey() {
 	default:
 		c.Weight = new(s.keys.IntN(3))
 	}
-	through(s.door.from.ctx, s.door, 0, call[store.KeyRule]{
+	through(s.door.from.ctx, s.door, 0, call[store.Changed[store.KeyRule]]{
 		text: fmt.Sprintf("rule of key %s of %s: pause %v, resume %v", c.Key, c.Queue, c.Pause,
 			c.Resume),
 		patience: 5 * time.Second,
-		told:     func(got store.KeyRule) string { return fmt.Sprint(got.Paused, got.Weight) },
-		came:     func(store.KeyRule) {},
-	}, func(ctx context.Context, n *peer) (store.KeyRule, error) {
+		told: func(got store.Changed[store.KeyRule]) string {
+			return fmt.Sprint(got.Is.Paused, got.Is.Weight, got.Unheard)
+		},
+		came: func(store.Changed[store.KeyRule]) {},
+	}, func(ctx context.Context, n *peer) (store.Changed[store.KeyRule], error) {
 		return n.ChangeKey(ctx, c)
 	})
 }

@@ -242,7 +242,7 @@ const leniency = 2*beat + 2*time.Second
 // since before they began.
 func (l *ledger) overdue() {
 	w := l.world
-	if w.healed.IsZero() && l.calm == nil {
+	if w.healed.IsZero() && !l.judged {
 		return
 	}
 	got, err := l.facts.Overdue(l.ctx, store.OverdueQuery{Limit: 1 << 20})
@@ -252,7 +252,7 @@ func (l *ledger) overdue() {
 	for _, u := range got.Rows {
 		past := time.Duration(got.Now-u.Until) * time.Microsecond
 		began := time.Now().Add(-time.Duration(got.Now-u.Started) * time.Microsecond)
-		if past > leniency && (l.calm != nil || began.After(w.healed)) &&
+		if past > leniency && (l.judged || began.After(w.healed)) &&
 			slices.ContainsFunc(w.nodes, func(n *node) bool {
 				return n.judges(began)
 			}) {

@@ -29,6 +29,8 @@ type ledger struct {
 	// spans and their tokens: how often rounds saw them held, and missed them
 	stray map[[2]int64]int
 	calm  func(*tale, *given) bool // tells whether a refusal is no wonder; nil = none is
+	// judged: what runs past its limit is judged at any time, not only when all trouble is over
+	judged bool
 	// nodes and workers, queues too: since when somebody knows it, until it is undone
 	drained map[string]time.Time
 

@@ -132,7 +132,9 @@ func (n *node) live(p *process, leave <-chan struct{}) error {
 		Store: db, Holder: holder, Clock: clock, Secret: n.world.secret(n.name),
 		Working: rounds.Working, Judges: rounds.Judges, Look: beat, Flights: 2,
 	}
+	conf.Changed = func() {}
 	if n.world.hints {
+		conf.Changed = func() { n.world.tellChanged(p) }
 		conf.Announce = func(queues map[string]int) { n.world.announce(p, queues) }
 		conf.Ended = func(queues []string) { n.world.tellEnded(p, queues) }
 	}

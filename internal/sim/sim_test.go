@@ -39,6 +39,8 @@ func TestHealthyCoreFinishesWhateverElseIsBrokenForGood(t *testing.T) {
 
 func TestWhatRunsSurvivesTheDeathOfItsNode(t *testing.T) { simulateAll(t, calm, 200) }
 
+func TestWhatNobodyWatchesOverIsJudged(t *testing.T) { simulateAll(t, forsaken, 60) }
+
 // sometimes is what must happen in some world, or the simulation proves nothing about it.
 var sometimes = []string{
 	"a dead node's span was taken over",
@@ -80,6 +82,7 @@ var sometimes = []string{
 	"a task with a limit was begun in time",
 	"a limit was edited",
 	"a limit held a hand-out back",
+	"a limit was set while a task ran",
 	"a hand-out was held back while a key was paused",
 	"a report held the key of its task",
 	"a hand-out that was to begin was none",

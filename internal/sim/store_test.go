@@ -312,7 +312,11 @@ func (d *storeDoor) ChangeQueue(
 ) (store.Changed[task.Queue], error) {
 	return ask(ctx, d, "change "+name, false, nil,
 		func(ctx context.Context) (store.Changed[task.Queue], error) {
-			return d.Store.ChangeQueue(ctx, name, change)
+			got, err := d.Store.ChangeQueue(ctx, name, change)
+			if name == gated && d.world.late() {
+				d.world.ledger.began = nil // by no rate, so far
+			}
+			return got, err
 		}, func(got store.Changed[task.Queue]) string {
 			return fmt.Sprintf("paused %v", got.Is.Paused)
 		})

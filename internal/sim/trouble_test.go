@@ -25,6 +25,7 @@ var (
 	safety   = mode{"safety", 1, (*world).brewSafety}
 	liveness = mode{"liveness", 2, (*world).brewLiveness}
 	calm     = mode{"calm", 3, (*world).brewCalm}
+	forsaken = mode{"forsaken", 4, (*world).brewForsaken}
 )
 
 // brewSafety makes trouble of every kind, each in some of the worlds, for a while.
@@ -102,8 +103,16 @@ func (w *world) breakForGood(m *machine, die func()) {
 // brewCalm only kills nodes, one at a time: whatever runs longer than a moment must not notice.
 func (w *world) brewCalm() {
 	w.poison, w.longest = 0, 40*time.Second
-	w.ledger.calm = w.excused
+	w.ledger.calm, w.ledger.judged = w.excused, true
 	w.goWrong([]func(){w.killNode, w.killNode, w.stopNode}, 12*time.Second)
+	w.bus.later(storm, "heal", w.heal)
+}
+
+// brewForsaken kills nodes and workers, so that nobody is left who watches over what they ran.
+func (w *world) brewForsaken() {
+	w.poison, w.longest = 0, 40*time.Second
+	w.ledger.judged = true
+	w.goWrong([]func(){w.killNode, w.killHand, w.killHand}, 8*time.Second)
 	w.bus.later(storm, "heal", w.heal)
 }
 

@@ -191,6 +191,9 @@ func (w *world) run() {
 	if w.waits() {
 		w.lead("g0", func(s *person) { s.signalling() })
 	}
+	if w.late() {
+		w.lead("l0", func(s *person) { s.limitLate() })
+	}
 	if w.limits() {
 		w.lead("r0", func(s *person) { s.listen(8) })
 	}
