@@ -233,8 +233,7 @@ func (w *world) newWorker(folder, binary string, i int) *daemon {
 }
 
 // configure makes the queues: silent workers are found soon, nothing dies of its many attempts, and
-// some have limits, which hold everywhere when it returns: one that is set for the first time holds
-// a beat later.
+// some have limits, which hold everywhere when it returns.
 func (w *world) configure(queues ...string) {
 	w.t.Helper()
 	quiet, attempts := silence, limits.MaxAttempts
@@ -251,12 +250,11 @@ func (w *world) configure(queues ...string) {
 				change.MaxRunning = &l.queue
 			}
 		}
-		_, err := w.client.PutQueue(w.t.Context(), q, change)
-		if err != nil {
-			w.t.Fatal(err)
+		put, err := w.client.PutQueue(w.t.Context(), q, change)
+		if err != nil || len(put.Unheard) > 0 {
+			w.t.Fatalf("put queue %s: %v did not take it in, %v", q, put.Unheard, err)
 		}
 	}
-	time.Sleep(2 * nodeBeat)
 }
 
 // awaitNodes waits until every node sees all at work.
