@@ -9,7 +9,7 @@ type KeyRule struct {
 	Weight      int    `json:"weight" doc:"tasks of a turn of the key, where keys take turns; 1 = as of all others"`
 	// Unheard are nodes that may still let the key begin as before. Only the answer to a change
 	// says so.
-	Unheard []string `json:"unheard,omitempty" doc:"in the answer to a change: nodes that did not take it in within 12 s, and do so as soon as they can; left out when all did"`
+	Unheard []string `json:"unheard,omitempty" doc:"in the answer to a change: nodes that did not take it in within 15 s, and do so as soon as they can; left out when all did"`
 }
 
 // KeyState says whether a task of a group key may begin.

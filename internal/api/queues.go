@@ -66,7 +66,7 @@ type QueueConf struct {
 // putQueueOut answers a change of a queue.
 type putQueueOut struct {
 	QueueConf
-	Unheard []string `json:"unheard,omitempty" doc:"of a queue with limits: nodes that did not take the change in within 12 s, and do so as soon as they can; left out when all did"`
+	Unheard []string `json:"unheard,omitempty" doc:"of a queue with limits: nodes that did not take the change in within 15 s, and do so as soon as they can; left out when all did"`
 }
 
 type retryConf struct {

@@ -22,9 +22,9 @@ const (
 	FollowPrefix = "queues/followed/"
 	// followFor is how long such a lease stands; a node tells anew when half of it is over.
 	followFor = time.Hour
-	// followWithin is how long who sets limits waits for the nodes at most. A node that is dead is
-	// no member any more before that, with the usual lease.
-	followWithin = 12 * time.Second
+	// followWithin is how long who sets limits waits for the nodes at most. The membership of a node
+	// that is dead is ended before that, with the usual lease.
+	followWithin = 15 * time.Second
 	// followLook and followRest are the shortest and the longest time between two looks.
 	followLook = 5 * time.Millisecond
 	followRest = 200 * time.Millisecond
@@ -270,8 +270,8 @@ func behind(beat store.Beat, word int64, but string) (list []string) {
 	for i := range beat.Leases {
 		l := &beat.Leases[i]
 		node, ok := strings.CutPrefix(l.Name, store.MembershipPrefix)
-		if !ok || node == but || l.Until <= beat.Now {
-			continue
+		if !ok || node == but || l.Until == 0 {
+			continue // one that has expired and was not ended may be renewed yet
 		}
 		if is := told[node]; is.member != l.Token || is.word < word {
 			list = append(list, node)
