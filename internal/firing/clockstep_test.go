@@ -14,7 +14,7 @@ import (
 // that happens again, and nothing is left out: the schedules wait for the first due time without a
 // row. What is to be done all the same, a person lets be done.
 func TestClockThatStepsForwardAndBackFiresNothingTwiceAndLeavesNothingOut(t *testing.T) {
-	for _, nodes := range []func(*testing.T, string, func(*house)){alone, three} {
+	for _, nodes := range []func(*testing.T, string, func(*house)){alone, three}[:rounds(2, 1)] {
 		nodes(t, "2026-11-21 10:05:00", func(h *house) {
 			h.put("once", "*/20 * * * *", misfire(task.MisfireOnce))
 			h.put("all", "*/20 * * * *", misfire(task.MisfireAll), inQueue("all"))

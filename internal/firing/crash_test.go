@@ -147,14 +147,11 @@ func nth(n int, kind fault.Fault, verbs ...string) func(string) fault.Fault {
 
 // Each write fails once, in both ways.
 func TestEveryWriteMayFail(t *testing.T) {
-	step := 1
-	if testing.Short() {
-		step = 5
-	}
+	first, step := rounds(0, 4), rounds(1, 16)
 	for verb, writes := range map[string]int{"fire": 16, "end": 12, "append": 10, "change": 9,
 		"act": 6} {
 		for _, kind := range []fault.Fault{fault.Before, fault.After} {
-			for n := 0; n < writes; n += step {
+			for n := first; n < writes; n += step {
 				t.Run(fmt.Sprint(verb, kind, n), func(t *testing.T) {
 					three(t, "2026-11-21 09:59:30", func(h *house) {
 						h.fail(nth(n, kind, verb))
@@ -169,12 +166,9 @@ func TestEveryWriteMayFail(t *testing.T) {
 
 // A node dies right before or right after each of its writes, and the others go on.
 func TestNodeMayDieAtEveryWrite(t *testing.T) {
-	step := 1
-	if testing.Short() {
-		step = 5
-	}
+	first, step := rounds(0, 7), rounds(1, 16)
 	for _, kind := range []fault.Fault{fault.Before, fault.After} {
-		for n := 0; n < 30; n += step {
+		for n := first; n < 30; n += step {
 			t.Run(fmt.Sprint(kind, n), func(t *testing.T) {
 				inHouse(t, "2026-11-21 09:59:30", func(h *house) {
 					h.crash = nth(n, kind, "fire", "end", "append", "change", "act")
@@ -189,7 +183,7 @@ func TestNodeMayDieAtEveryWrite(t *testing.T) {
 
 // One call in four fails for a while, in either way, also those that only read.
 func TestFaultsForAWhileAreOvercome(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(rounds(10, 2)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			three(t, "2026-11-21 09:59:30", func(h *house) {
 				plan := fault.Seeded(seed, 4)

@@ -115,33 +115,33 @@ func TestEditsWhileTheStoresClockIsBack(t *testing.T) {
 
 func TestNextDueTimeCanBeChosen(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
-		h.put("s", "0 * * * *", next(h.us("10:20:00")+123)) // whole milliseconds
+		h.put("s", "*/10 * * * *", next(h.us("10:05:00")+123)) // whole milliseconds
 		if got, err := h.live().firer.Schedules(
 			h.t.Context(), store.ScheduleQuery{},
-		); err != nil || got[0].Next != h.us("10:20:00") {
+		); err != nil || got[0].Next != h.us("10:05:00") {
 			t.Errorf("next is %v, %v", got, err)
 		}
 		_, err := h.live().firer.Pause(h.t.Context(), "s", true) // keeps it
 		h.must(err)
 		_, err = h.live().firer.Pause(h.t.Context(), "s", false)
 		h.must(err)
-		h.until("2026-11-21 11:00:30")
-		h.want("s", "10:20:00 fired", "11:00:00 fired")
-		h.put("s", "0 * * * *", next(h.us("10:20:00"))) // as somebody read it before it came
-		h.until("2026-11-21 12:00:30")
-		h.want("s", "10:20:00 fired", "11:00:00 fired", "12:00:00 fired")
+		h.until("2026-11-21 10:10:30")
+		h.want("s", "10:05:00 fired", "10:10:00 fired")
+		h.put("s", "*/10 * * * *", next(h.us("10:05:00"))) // as somebody read it before it came
+		h.until("2026-11-21 10:20:30")
+		h.want("s", "10:05:00 fired", "10:10:00 fired", "10:20:00 fired")
 	})
 }
 
 func TestCalendars(t *testing.T) {
-	alone(t, "2026-11-21 22:30:00", func(h *house) {
+	alone(t, "2026-11-21 23:45:00", func(h *house) {
 		f := h.live().firer
 		created, err := f.PutCalendar(h.t.Context(), task.Calendar{
 			Name: "holidays", Skip: []string{"2026-11-22"},
 		})
 		h.must(err)
-		h.put("s", "0 * * * *", func(e *store.ScheduleEdit) { e.Calendar = "holidays" })
-		h.until("2026-11-22 00:30:00")
+		h.put("s", "*/10 * * * *", func(e *store.ScheduleEdit) { e.Calendar = "holidays" })
+		h.until("2026-11-22 00:15:00")
 		again, err := f.PutCalendar(h.t.Context(), task.Calendar{
 			Name: "holidays", Skip: []string{"2026-11-23"},
 		})
@@ -149,8 +149,8 @@ func TestCalendars(t *testing.T) {
 		if !created || again {
 			t.Errorf("created %v, then %v", created, again)
 		}
-		h.until("2026-11-22 01:30:00")
-		h.want("s", "23:00:00 fired", "01:00:00 fired")
+		h.until("2026-11-22 00:25:00")
+		h.want("s", "23:50:00 fired", "00:20:00 fired")
 		if err := f.DeleteCalendar(h.t.Context(), "holidays"); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("delete one in use: %v", err)
 		}

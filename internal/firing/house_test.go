@@ -23,6 +23,15 @@ import (
 	"github.com/rotahq/rota/tick"
 )
 
+// rounds is how often something is tried: often, or as often as is enough for the race detector,
+// which looks for what no seed and no place of a fault decides. The whole runs without it.
+func rounds(often, enough int) int {
+	if testing.Short() {
+		return enough
+	}
+	return often
+}
+
 const (
 	beat  = time.Second
 	lease = 10 * time.Second

@@ -250,7 +250,7 @@ func TestDelayAfterTheLastOfSeveral(t *testing.T) {
 // Both parents end at once, and two nodes look after one each: the turn is taken once, whichever
 // write comes first.
 func TestTwoNodesThatJoinAtOnceTakeATurnOnce(t *testing.T) {
-	for n := range 6 {
+	for n := range rounds(6, 2) {
 		for _, fault := range []fault.Fault{fault.None, fault.Before, fault.After} {
 			t.Run(fmt.Sprint(n, fault), func(t *testing.T) {
 				three(t, "2026-11-21 09:59:30", func(h *house) {

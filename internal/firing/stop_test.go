@@ -65,7 +65,7 @@ func TestDeathStopsTheScheduleAndWhatFollows(t *testing.T) {
 // Whoever is late, and whichever write fails, a death pauses its schedule once: who resumed it is
 // not overruled.
 func TestDeathStopsOnceWhoeverIsLate(t *testing.T) {
-	for n := range 8 {
+	for n := range rounds(8, 2) {
 		for _, fault := range []fault.Fault{fault.Before, fault.After} {
 			t.Run(fmt.Sprint(n, fault), func(t *testing.T) {
 				three(t, "2026-11-21 09:59:30", func(h *house) {

@@ -17,11 +17,7 @@ import (
 // Whatever happens to nodes, schedules, the store and its clock: in the end every due time of every
 // schedule has one row, each that was fired one task, and what was to follow has followed.
 func TestWhateverHappensEveryDueTimeIsHandledOnce(t *testing.T) {
-	seeds := uint64(20)
-	if testing.Short() {
-		seeds = 4
-	}
-	for seed := range seeds {
+	for seed := range uint64(rounds(20, 2)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inHouse(t, "2026-11-21 09:59:30", func(h *house) { newWalk(h, seed).takes() })
 		})
