@@ -62,8 +62,12 @@ func (m *Model) TakeExpired(
 	}
 	over := map[int64]bool{} // spans
 	for _, f := range m.tasks {
-		sp, at := m.owner(f), m.limit(f)
-		if sp == nil || at == 0 {
+		at := m.limit(f)
+		if at == 0 {
+			continue // before its owner is sought among all spans
+		}
+		sp := m.owner(f)
+		if sp == nil {
 			continue
 		}
 		over[sp.ID] = over[sp.ID] || at <= now && sp.Holder == (store.Holder{})

@@ -175,18 +175,31 @@ func (m *Model) ripe() (list []store.Address) {
 
 // lookAt ends waits at an address, oldest first, by the signals that are there, oldest first.
 func (m *Model) lookAt(a store.Address, now int64, limit int, l *store.Looked) {
-	for id, w := range m.waiting.waits {
-		if w.Address != a || !a.Children() {
-			continue
-		}
-		if c, enough := m.enough(w); enough && l.Ended == limit {
-			l.More = true
-		} else if enough {
-			m.wake(id, store.Woken{Children: &c}, now, l)
+	if a.Children() {
+		for id, w := range m.waiting.waits {
+			if w.Address != a {
+				continue
+			}
+			if c, enough := m.enough(w); enough && l.Ended == limit {
+				l.More = true
+			} else if enough {
+				m.wake(id, store.Woken{Children: &c}, now, l)
+			}
+			return
 		}
 		return
 	}
 	for {
+		var by *sent
+		for at, other := range m.waiting.signals {
+			if at.to == a && !other.used && other.stands(now) && (by == nil ||
+				other.at < by.at || other.at == by.at && other.Key < by.Key) {
+				by = other
+			}
+		}
+		if by == nil {
+			return // before who waits is sought among all
+		}
 		var first task.ID
 		var w *waiting
 		for id, other := range m.waiting.waits {
@@ -195,14 +208,7 @@ func (m *Model) lookAt(a store.Address, now int64, limit int, l *store.Looked) {
 				first, w = id, other
 			}
 		}
-		var by *sent
-		for at, other := range m.waiting.signals {
-			if at.to == a && !other.used && other.stands(now) && (by == nil ||
-				other.at < by.at || other.at == by.at && other.Key < by.Key) {
-				by = other
-			}
-		}
-		if w == nil || by == nil {
+		if w == nil {
 			return
 		}
 		if l.Ended == limit {
