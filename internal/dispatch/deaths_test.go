@@ -224,11 +224,7 @@ func (w *diligent) work(x task.Handout, luck *rand.Rand) {
 // However often a node dies, and in whatever order the store's answers come, nothing stands still
 // afterwards: while workers wait, the last of its tasks is final within half a minute.
 func TestNothingStandsStillAfterManyDeaths(t *testing.T) {
-	seeds := uint64(20)
-	if testing.Short() {
-		seeds = 4
-	}
-	for seed := range seeds {
+	for seed := range uint64(rounds(20, 4)) {
 		synctest.Test(t, func(t *testing.T) { dieOften(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

@@ -16,6 +16,15 @@ import (
 	"github.com/rotahq/rota/tick"
 )
 
+// rounds is how often something is tried: often, or as often as is enough for the race detector,
+// which looks for what no seed decides. The whole runs without it.
+func rounds(often, enough int) int {
+	if testing.Short() {
+		return enough
+	}
+	return often
+}
+
 // house is a dispatcher on the reference model, with the clock and the rounds running, inside a
 // synctest bubble.
 type house struct {

@@ -168,7 +168,7 @@ func TestAFullKeyThatIsFloodedKeepsNoOtherWaiting(t *testing.T) {
 				}
 			}
 		}()
-		time.Sleep(2 * time.Second)
+		time.Sleep(time.Duration(rounds(2000, 500)) * time.Millisecond)
 		for i := range 5 {
 			got := h.waits("w", 20)
 			time.Sleep(137 * time.Millisecond)

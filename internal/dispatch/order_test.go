@@ -100,7 +100,7 @@ func TestADeadTaskStopsItsKey(t *testing.T) {
 // On two nodes, whatever becomes of tasks, those of a key begin by rank, and each when the one
 // before it is over.
 func TestKeysGoInOrderOverNodes(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(rounds(30, 9)) {
 		synctest.Test(t, func(t *testing.T) {
 			luck := rand.New(rand.NewPCG(seed, 7))
 			a, b := neighbours(t, model.New(time.Now), seed%3 > 0)

@@ -274,10 +274,7 @@ func TestLooksOfABeatAreBounded(t *testing.T) {
 }
 
 func TestManyWaitsThatAreOverAtOnceAllEnd(t *testing.T) {
-	n := 2*lookedAtOnce + 10
-	if testing.Short() {
-		n = lookedAtOnce + 10
-	}
+	n := rounds(2, 1)*lookedAtOnce + 10
 	bubble(t, func(t *testing.T, h *house) {
 		h.many(n)
 		for left := n; left > 0; {

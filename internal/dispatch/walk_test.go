@@ -215,7 +215,7 @@ func walk(t *testing.T, seed uint64, db contract.Store) {
 }
 
 func TestEverythingBecomesFinalAndNothingTwiceWhateverWorkersDo(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(rounds(40, 12)) {
 		synctest.Test(t, func(t *testing.T) { walk(t, seed, model.New(time.Now)) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
