@@ -31,7 +31,7 @@ func troubled(h *house) {
 func TestEveryWriteMayFail(t *testing.T) {
 	for _, verb := range []string{"seat", "observe", "assign"} {
 		for _, kind := range []fault.Fault{fault.Before, fault.After} {
-			for nth := range 12 {
+			for nth := rounds(0, 1); nth < 12; nth += rounds(1, 5) {
 				t.Run(fmt.Sprint(verb, kind, nth), func(t *testing.T) {
 					inHouse(t, func(h *house) {
 						n := 0
@@ -58,7 +58,7 @@ func TestEveryWriteMayFail(t *testing.T) {
 // other one.
 func TestNodeMayDieAtEveryWrite(t *testing.T) {
 	for _, kind := range []fault.Fault{fault.Before, fault.After} {
-		for nth := range 24 {
+		for nth := rounds(0, 1); nth < 24; nth += rounds(1, 5) {
 			t.Run(fmt.Sprint(kind, nth), func(t *testing.T) {
 				inHouse(t, func(h *house) {
 					h.crash = crash{"n1", nth, kind}
@@ -70,7 +70,7 @@ func TestNodeMayDieAtEveryWrite(t *testing.T) {
 }
 
 func TestFaultsForAWhileAreOvercome(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(rounds(10, 3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inHouse(t, func(h *house) {
 				plan, n := fault.Seeded(seed, 3), 0

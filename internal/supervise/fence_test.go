@@ -44,7 +44,8 @@ func TestSupervisorThatLostItsClaimChangesNothing(t *testing.T) {
 // The node and all that it knew begin anew, workers and rows stay.
 func TestRestartMovesNoneOfTenThousand(t *testing.T) {
 	inSteps(t, func(d *stepped) {
-		const workers, jobs = 100, 5000
+		const workers = 100
+		jobs := rounds(5000, 1000)
 		d.group("g", jobs, replicas(2), func(g *task.Group) { g.Policy.New = 1000 })
 		s := d.supervisor("g", "n1")
 		d.addWorkers(workers, 120)

@@ -63,6 +63,15 @@ func (n *node) held() error {
 	return nil
 }
 
+// rounds is how often something is tried: often, or as often as is enough for the race detector,
+// which looks for what no seed and no place of a fault decides. The whole runs without it.
+func rounds(often, enough int) int {
+	if testing.Short() {
+		return enough
+	}
+	return often
+}
+
 // house is a cluster in a bubble: nodes, workers, and what really runs.
 type house struct {
 	t       *testing.T

@@ -377,7 +377,7 @@ func TestRefreshReadsTheSourceNow(t *testing.T) {
 		})}}
 		h.group("g", 0, func(g *task.Group) {
 			g.Source = task.Source{
-				Kind: task.SourceURL, URL: "http://list.example/", Every: time.Hour,
+				Kind: task.SourceURL, URL: "http://list.example/", Every: 10 * time.Minute,
 			}
 		})
 		h.start("n1")
@@ -387,11 +387,13 @@ func TestRefreshReadsTheSourceNow(t *testing.T) {
 		h.await(10*beat, "the second list runs", func() bool {
 			return h.copies()["j2"] == 1 && h.copies()["j1"] == 0
 		})
-		h.pass(30 * time.Minute)
+		h.pass(5 * time.Minute)
 		if n := reads.Load(); n != 2 {
 			t.Errorf("it was read %d times", n)
 		}
-		h.await(time.Hour, "it is read again every hour", func() bool { return reads.Load() == 3 })
+		h.await(10*time.Minute, "it is read again every ten minutes", func() bool {
+			return reads.Load() == 3
+		})
 	})
 }
 
