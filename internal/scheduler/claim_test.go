@@ -34,6 +34,10 @@ func TestKeysOfADeadNodeAreOwnedAgainWithinALeaseAndABeat(t *testing.T) {
 }
 
 func TestTenThousandKeysOfTenNodesSurviveADeathInTwoBeatsAndTenStatements(t *testing.T) {
+	keys := 10_000
+	if testing.Short() {
+		keys /= 5
+	}
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
@@ -41,7 +45,7 @@ func TestTenThousandKeysOfTenNodesSurviveADeathInTwoBeatsAndTenStatements(t *tes
 			h.start(name)
 		}
 		time.Sleep(15 * time.Second)
-		h.add(10_000)
+		h.add(keys)
 		time.Sleep(10 * time.Second)
 		h.wantNothingUnowned("at first")
 		if h.spread() > 1 {
