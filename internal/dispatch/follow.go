@@ -22,8 +22,8 @@ const (
 	FollowPrefix = "queues/followed/"
 	// followFor is how long such a lease stands; a node tells anew when half of it is over.
 	followFor = time.Hour
-	// followWithin is how long who sets limits waits for the nodes at most. The membership of a node
-	// that is dead is ended before that, with the usual lease.
+	// followWithin is how long who sets limits waits for the nodes at most. The membership of a
+	// node that is dead is ended before that, with the usual lease.
 	followWithin = 15 * time.Second
 	// followLook and followRest are the shortest and the longest time between two looks.
 	followLook = 5 * time.Millisecond
