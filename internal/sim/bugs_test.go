@@ -334,7 +334,7 @@ func otherBugs() []bug {
 				return acted, nil
 			}
 		}},
-		{name: "a take does not raise the token", mode: safety, store: func(p *planted) {
+		{name: "a take does not raise the token", from: 1, mode: safety, store: func(p *planted) {
 			p.take = func(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
 				got, err := p.Model.Take(ctx, r)
 				for i := range got.Spans {
