@@ -46,7 +46,7 @@
 //	deadlines    attempts past their limit, and tasks not begun in time, that no node has in memory;
 //	             needs settlements and gates
 //	actions      what people do to tasks; needs views and reloads
-//	queueCalls   configurations, and rules of group keys
+//	queueCalls   configurations, and rules of group keys; follows what other nodes change of them
 //	workerCalls  beats, and what operators say of workers; needs settlements
 //
 // The Dispatcher itself runs the rounds, which call all of them, and opens and closes the house.

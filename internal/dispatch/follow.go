@@ -203,7 +203,7 @@ func (qc *queueCalls) everywhere(ctx context.Context, word int64) (unheard []str
 			if rest == followLook && qc.conf.Changed != nil {
 				qc.conf.Changed()
 			}
-			unheard = qc.behind(ctx, word, unheard)
+			unheard = qc.stillUnheard(ctx, word, unheard)
 		}
 		if len(unheard) == 0 || !qc.pauses(ctx, rest) {
 			return unheard
@@ -225,10 +225,12 @@ func (qc *queueCalls) pauses(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// behind are the nodes that do not follow a change yet, by name. before is what is known of them
-// when that can't be read just now. This node follows what others change meanwhile: they may wait
-// for it as it does for them.
-func (qc *queueCalls) behind(ctx context.Context, word int64, before []string) []string {
+// stillUnheard are the nodes that do not follow a change yet, by name. before is what is known of
+// them when that can't be read just now. This node follows what others change meanwhile: they may
+// wait for it as it does for them.
+func (qc *queueCalls) stillUnheard(
+	ctx context.Context, word int64, before []string,
+) []string {
 	var beat store.Beat
 	if qc.conf.Changed != nil {
 		var err error
@@ -254,12 +256,12 @@ func (qc *queueCalls) behind(ctx context.Context, word int64, before []string) [
 	if qc.mem.configs.followed < word {
 		return before
 	}
-	return behind(beat, word, qc.conf.Holder.Node)
+	return unheardMembers(beat, word, qc.conf.Holder.Node)
 }
 
-// behind are the members but one that have not told that they follow a change, by name. What a
-// former start of a node told is not that node's.
-func behind(beat store.Beat, word int64, but string) (list []string) {
+// unheardMembers are the members but one that have not told that they follow a change, by name.
+// What a former start of a node told is not that node's.
+func unheardMembers(beat store.Beat, word int64, but string) (list []string) {
 	told := map[string]followed{}
 	for i := range beat.Leases {
 		l := &beat.Leases[i]

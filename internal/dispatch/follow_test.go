@@ -224,7 +224,7 @@ func TestWhatIsTakenBackCountsNoMore(t *testing.T) {
 	})
 }
 
-func TestMembersThatHaveNotToldAreBehind(t *testing.T) {
+func TestMembersThatHaveNotToldAreUnheard(t *testing.T) {
 	const now, word = 100, 7
 	member := func(name string, token, until int64) store.Lease {
 		return store.Lease{Name: store.MembershipPrefix + name, Token: token, Until: until}
@@ -249,9 +249,9 @@ func TestMembersThatHaveNotToldAreBehind(t *testing.T) {
 		"who is a member no more": {[]store.Lease{member("b", 2, 0), told("b", followed{1, 6})}, ""},
 		"who was none":            {[]store.Lease{told("b", followed{1, 6})}, ""},
 	} {
-		got := behind(store.Beat{Now: now, Leases: c.leases}, word, "a")
+		got := unheardMembers(store.Beat{Now: now, Leases: c.leases}, word, "a")
 		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %v are behind, want %s", name, got, c.want)
+			t.Errorf("%s: %v are unheard, want %s", name, got, c.want)
 		}
 	}
 }
