@@ -67,9 +67,10 @@ func TestEveryTaskOfBothSidesIsCountedDone(t *testing.T) {
 		t.Fatalf("%v in %s", err, &out)
 	}
 	if rep.Cores < 1 || rep.Pairs != 2 || !strings.Contains(rep.Rota, "rota") ||
-		len(rep.Peers) != 2 ||
+		len(rep.Peers) != 3 ||
 		!strings.HasPrefix(rep.Peers[0], "Asynq v0.") ||
-		!strings.HasPrefix(rep.Peers[1], "River v0.") {
+		!strings.HasSuffix(rep.Peers[1], "with appendfsync always") ||
+		!strings.HasPrefix(rep.Peers[2], "River v0.") {
 		t.Errorf("the report does not say what was compared: %s", &out)
 	}
 	if len(rep.Rows) != len(rows()) {

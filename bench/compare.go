@@ -62,9 +62,14 @@ func rows() []row {
 		{"lone-always", "the same, and Redis syncs before it answers, as rota does",
 			"asynq-always", false, load{callers: 64, batch: 1}, load{callers: 64, batch: 1}},
 		{"shared", "lone submissions by 64 callers of one program, which share a client", "asynq",
-			false, load{64, 1, 1}, load{64, 1, 1}},
+			false, load{callers: 64, batch: 1, clients: 1},
+			load{callers: 64, batch: 1, clients: 1}},
 		{"postgres", "100 tasks per submission on both sides, rota over HTTP, River in process",
 			"river", true, load{callers: 16, batch: 100}, load{callers: 16, batch: 100}},
+		{"postgres-library",
+			"100 tasks per submission, one program that submits and works, both in process",
+			"river", true, load{callers: 16, batch: 100, linked: true},
+			load{callers: 16, batch: 100, linked: true}},
 		{"postgres-lone",
 			"lone submissions by 64 callers on both sides, rota over HTTP, River in process",
 			"river", true, load{callers: 64, batch: 1}, load{callers: 64, batch: 1}},
@@ -154,7 +159,7 @@ func (c config) once(
 		}
 		defer func() { err = errors.Join(err, g.database.drop()) }()
 	}
-	return measurePeer(ctx, s.Name, p, load{s.Callers, s.Batch, s.Clients}, g,
+	return measurePeer(ctx, s.Name, p, load{s.Callers, s.Batch, s.Clients, s.Linked}, g,
 		min(c.seconds, warmup), c.seconds)
 }
 

@@ -202,7 +202,7 @@ func benchTable(out []byte, by string) (string, error) {
 // peerAims is how many times as fast as a peer rota is to be, by row of the comparison.
 var peerAims = map[string]int{"batch": 20, "lone": 2, "postgres": 8}
 
-// peerTable is a comparison as a table.
+// peerTable is a comparison as a table: of tasks/s, and of the CPU of all processes for a task.
 func peerTable(rep report) string {
 	var b strings.Builder
 	b.WriteString("| what | measured | aimed at | by |\n|---|---|---|---|\n")
@@ -211,8 +211,9 @@ func peerTable(rep report) string {
 		if aim := peerAims[r.Name]; aim > 0 {
 			aimed = fmt.Sprintf("%d ×", aim)
 		}
-		fmt.Fprintf(&b, "| %s, beside %s | %.1f × | %s | `cd bench && go run . --only %s` |\n",
-			r.What, r.Peer.Name, r.Ratio.Median, aimed, r.Name)
+		fmt.Fprintf(&b, "| %s, beside %s | %.1f ×; by CPU %.1f ×, %s µs/task to %s | %s | "+
+			"`cd bench && go run . --only %s` |\n", r.What, r.Peer.Name, r.Ratio.Median,
+			r.CPU.Median, rounded(r.Rota.CPU.Median), rounded(r.Peer.CPU.Median), aimed, r.Name)
 	}
 	return b.String()
 }

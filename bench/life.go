@@ -23,6 +23,8 @@ type load struct {
 	// that the callers share, of peers whose clients gather; 0 = each caller has its own, as if it
 	// were a program
 	clients int
+	// linked is whether one process submits and works, which links the peer as a library
+	linked bool
 }
 
 // measurement is what one run brought.
@@ -42,7 +44,7 @@ const (
 )
 
 // measurePeer runs a peer: a server, a worker, and callers that submit for the given time, after a
-// warm-up. Of several errors the first counts: what fails later, while all is ended, follows from
+// warm-up; or all of it in this process, where the peer is linked. Of several errors the first counts: what fails later, while all is ended, follows from
 // it.
 func measurePeer(
 	ctx context.Context, name string, p peer, l load, g ground, warmup, d time.Duration,
@@ -64,6 +66,15 @@ func measurePeer(
 	if g.database != nil {
 		keep(g.database.cluster.process)
 		s.pids[ofDatabase] = g.database.cluster.pid
+	}
+	s.pids[ofSubmitters] = os.Getpid()
+	if l.linked {
+		s.submitter, err = p.(library).open(ctx, g, l, func() { s.handled.Add(1) })
+		if err != nil {
+			return measurement{}, err
+		}
+		defer func() { err = cmp.Or(err, s.close()) }()
+		return s.measure(ctx, g, warmup, d)
 	}
 	server, address, err := serve(ctx, p, g)
 	if err != nil {
@@ -90,7 +101,14 @@ func measurePeer(
 		return measurement{}, err
 	}
 	defer func() { err = cmp.Or(err, s.close()) }()
-	s.pids[ofSubmitters], s.pids[ofWorker] = os.Getpid(), worker.pid
+	s.pids[ofWorker] = worker.pid
+	return s.measure(ctx, g, warmup, d)
+}
+
+// measure lets the tasks flow after a warm-up.
+func (s *stream) measure(
+	ctx context.Context, g ground, warmup, d time.Duration,
+) (measurement, error) {
 	if _, err := s.flow(ctx, warmup); err != nil {
 		return measurement{}, fmt.Errorf("warm up: %w", err)
 	}

@@ -70,6 +70,14 @@ type peer interface {
 	work(ctx context.Context, address string, handled func()) error
 }
 
+// library is a peer that programs may link, so that one process submits and works, without a
+// server.
+type library interface {
+	// open works off tasks on the ground with handlers that do nothing but call handled, until the
+	// submitter is closed.
+	open(ctx context.Context, g ground, l load, handled func()) (submitter, error)
+}
+
 // submitter hands tasks in and asks after them.
 type submitter interface {
 	// submit makes one submission for a caller, which has one under way at a time, and returns when

@@ -44,6 +44,7 @@ type side struct {
 	Callers int    `json:"callers"`
 	Batch   int    `json:"batch"`             // tasks per submission
 	Clients int    `json:"clients,omitempty"` // that the callers share
+	Linked  bool   `json:"linked,omitempty"`  // one process submits and works
 	// in all runs together, warm-ups aside; all were counted done
 	Tasks      int64  `json:"tasks"`
 	Rate       spread `json:"tasks_per_second"`
@@ -119,10 +120,11 @@ func newReport(ctx context.Context, c config) (report, error) {
 			Name: r.name, What: r.what,
 			Rota: side{
 				Name: "rota", Callers: r.rota.callers, Batch: r.rota.batch, Clients: r.rota.clients,
+				Linked: r.rota.linked,
 			},
 			Peer: side{
 				Name: r.peer, Callers: r.other.callers, Batch: r.other.batch,
-				Clients: r.other.clients,
+				Clients: r.other.clients, Linked: r.other.linked,
 			},
 		})
 	}

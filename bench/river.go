@@ -103,13 +103,43 @@ func (postgresRiver) connect(address string, l load) (submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &insertions{client: client, pool: pool, batch: l.batch}
+	return newInsertions(client, pool, l), nil
+}
+
+// open makes River's tables, and one client that inserts and works.
+func (r postgresRiver) open(
+	ctx context.Context, g ground, l load, handled func(),
+) (submitter, error) {
+	if _, _, err := r.server(ctx, g); err != nil {
+		return nil, err
+	}
+	client, pool, err := openRiver(ctx, g.database.url(), l.callers+riverConnections,
+		riverWork(handled))
+	if err != nil {
+		return nil, err
+	}
+	i := newInsertions(client, pool, l)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	i.stop = func() {
+		stop()
+		<-client.Stopped() // when what runs is finished
+	}
+	if err := client.Start(running); err != nil {
+		stop()
+		pool.Close()
+		return nil, err
+	}
+	return i, nil
+}
+
+func newInsertions(client *river.Client[pgx.Tx], pool *pgxpool.Pool, l load) *insertions {
+	i := &insertions{client: client, pool: pool, batch: l.batch, stop: func() {}}
 	for n := range len(texts) + l.batch {
 		i.jobs = append(i.jobs, river.InsertManyParams{
 			Args: riverPayload(n), InsertOpts: &river.InsertOpts{Queue: queue},
 		})
 	}
-	return i, nil
+	return i
 }
 
 // insertions hands jobs to River: one client, which has a connection for each caller.
@@ -119,6 +149,7 @@ type insertions struct {
 	batch  int                      // jobs of a submission
 	jobs   []river.InsertManyParams // with all payloads, and the first ones again
 	turn   turn
+	stop   func() // ends the work of the client, if it works
 }
 
 func (i *insertions) submit(ctx context.Context, _ int) (err error) {
@@ -153,20 +184,26 @@ func (i *insertions) done(ctx context.Context) (n int64, err error) {
 }
 
 func (i *insertions) close() error {
+	i.stop()
 	i.pool.Close()
 	return nil
 }
 
-func (postgresRiver) work(ctx context.Context, address string, handled func()) error {
+// riverWork is how a client works: with handlers that do nothing but call handled.
+func riverWork(handled func()) river.Config {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[riverJob]) error {
 		handled()
 		return nil
 	}))
-	client, pool, err := openRiver(ctx, address, riverConnections, river.Config{
+	return river.Config{
 		Queues: map[string]river.QueueConfig{queue: {MaxWorkers: riverLanes}}, Workers: workers,
 		FetchPollInterval: riverPause, JobTimeout: -1,
-	})
+	}
+}
+
+func (postgresRiver) work(ctx context.Context, address string, handled func()) error {
+	client, pool, err := openRiver(ctx, address, riverConnections, riverWork(handled))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	rotalib "github.com/rotahq/rota"
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
@@ -26,12 +27,8 @@ func (r rota) title(ctx context.Context) (string, error) {
 }
 
 func (r rota) server(_ context.Context, g ground) ([]string, func(string) string, error) {
-	store := "sqlite:" + filepath.Join(g.folder, "bench.db")
-	if g.database != nil {
-		store = g.database.url()
-	}
-	return []string{r.binary, "serve", "--listen", "127.0.0.1:0", "--store", store, "--log-level",
-			"warn"}, func(line string) string {
+	return []string{r.binary, "serve", "--listen", "127.0.0.1:0", "--store", rotaStore(g),
+			"--log-level", "warn"}, func(line string) string {
 			for word := range strings.FieldsSeq(line) {
 				if strings.HasPrefix(word, "http://") {
 					return word
@@ -41,39 +38,90 @@ func (r rota) server(_ context.Context, g ground) ([]string, func(string) string
 		}, nil
 }
 
+// rotaStore names the ground's database, or a file on it.
+func rotaStore(g ground) string {
+	if g.database != nil {
+		return g.database.url()
+	}
+	return "sqlite:" + filepath.Join(g.folder, "bench.db")
+}
+
 func (rota) connect(address string, l load) (submitter, error) {
+	s := newSubmissions(l)
+	for range cmp.Or(l.clients, l.callers) {
+		c, err := client.New(client.Config{Servers: []string{address}})
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.to = append(s.to, c)
+	}
+	return s, nil
+}
+
+// open opens a node with its defaults, which nobody reaches from outside.
+func (rota) open(ctx context.Context, g ground, l load, handled func()) (submitter, error) {
+	node, err := rotalib.Open(ctx, rotalib.Config{
+		Store: rotaStore(g), Capacity: lanes, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	node.Handle(queue, func(context.Context, task.Handout) task.Outcome {
+		handled()
+		return task.Finish(nil)
+	})
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(running) }()
+	s := newSubmissions(l)
+	s.to = []rotaCalls{runningNode{node, func() error {
+		stop()
+		return <-ended
+	}}}
+	return s, nil
+}
+
+// rotaCalls are what submissions ask of a client, or of a node.
+type rotaCalls interface {
+	Submit(ctx context.Context, tasks ...task.Submission) ([]task.Receipt, error)
+	Queue(ctx context.Context, name string) (client.Queue, error)
+	Close() error
+}
+
+// runningNode is a node that runs in this process.
+type runningNode struct {
+	*rotalib.Node
+	end func() error
+}
+
+func (n runningNode) Close() error { return n.end() }
+
+// submissions hands tasks to rota. Callers that share a client have their submissions gathered.
+type submissions struct {
+	to    []rotaCalls
+	batch int               // tasks of a submission
+	tasks []task.Submission // with all payloads, and the first ones again
+	turn  turn
+}
+
+func newSubmissions(l load) *submissions {
 	s := &submissions{batch: l.batch}
 	for i := range len(payloads) + l.batch {
 		s.tasks = append(s.tasks, task.Submission{
 			Queue: queue, Context: payloads[i%len(payloads)],
 		})
 	}
-	for range cmp.Or(l.clients, l.callers) {
-		c, err := client.New(client.Config{Servers: []string{address}})
-		if err != nil {
-			return nil, errors.Join(err, s.close())
-		}
-		s.clients = append(s.clients, c)
-	}
-	return s, nil
-}
-
-// submissions hands tasks to rota. Callers that share a client have their submissions gathered.
-type submissions struct {
-	clients []*client.Client
-	batch   int               // tasks of a submission
-	tasks   []task.Submission // with all payloads, and the first ones again
-	turn    turn
+	return s
 }
 
 func (s *submissions) submit(ctx context.Context, caller int) error {
 	from := s.turn.take(s.batch)
-	_, err := s.clients[caller%len(s.clients)].Submit(ctx, s.tasks[from:from+s.batch]...)
+	_, err := s.to[caller%len(s.to)].Submit(ctx, s.tasks[from:from+s.batch]...)
 	return err
 }
 
 func (s *submissions) done(ctx context.Context) (int64, error) {
-	q, err := s.clients[0].Queue(ctx, queue)
+	q, err := s.to[0].Queue(ctx, queue)
 	if err != nil {
 		return 0, err
 	}
@@ -84,10 +132,11 @@ func (s *submissions) done(ctx context.Context) (int64, error) {
 }
 
 func (s *submissions) close() error {
-	for _, c := range s.clients {
-		c.Close()
+	var errs []error
+	for _, c := range s.to {
+		errs = append(errs, c.Close())
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (rota) work(ctx context.Context, address string, handled func()) error {
