@@ -44,8 +44,8 @@ const (
 )
 
 // measurePeer runs a peer: a server, a worker, and callers that submit for the given time, after a
-// warm-up; or all of it in this process, where the peer is linked. Of several errors the first counts: what fails later, while all is ended, follows from
-// it.
+// warm-up; or all of it in this process, where the peer is linked. Of several errors the first
+// counts: what fails later, while all is ended, follows from it.
 func measurePeer(
 	ctx context.Context, name string, p peer, l load, g ground, warmup, d time.Duration,
 ) (m measurement, err error) {
