@@ -9,8 +9,9 @@ import (
 )
 
 // What is final and how many are not comes from the statistics; who waits among the others, and who
-// is blocked, from spans. Only the tasks of spans that somebody holds or held are looked at one by
-// one: they may be over, be backing off, or run; there are no more of them than nodes hold.
+// is blocked, from spans: a queue all of whose tasks are over has none. Only the tasks of spans that
+// somebody holds or held are looked at one by one: they may be over, be backing off, or run; there
+// are no more of them than nodes hold.
 const (
 	countClock = `SELECT rota.micros($1)`
 
@@ -19,7 +20,7 @@ const (
   d.expired::bigint,
   coalesce(l.size, 0)::bigint + coalesce(k.size, 0)::bigint + coalesce(a.size, 0)::bigint,
   coalesce(w.size, 0)::bigint,
-  coalesce(least(
+  coalesce(CASE WHEN d.open THEN least(
     (SELECT due FROM rota.span WHERE holder IS NULL AND key IS NULL AND queue = q.name
     AND rank <= $2 AND rank = due AND due <= $2 AND token = 0 AND size > 0
       ORDER BY rank LIMIT 1),
@@ -28,22 +29,24 @@ const (
       ORDER BY rank LIMIT 1),
     (SELECT due FROM rota.span WHERE holder IS NULL AND queue = q.name AND rank <> due AND due <= $2
     AND token = 0 AND size > 0
-      ORDER BY due LIMIT 1)), 0)
+      ORDER BY due LIMIT 1)) END, 0)
 FROM unnest($1::text[]) q (name)
 CROSS JOIN LATERAL (SELECT coalesce(sum(submitted), 0) AS submitted, coalesce(sum(done), 0) AS done,
 coalesce(sum(dead), 0) AS dead,
   coalesce(sum(cancelled), 0) AS cancelled,
-  coalesce(sum(expired), 0) AS expired FROM rota.stat WHERE queue = q.name) d
+  coalesce(sum(expired), 0) AS expired,
+  coalesce(sum(submitted - done - dead - cancelled - expired), 0) <> 0 AS open
+FROM rota.stat WHERE queue = q.name) d
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
-  WHERE holder IS NULL AND key IS NULL AND queue = q.name AND rank > $2 AND due > $2
+  WHERE d.open AND holder IS NULL AND key IS NULL AND queue = q.name AND rank > $2 AND due > $2
   AND rank < ` + never + ` AND token = 0) l
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
-  WHERE holder IS NULL AND key IS NULL AND queue = q.name AND rank = ` + never + `) w
+  WHERE d.open AND holder IS NULL AND key IS NULL AND queue = q.name AND rank = ` + never + `) w
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
-  WHERE holder IS NULL AND key IS NOT NULL AND queue = q.name AND rank > $2 AND due > $2
+  WHERE d.open AND holder IS NULL AND key IS NOT NULL AND queue = q.name AND rank > $2 AND due > $2
   AND token = 0) k
 CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
-  WHERE holder IS NULL AND queue = q.name AND rank <> due AND rank <= $2 AND due > $2
+  WHERE d.open AND holder IS NULL AND queue = q.name AND rank <> due AND rank <= $2 AND due > $2
   AND token = 0) a`
 
 	// countUsed looks at the tasks of spans that are held, or were, pack by pack: whether they run,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
@@ -15,9 +17,11 @@ const (
 	sumStat = `SELECT coalesce(sum(submitted), 0), coalesce(sum(done), 0), coalesce(sum(dead), 0),
 coalesce(sum(cancelled), 0), coalesce(sum(expired), 0) FROM stat WHERE queue = ?`
 
-	// sums are sumStat of the queues named in ?1, of those that have any.
-	sums = `SELECT queue, sum(submitted), sum(done), sum(dead), sum(cancelled), sum(expired) FROM stat
-WHERE queue IN (SELECT value FROM json_each(?1)) GROUP BY queue`
+	// allSums are sumStat of all queues that have any; sums are those of the queues named in ?1.
+	allSums = `SELECT queue, sum(submitted), sum(done), sum(dead), sum(cancelled), sum(expired)
+FROM stat GROUP BY queue`
+	sums = `SELECT s.queue, sum(s.submitted), sum(s.done), sum(s.dead), sum(s.cancelled), sum(s.expired)
+FROM json_each(?1) q CROSS JOIN stat s ON s.queue = q.value GROUP BY q.id`
 
 	// untouched are the tasks of spans that nobody ever held: which sleep, which are parked, and
 	// since when the oldest is due that does neither.
@@ -72,22 +76,22 @@ func (c queueReads) sum(queue string) (d counters.Counters, err error) {
 // Counts counts tasks by state, exactly, without looking at each. What is final and how many are
 // not comes from the statistics; who waits among the others from spans. Only the tasks of spans
 // that somebody holds or held are looked at one by one: they may be over, be backing off, or run;
-// there are no more of them than nodes hold.
+// there are no more of them than nodes hold. A queue all of whose tasks are over has no spans.
 func (s *viewCalls) Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error) {
 	var list []store.QueueCounts
 	err := s.read(ctx, func(c *conn) error {
-		names := queues
-		if len(names) == 0 {
-			all, err := c.queues().queues()
-			if err != nil {
+		names, all := queues, len(queues) == 0
+		if all {
+			var err error
+			if names, err = c.queues().names(); err != nil {
 				return err
-			}
-			for _, q := range all {
-				names = append(names, q.Name)
 			}
 		}
 		k := counting{conn: c, now: s.clock(), by: make(map[string]*store.QueueCounts, len(names))}
-		if err := k.count(names); err != nil {
+		for _, name := range names {
+			k.by[name] = &store.QueueCounts{Queue: name}
+		}
+		if err := k.count(all); err != nil {
 			return err
 		}
 		list = make([]store.QueueCounts, len(names))
@@ -109,30 +113,14 @@ type counting struct {
 	by  map[string]*store.QueueCounts
 }
 
-// count asks for all queues at once: there may be thousands.
-func (k *counting) count(queues []string) error {
-	if len(queues) == 0 {
-		return nil
-	}
-	for _, name := range queues {
-		k.by[name] = &store.QueueCounts{Queue: name}
-	}
-	names, err := json.Marshal(queues)
-	if err != nil {
+// count asks for all its queues at once: there may be thousands. all says that there are no others.
+func (k *counting) count(all bool) error {
+	unfinished, err := k.sums(all)
+	if err != nil || len(unfinished) == 0 {
 		return err
 	}
-	unfinished := make(map[string]int64, len(queues))
-	if err := k.each(sums, func(st *sqlite.Stmt) bool {
-		name := st.ColumnText(0)
-		d := counters.Counters{
-			Submitted: st.ColumnInt64(1), Done: st.ColumnInt64(2), Dead: st.ColumnInt64(3),
-			Cancelled: st.ColumnInt64(4), Expired: st.ColumnInt64(5),
-		}
-		c := &k.by[name].Counts
-		c.Done, c.Dead, c.Cancelled, c.Expired = d.Done, d.Dead, d.Cancelled, d.Expired
-		unfinished[name] = d.Unfinished()
-		return true
-	}, string(names)); err != nil {
+	names, err := json.Marshal(slices.Sorted(maps.Keys(unfinished)))
+	if err != nil {
 		return err
 	}
 	if err := k.each(untouched, func(st *sqlite.Stmt) bool {
@@ -146,11 +134,40 @@ func (k *counting) count(queues []string) error {
 	if err := k.used(string(names)); err != nil {
 		return err
 	}
-	for name, q := range k.by {
-		c := &q.Counts
-		c.Ready = unfinished[name] - c.Blocked - c.Waiting - c.Running
+	for name, n := range unfinished {
+		c := &k.by[name].Counts
+		c.Ready = n - c.Blocked - c.Waiting - c.Running
 	}
 	return nil
+}
+
+// sums counts what is final, and answers how many tasks are not, of queues that have such.
+func (k *counting) sums(all bool) (unfinished map[string]int64, err error) {
+	unfinished = map[string]int64{}
+	add := func(st *sqlite.Stmt) bool {
+		q := k.by[st.ColumnText(0)]
+		if q == nil {
+			return true // a queue that nobody configured any more
+		}
+		d := counters.Counters{
+			Submitted: st.ColumnInt64(1), Done: st.ColumnInt64(2), Dead: st.ColumnInt64(3),
+			Cancelled: st.ColumnInt64(4), Expired: st.ColumnInt64(5),
+		}
+		c := &q.Counts
+		c.Done, c.Dead, c.Cancelled, c.Expired = d.Done, d.Dead, d.Cancelled, d.Expired
+		if n := d.Unfinished(); n != 0 {
+			unfinished[q.Queue] = n
+		}
+		return true
+	}
+	if all {
+		return unfinished, k.each(allSums, add)
+	}
+	names, err := json.Marshal(slices.Collect(maps.Keys(k.by)))
+	if err != nil {
+		return nil, err
+	}
+	return unfinished, k.each(sums, add, string(names))
 }
 
 // used counts the tasks of spans that somebody holds or held which wait or run, and looks for the

@@ -46,6 +46,7 @@ ON CONFLICT DO NOTHING`
 		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	findQueue = `SELECT ` + queueColumns + ` FROM queue WHERE name = ?`
 	allQueues = `SELECT ` + queueColumns + ` FROM queue ORDER BY name`
+	allNames  = `SELECT name FROM queue ORDER BY name`
 )
 
 func scanQueue(st *sqlite.Stmt) task.Queue {
@@ -143,6 +144,15 @@ func (s *queueCalls) Queues(ctx context.Context) ([]task.Queue, error) {
 func (c queueReads) queues() (list []task.Queue, err error) {
 	err = c.each(allQueues, func(st *sqlite.Stmt) bool {
 		list = append(list, scanQueue(st))
+		return true
+	})
+	return list, err
+}
+
+// names are those of all queues, in order.
+func (c queueReads) names() (list []string, err error) {
+	err = c.each(allNames, func(st *sqlite.Stmt) bool {
+		list = append(list, st.ColumnText(0))
 		return true
 	})
 	return list, err
