@@ -37,10 +37,13 @@ FROM json_each(?1) q`
 	spansFreed = `SELECT ` + spanColumns +
 		` FROM span INDEXED BY span_freed WHERE holder IS NULL AND token > 0 AND queue = ?`
 
+	// runningNow counts what runs by its rows: each is one hand-out that is not over.
+	runningNow = `SELECT q.value,
+(SELECT count(*) FROM running INDEXED BY running_queue WHERE queue = q.value) FROM json_each(?1) q`
+
 	// Spans that somebody holds or held, of the queues named in ?1: those with more than one task,
-	// and the tasks of the others that belong to them, when they may run, and whether they do.
-	// Tasks that run long stand alone, and there may be many: so they are looked at by one
-	// statement.
+	// and the tasks of the others that belong to them and don't run: when they may. Tasks that run
+	// long stand alone, and there may be many: so they are looked at by one statement.
 	manyHeld = `SELECT ` + spanColumns + ` FROM span INDEXED BY span_held
 WHERE holder IS NOT NULL AND lo < hi AND queue IN (SELECT value FROM json_each(?1))`
 	manyFreed = `SELECT ` + spanColumns + ` FROM span INDEXED BY span_freed
@@ -53,11 +56,11 @@ var (
 )
 
 func alone(spans, those string) string {
-	return `SELECT s.queue, max(s.due, coalesce(p.due, 0)), r.batch IS NOT NULL FROM ` + spans + `
+	return `SELECT s.queue, max(s.due, coalesce(p.due, 0)) FROM ` + spans + `
 LEFT JOIN step p ON p.batch = s.batch AND p.n = s.lo
   AND p.seq = (SELECT max(x.seq) FROM step x WHERE x.batch = s.batch AND x.n = s.lo)
-LEFT JOIN running r ON r.batch = s.batch AND r.n = s.lo AND r.seq = coalesce(p.seq, -1) + 1
 WHERE ` + those + ` AND s.lo = s.hi AND s.queue IN (SELECT value FROM json_each(?1))
+AND NOT EXISTS (SELECT 1 FROM running r WHERE r.batch = s.batch AND r.n = s.lo)
 AND s.seq0 = coalesce(p.base, -` + isMarked("s.batch", "s.lo") + `)
 AND (NOT s.gaps OR ` + isTask("s.batch", "s.lo") + `)`
 }
@@ -170,12 +173,18 @@ func (k *counting) sums(all bool) (unfinished map[string]int64, err error) {
 	return unfinished, k.each(sums, add, string(names))
 }
 
-// used counts the tasks of spans that somebody holds or held which wait or run, and looks for the
-// oldest of those that are ready.
+// used counts what runs, and the tasks of spans that somebody holds or held which wait. It looks
+// for the oldest of those that are ready.
 func (k *counting) used(names string) error {
+	if err := k.each(runningNow, func(st *sqlite.Stmt) bool {
+		k.by[st.ColumnText(0)].Counts.Running = st.ColumnInt64(1)
+		return true
+	}, names); err != nil {
+		return err
+	}
 	for _, query := range []string{aloneHeld, aloneFreed} {
 		if err := k.each(query, func(st *sqlite.Stmt) bool {
-			k.note(st.ColumnText(0), st.ColumnInt64(1), st.ColumnBool(2))
+			k.note(st.ColumnText(0), st.ColumnInt64(1))
 			return true
 		}, names); err != nil {
 			return err
@@ -198,11 +207,9 @@ func (k *counting) used(names string) error {
 	return nil
 }
 
-// note counts a task that runs, or may from a time on.
-func (k *counting) note(queue string, due int64, runs bool) {
+// note counts a task that does not run, and may from a time on.
+func (k *counting) note(queue string, due int64) {
 	switch q := k.by[queue]; {
-	case runs:
-		q.Counts.Running++
 	case due > k.now:
 		q.Counts.Waiting++
 	case q.OldestReady == 0 || due < q.OldestReady:
@@ -210,20 +217,18 @@ func (k *counting) note(queue string, due int64, runs bool) {
 	}
 }
 
-// countSpan notes the tasks of a span.
+// countSpan notes the tasks of a span that don't run.
 func (k *counting) countSpan(sp *store.Span) error {
-	runs := map[int32]int32{} // the seqs of running rows, by number
+	runs := map[int32]bool{} // by number
 	if err := k.each(runningIn, func(st *sqlite.Stmt) bool {
-		u := scanRunning(st)
-		runs[u.ID.N] = max(runs[u.ID.N], u.Seq)
+		runs[scanRunning(st).ID.N] = true
 		return true
 	}, sp.Batch, sp.Lo, sp.Hi); err != nil {
 		return err
 	}
 	return k.members().members(sp.Batch, sp.Lo, sp.Hi, brief, func(s *member) bool {
-		if s.Base == sp.Seq0 {
-			seq, runs := runs[s.N]
-			k.note(sp.Queue, max(sp.Due, s.outcome.Due), runs && seq == s.Seq+1)
+		if s.Base == sp.Seq0 && !runs[s.N] {
+			k.note(sp.Queue, max(sp.Due, s.outcome.Due))
 		}
 		return true
 	})

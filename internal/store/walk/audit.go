@@ -17,11 +17,14 @@ import (
 func (w *walk) audit(last bool) {
 	listed := map[task.ID]task.View{}
 	for _, name := range walkQueues {
-		counts := w.list(name, listed)
+		counts, oldest := w.list(name, listed)
 		got, err := w.Counts(w.ctx, name)
 		w.note("counts of %s -> %+v %s", name, counts, w.told(err))
 		if len(got) != 1 || got[0].Counts != counts {
 			w.breach("I7: counts of %s: got %+v, the tasks tell %+v", name, got, counts)
+		} else if got[0].OldestReady != oldest {
+			w.breach("I7: the oldest ready task of %s: due %d, the tasks tell %d", name,
+				got[0].OldestReady, oldest)
 		}
 	}
 	if last {
@@ -116,14 +119,16 @@ func (w *walk) overdue(q store.OverdueQuery) (text string) {
 	}
 }
 
-// list lists a queue's tasks page by page and counts them.
-func (w *walk) list(queue string, into map[task.ID]task.View) (counts task.Counts) {
+// list lists a queue's tasks page by page and counts them. oldest is when the oldest ready one was due; 0 = none is ready.
+func (w *walk) list(
+	queue string, into map[task.ID]task.View,
+) (counts task.Counts, oldest int64) {
 	var after, last task.ID
 	for {
 		page, next, err := w.Tasks(w.ctx, store.Filter{Queue: queue}, after, 7)
 		if err != nil {
 			w.breach("list %s: %v", queue, err)
-			return counts
+			return counts, oldest
 		}
 		for _, v := range page {
 			if last != (task.ID{}) && v.ID.Compare(last) >= 0 {
@@ -138,6 +143,9 @@ func (w *walk) list(queue string, into map[task.ID]task.View) (counts task.Count
 				counts.Waiting++
 			case task.Ready:
 				counts.Ready++
+				if due := v.Due.UnixMicro(); oldest == 0 || due < oldest {
+					oldest = due
+				}
 			case task.Running:
 				counts.Running++
 			case task.Done:
@@ -151,7 +159,7 @@ func (w *walk) list(queue string, into map[task.ID]task.View) (counts task.Count
 			}
 		}
 		if after = next; after == (task.ID{}) {
-			return counts
+			return counts, oldest
 		}
 	}
 }
