@@ -109,21 +109,6 @@ func (a taskCommands) showReceipts(receipts []task.Receipt) error {
 	})
 }
 
-// priorView is a task that another one had to wait for, or has to, in JSON.
-type priorView struct {
-	ID    task.ID        `json:"id"`
-	Ref   string         `json:"ref,omitempty"`
-	If    task.Condition `json:"if"`
-	State task.State     `json:"state,omitempty"`
-}
-
-func priorsOf(list []task.Prior) (views []priorView) {
-	for _, p := range list {
-		views = append(views, priorView{p.ID, p.Ref, p.If, p.State})
-	}
-	return views
-}
-
 // priorLines say of each task that another one had to wait for, or has to, how it ended.
 func priorLines(list []task.Prior) (lines []string) {
 	for _, p := range list {

@@ -41,6 +41,9 @@ func New(in io.Reader, out, err io.Writer, env func(string) (string, bool)) *App
 // HeedsHangups tells whether SIGHUP has a meaning to the command that runs: then it ends nothing.
 func (a *App) HeedsHangups() bool { return a.rereads.Load() }
 
+// heedHangups says that from now on SIGHUP has a meaning to the command that runs.
+func (a *App) heedHangups() { a.rereads.Store(true) }
+
 // KillCommands kills at once what a worker in this process runs.
 func (a *App) KillCommands() { a.leash.Kill() }
 

@@ -165,7 +165,7 @@ func (a serveCommands) storeFlags(cmd *cobra.Command, store, folder *string) {
 		"the `store`, as rota serve has it: sqlite:FILE")
 	cmd.Flags().StringVar(folder, "blobs", "",
 		"`folder` of its contexts above 4 KiB, as rota serve has it (default beside the file)")
-	cmd.Flags().AddFlag(a.shared.Lookup("output"))
+	a.addShared(cmd.Flags(), "output")
 }
 
 // embeddedStore is the file of a store on SQLite.

@@ -34,7 +34,7 @@ between two nodes.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return bench.Run(cmd.Context(), conf) },
 	}
 	s := cmd.Flags()
-	s.AddFlag(a.shared.Lookup("output"))
+	a.addShared(s, "output")
 	s.StringSliceVar(&conf.Only, "only", nil, "`names` of the benchmarks to run (default all)")
 	s.DurationVar(&conf.Length, "seconds", 10*time.Second, "how long each run measures, as 10s")
 	s.IntVar(&conf.Repeat, "repeat", 3, "runs of each benchmark; the median counts")
@@ -66,7 +66,7 @@ func (a toolCommands) benchWorker() *cobra.Command {
 			return bench.Work(cmd.Context(), conf)
 		},
 	}
-	cmd.Flags().AddFlagSet(a.shared)
+	a.addShared(cmd.Flags())
 	cmd.Flags().BoolVar(&stream, "stream", false, "make calls on one WebSocket")
 	cmd.Flags().StringVar(&conf.Queue, "queue", bench.Queue, "`queue` to take tasks from")
 	cmd.Flags().IntVar(&conf.Capacity, "capacity", bench.Lanes, "handlers at a time")

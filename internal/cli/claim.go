@@ -230,3 +230,20 @@ back only what is above its cap: below that a person decides (rota claim, rota n
 	complete(cmd, "rebalance", "auto", "manual")
 	return cmd
 }
+
+func (a nodeCommands) claimExplain() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "explain KEY",
+		Short: "Say why no node looks after a key",
+		Long: `Say why no node looks after a key, or why it is not with the node that somebody gave it
+to, and what would change that.`,
+		Example: "  rota claim explain group/feeds",
+		Args:    takes("KEY"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		e, err := c.ExplainClaim(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.Show(e, func() string { return a.whyNot(e) })
+	})
+}

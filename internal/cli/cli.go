@@ -17,7 +17,6 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // Exit codes of the process.
@@ -36,7 +35,7 @@ func Run(ctx context.Context, a *App, args []string) int {
 	if err == nil {
 		return ExitDone
 	}
-	if !a.begun && !errors.Is(err, usage.Err) {
+	if !a.hasBegun() && !errors.Is(err, usage.Err) {
 		err = usage.Errorf("%v", err)
 	}
 	fmt.Fprintln(a.Err, "rota:", a.explain(ctx, err))
@@ -86,49 +85,24 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
-		RunE:          mistypedCommand,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := configure(a, cmd); err != nil {
-				return err
-			}
-			a.begun = true
-			return nil
-		},
 	}
 	root.SetVersionTemplate("rota {{.Version}}\n")
-	root.SetIn(a.in)
-	root.SetOut(a.Out)
-	root.SetErr(a.Err)
-	root.PersistentFlags().StringVar(&a.config, "config", "",
-		"YAML `file` with settings (default none)")
-
-	a.shared = pflag.NewFlagSet("shared", pflag.ContinueOnError)
-	a.shared.StringSliceVar(&a.servers, "server", []string{client.DefaultServer},
-		"`URL` of a node; repeat it to name others to turn to when one is away")
-	a.shared.BoolVar(&a.fixed, "fixed", false,
-		"keep to the nodes that --server names; else the others of their cluster are turned to, too")
-	a.shared.StringVar(&a.token, "token", "",
-		"access `token`; better kept in ROTA_TOKEN or the config file, out of the list of processes")
-	a.shared.VarP(&a.Format, "output", "o", "`format` of the result: table or json")
-
+	a.prepare(root)
 	tasks, nodes := taskCommands{a}, nodeCommands{a}
 	schedules, notifiers := scheduleCommands{a}, notifierCommands{a}
 	serve, tools := serveCommands{a}, toolCommands{a}
 	root.AddCommand(serve.serve(), workerCommands{a}.worker(), tasks.submit(), tasks.task(),
 		tasks.signal(),
 		queueCommands{a}.queue(), schedules.schedule(), schedules.calendar(),
-		groupCommands{a}.group(), nodes.node(), nodes.claim(), nodes.cluster(), nodes.top(),
+		groupCommands{a}.group(), nodes.node(), nodes.claim(), nodes.cluster(), topCommands{a}.top(),
 		nodes.forecast(),
 		notifiers.events(), notifiers.notifier(), hookCommands{a}.hook(),
 		tools.bench(), tools.simulate(), tools.demo(),
 		tools.demoWorker(),
 		serve.backup(), serve.restore(), serve.doctor(), versionCommand(a))
-	root.SetFlagErrorFunc(mistypedFlag)
 	root.InitDefaultCompletionCmd()
 	completion(root)
-	watchLists(a, root)
-	a.completeNames(root)
-	takeOnce(root)
+	a.finish(root)
 	return root
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -54,4 +55,28 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		}
 	}
 	walk(root)
+}
+
+func TestEveryListCanBeWatched(t *testing.T) {
+	a := New(nil, new(bytes.Buffer), new(bytes.Buffer), func(string) (string, bool) {
+		return "", false
+	})
+	lists := 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Name() == "ls" {
+			lists++
+			if cmd.Flags().Lookup("watch") == nil ||
+				!strings.Contains(cmd.Example, cmd.CommandPath()+" --watch") {
+				t.Errorf("%s can't be watched", cmd.CommandPath())
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(rootOf(a))
+	if lists < 9 {
+		t.Errorf("only %d lists were found", lists)
+	}
 }

@@ -2,13 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/usage"
-	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
 )
 
@@ -17,7 +18,7 @@ import (
 func (a *App) remote(
 	cmd *cobra.Command, run func(ctx context.Context, c *client.Client, args []string) error,
 ) *cobra.Command {
-	cmd.Flags().AddFlagSet(a.shared)
+	a.addShared(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
 		if err != nil {
@@ -57,18 +58,6 @@ func (a *App) connect(conf client.Config) (*client.Client, error) {
 	return c, nil
 }
 
-// taskIDs parses the ids that a command was given, all before anything is done.
-func taskIDs(args []string) ([]task.ID, error) {
-	ids := make([]task.ID, len(args))
-	for i, arg := range args {
-		var err error
-		if ids[i], err = task.ParseID(arg); err != nil {
-			return nil, usage.Errorf("%v", err)
-		}
-	}
-	return ids, nil
-}
-
 // checkNames brings the names of a list into their one form, and refuses what can name no queue or
 // worker before it is sent anywhere.
 func checkNames(what string, list ...string) error {
@@ -82,3 +71,17 @@ func checkNames(what string, list ...string) error {
 
 // Poll is how often a command that waits for something looks at it.
 const Poll = 300 * time.Millisecond
+
+// passes tells whether an error may pass by itself: no answer, or one that says: not now.
+func passes(err error) bool {
+	var refused *client.Error
+	return !errors.As(err, &refused) || errors.Is(err, client.ErrUnavailable)
+}
+
+// absent says of a thing that was to be shown, and is not there, how it would come to be.
+func absent(err error, what, name, how string) error {
+	if errors.Is(err, client.ErrNotFound) {
+		return fmt.Errorf("there is no %s %q (%s): %w", what, name, how, client.ErrNotFound)
+	}
+	return err
+}

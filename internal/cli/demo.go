@@ -54,7 +54,7 @@ that change meanwhile, are listed as such.`,
 		},
 	}
 	s := cmd.Flags()
-	s.AddFlag(a.shared.Lookup("output"))
+	a.addShared(s, "output")
 	s.IntVar(&conf.Workers, "workers", 3, "worker processes")
 	s.BoolVar(&conf.Keep, "keep", false,
 		"stay until Ctrl-C, the console open and the workers at work; then leave the store")

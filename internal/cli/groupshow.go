@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
@@ -62,7 +63,7 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 			return err
 		}
 		doc := groupDoc{g, append([]client.Placement{}, replicas...), next}
-		if err := a.Show(doc, func() string { return a.groupText(g, replicas) }); err != nil {
+		if err := a.Show(doc, func() string { return groupText(a.App, g, replicas) }); err != nil {
 			return err
 		}
 		if next != "" && !a.JSON() {
@@ -73,7 +74,8 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 	})
 }
 
-func (a groupCommands) groupText(g client.Group, replicas []client.Placement) string {
+// groupText says how a group is configured, how it stands, and where replicas of its jobs are.
+func groupText(a *App, g client.Group, replicas []client.Placement) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("state", groupState(g))
 	s.Line("jobs",
@@ -84,13 +86,13 @@ func (a groupCommands) groupText(g client.Group, replicas []client.Placement) st
 	if len(g.Budget.Groups) > 1 {
 		s.Line("shared by", term.OneLine(strings.Join(g.Budget.Groups, ", ")))
 	}
-	s.Line("read", a.readText(g))
+	s.Line("read", sourceReadText(g, a.Now()))
 	if s.Line("supervisor", g.Supervisor); g.Supervisor == "" {
 		s.Line("supervisor", term.Yellow("no node looks after it just now"))
 	}
 	text := confText(g.Group) + s.String()
 	if len(replicas) > 0 {
-		text += "\n" + a.placementTable(replicas)
+		text += "\n" + placementTable(a, replicas)
 	}
 	return text
 }
@@ -112,22 +114,22 @@ func standingOf(g client.Group) string {
 	return strings.Join(parts, ", ")
 }
 
-// readText says what came of the newest reading of a group's source; "" when it has none.
-func (a groupCommands) readText(g client.Group) string {
+// sourceReadText says what came of the newest reading of a group's source; "" when it has none.
+func sourceReadText(g client.Group, now time.Time) string {
 	switch {
 	case g.Source.Kind == task.SourceAPI:
 		return ""
 	case g.Read.Error != "":
 		return term.Red(term.OneLine(g.Read.Error)) + ", tried " +
-			term.Short(g.Read.Tried, a.Now()) + "; the list is that of " +
-			term.Short(g.Read.Good, a.Now())
+			term.Short(g.Read.Tried, now) + "; the list is that of " +
+			term.Short(g.Read.Good, now)
 	case g.Read.Good.IsZero():
 		return "not read yet"
 	}
-	return term.Short(g.Read.Good, a.Now())
+	return term.Short(g.Read.Good, now)
 }
 
-func (a groupCommands) placementTable(replicas []client.Placement) string {
+func placementTable(a *App, replicas []client.Placement) string {
 	t := a.Table("JOB", "#REPLICA", "STATE", "WORKER", "SINCE", "REASON")
 	for _, p := range replicas {
 		since := "-"

@@ -25,8 +25,8 @@ type history struct {
 }
 
 // historyOf asks what was done in so much time, in periods of a step.
-func (a *App) historyOf(
-	ctx context.Context, c *client.Client, of client.StatsQuery, last, step time.Duration,
+func historyOf(
+	ctx context.Context, a *App, c *client.Client, of client.StatsQuery, last, step time.Duration,
 ) (h history, err error) {
 	h.of, h.now, h.Step = of, a.Now(), view.Duration(step)
 	of.From, of.To, of.Step = h.now.Add(step-last), h.now, step
@@ -39,8 +39,8 @@ func lastFlag(cmd *cobra.Command, last *time.Duration) {
 	cmd.Flags().DurationVar(last, "last", time.Hour, "draw so much time, up to 90d")
 }
 
-// columnOf is how long a column is when so much time is drawn where the command writes.
-func (a *App) columnOf(last time.Duration) (time.Duration, error) {
+// columnHere is how long a column is when so much time is drawn where the command writes.
+func columnHere(a *App, last time.Duration) (time.Duration, error) {
 	width, _ := term.Terminal(a.Out)
 	return columnOf(last, cmp.Or(width, 80)-historyMargin)
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
-	"github.com/rotahq/rota/internal/top"
 )
 
 // did is a server that says what worker w1 and queue mail did: each minute as many tasks as its
@@ -165,34 +164,5 @@ func TestWorkerShowInJSONHasThePeriods(t *testing.T) {
 	if doc.Name != "w1" || len(doc.Assignments) != 1 || doc.Step != "2m0s" ||
 		len(doc.Periods) != 29 || sum != 2*29*30/2 {
 		t.Errorf("%+v, %d done", doc, sum)
-	}
-}
-
-// The detail of a queue, and of a worker, has the last hour in as many columns as fit.
-func TestTopDrawsTheLastHourOfQueuesAndWorkers(t *testing.T) {
-	a, c, _, asked := did(t)
-	s := &topSource{a, c}
-	for _, thing := range []top.Thing{
-		{Screen: top.Overview, ID: "mail"}, {Screen: top.Queues, ID: "mail"},
-		{Screen: top.Workers, ID: "w1"},
-	} {
-		for width, step := range map[int]string{60: "5m0s", 80: "2m0s", 120: "1m0s"} {
-			text, err := s.Open(t.Context(), thing, width)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = ansi.Strip(text)
-			if !strings.Contains(text, "\ndone  ") || !strings.Contains(text, "a column is ") {
-				t.Errorf("%+v: nothing is drawn:\n%s", thing, text)
-			}
-			if asked.Get("step") != step {
-				t.Errorf("%d columns: a step of %s, want %s", width, asked.Get("step"), step)
-			}
-			for line := range strings.Lines(text) {
-				if n := ansi.StringWidth(strings.TrimRight(line, "\n")); n > width {
-					t.Errorf("%d wide, of %d: %q", n, width, line)
-				}
-			}
-		}
 	}
 }

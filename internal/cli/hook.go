@@ -181,7 +181,7 @@ into forms, too, and on into a field whose text is JSON: /payload/user/id.`,
 		}
 		for _, name := range secretFiles {
 			var secret string
-			if err := (notifierCommands(a)).readSecret(name, &secret); err != nil {
+			if err := a.readSecret(name, &secret); err != nil {
 				return err
 			}
 			conf.Secrets = append(conf.Secrets, secret)
@@ -234,7 +234,7 @@ Each test is another delivery, unless --id or the body says otherwise.`,
 		if secretFile == "" {
 			return usage.Errorf("--secret-file is needed: the server shows its secrets to nobody")
 		}
-		if err := (notifierCommands(a)).readSecret(secretFile, &call.Secret); err != nil {
+		if err := a.readSecret(secretFile, &call.Secret); err != nil {
 			return err
 		}
 		if call.Header, err = headersOf(headers); err != nil {

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 )
 
 // readFrom reads a whole file, or stdin.
@@ -37,3 +39,33 @@ func sourceName(name string) string {
 	}
 	return name
 }
+
+// readSecret reads a file without the white space around what it holds; "" reads none, "-" stdin.
+func (a *App) readSecret(name string, to *string) error {
+	if name == "" {
+		return nil
+	}
+	in := a.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("open: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxSecretFile+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read %q: %w", name, err)
+	case len(b) > maxSecretFile:
+		return usage.Errorf("%s is longer than %d bytes", name, maxSecretFile)
+	}
+	if *to = strings.TrimSpace(string(b)); *to == "" {
+		return usage.Errorf("%s is empty", name)
+	}
+	return nil
+}
+
+// maxSecretFile is how much of a file is read: what it should hold is one line, or a template.
+const maxSecretFile = 64 << 10

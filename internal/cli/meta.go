@@ -41,6 +41,13 @@ func (f *metaFlag) String() string { return metaText(f.strings()) }
 // Type is that of a pflag.Value.
 func (f *metaFlag) Type() string { return "name=text" }
 
+// TakesMany says that the flag may be given several times.
+func (f *metaFlag) TakesMany() {}
+
+// given tells whether the flag was given, also as "".
+func (f *metaFlag) given() bool { return f.list != nil }
+
+// strings are what it was given; nil = nothing, or the flag was not given.
 func (f *metaFlag) strings() map[string]string {
 	if f.list == nil {
 		return nil

@@ -12,6 +12,9 @@ type networks struct{ list *[]netip.Prefix }
 func (n networks) String() string { return "" }
 func (n networks) Type() string   { return "networks" }
 
+// TakesMany says that a list may be given in several flags.
+func (n networks) TakesMany() {}
+
 func (n networks) Set(text string) error {
 	for s := range strings.SplitSeq(text, ",") {
 		p, err := netip.ParsePrefix(strings.TrimSpace(s))

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/rotahq/rota/client"
@@ -179,36 +177,6 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
 			return notifierText(n)
 		})
 	})
-}
-
-// maxSecretFile is how much of a file is read: what it should hold is one line, or a template.
-const maxSecretFile = 64 << 10
-
-// readSecret reads a file without the white space around what it holds; "" reads none, "-" stdin.
-func (a notifierCommands) readSecret(name string, to *string) error {
-	if name == "" {
-		return nil
-	}
-	in := a.in
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return fmt.Errorf("open: %w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	b, err := io.ReadAll(io.LimitReader(in, maxSecretFile+1))
-	switch {
-	case err != nil:
-		return fmt.Errorf("read %q: %w", name, err)
-	case len(b) > maxSecretFile:
-		return usage.Errorf("%s is longer than %d bytes", name, maxSecretFile)
-	}
-	if *to = strings.TrimSpace(string(b)); *to == "" {
-		return usage.Errorf("%s is empty", name)
-	}
-	return nil
 }
 
 func notifierText(n view.Notifier) string {

@@ -54,10 +54,13 @@ func takeOnce(cmd *cobra.Command) {
 	}
 }
 
+// manyValues is the value of a flag that adds what it is given to what it was given before.
+type manyValues interface{ TakesMany() }
+
 // takesMany tells whether a flag adds what it is given to what it was given before.
 func takesMany(f *pflag.Flag) bool {
 	switch f.Value.(type) {
-	case pflag.SliceValue, networks, *metaFlag:
+	case pflag.SliceValue, manyValues:
 		return true
 	}
 	return false

@@ -1,10 +1,6 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
-
-	"github.com/rotahq/rota/client"
 	"github.com/spf13/pflag"
 )
 
@@ -27,12 +23,4 @@ func titleFlag(f *pflag.FlagSet, to **string) func() {
 func ownerFlag(f *pflag.FlagSet, to **string) func() {
 	return optional(f.String("owner", "",
 		"`who` answers for it, a mail address or a name; \"\" = nobody (default nobody)"), f, "owner", to)
-}
-
-// absent says of a thing that was to be shown, and is not there, how it would come to be.
-func absent(err error, what, name, how string) error {
-	if errors.Is(err, client.ErrNotFound) {
-		return fmt.Errorf("there is no %s %q (%s): %w", what, name, how, client.ErrNotFound)
-	}
-	return err
 }

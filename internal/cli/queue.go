@@ -179,7 +179,7 @@ limit away. What a dead node or an unheard worker has counts until it is recorde
 }
 
 // unheard warns of nodes that did not take a change in.
-func (a *App) unheard(nodes []string) {
+func (a queueCommands) unheard(nodes []string) {
 	if len(nodes) > 0 {
 		fmt.Fprintf(a.Err, "It is stored, and does not hold yet at: %s. They take it in as soon as they can; rota node ls shows how they are.\n",
 			strings.Join(nodes, ", "))

@@ -10,7 +10,7 @@ import (
 
 func TestNodesThatDidNotTakeAChangeInAreNamed(t *testing.T) {
 	var warned bytes.Buffer
-	a := &App{Output: term.Output{Err: &warned}}
+	a := queueCommands{&App{Output: term.Output{Err: &warned}}}
 	if a.unheard(nil); warned.Len() > 0 {
 		t.Errorf("warned of no node: %q", warned.String())
 	}

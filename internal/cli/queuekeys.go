@@ -39,12 +39,12 @@ stopped, when a dead one stops them.`,
 			t := a.Table("KEY", "#READY", "#RUNNING", "#WEIGHT", "PAUSED", "STATE")
 			for i := range keys.Items {
 				k := &keys.Items[i]
-				state := a.keyStateText(k)
+				state := keyStateText(k, a.Now())
 				if k.State != view.KeyOpen {
 					state = term.Yellow(state)
 				}
 				t.Add(k.Key, term.Count(k.Ready), term.Count(k.Running), term.Count(k.Weight),
-					term.Yellow(a.pausedText(&k.KeyRule)), state)
+					term.Yellow(pausedText(&k.KeyRule, a.Now())), state)
 			}
 			text := t.String()
 			if keys.Cut {
@@ -56,22 +56,22 @@ stopped, when a dead one stops them.`,
 }
 
 // keyStateText says whether a task of a key may begin, and for how long its rate lets none.
-func (a *App) keyStateText(k *view.QueueKey) string {
+func keyStateText(k *view.QueueKey, now time.Time) string {
 	if k.State == view.KeyRate {
-		return "rate for " + term.Round(max(k.OpensAt.Sub(a.Now()), 0)).String()
+		return "rate for " + term.Round(max(k.OpensAt.Sub(now), 0)).String()
 	}
 	return string(k.State)
 }
 
 // pausedText says until when a key is paused; "" = it is not.
-func (a *App) pausedText(r *view.KeyRule) string {
+func pausedText(r *view.KeyRule, now time.Time) string {
 	switch {
 	case !r.Paused:
 		return ""
 	case r.PausedUntil.IsZero():
 		return "until it is resumed"
 	}
-	return "for " + term.Round(r.PausedUntil.Sub(a.Now())).String()
+	return "for " + term.Round(r.PausedUntil.Sub(now)).String()
 }
 
 func (a queueCommands) queueKey() *cobra.Command {
@@ -161,7 +161,7 @@ func (a queueCommands) keyCommand(cmd *cobra.Command, change func(
 			s.Line("weight", fmt.Sprint(rule.Weight))
 			paused := "no"
 			if rule.Paused {
-				paused = term.Yellow(a.pausedText(&rule))
+				paused = term.Yellow(pausedText(&rule, a.Now()))
 			}
 			s.Line("paused", paused)
 			return s.String()

@@ -32,7 +32,7 @@ Of --stage, submitted are the tasks that came into the stage, and done those tha
 		if err := checkNames("queue", args...); err != nil {
 			return err
 		}
-		step, err := a.columnOf(last)
+		step, err := columnHere(a.App, last)
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ Of --stage, submitted are the tasks that came into the stage, and done those tha
 		if err != nil {
 			return absent(err, "queue", args[0], "the first submission creates it")
 		}
-		h, err := a.historyOf(ctx, c, client.StatsQuery{Queue: args[0], Stage: stage}, last, step)
+		h, err := historyOf(ctx, a.App, c, client.StatsQuery{Queue: args[0], Stage: stage}, last, step)
 		if err != nil {
 			return err
 		}

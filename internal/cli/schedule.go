@@ -133,7 +133,8 @@ func afterText(s *client.Schedule) string {
 }
 
 // scheduleText is a schedule in lines.
-func (a scheduleCommands) scheduleText(v *client.Schedule) string {
+func scheduleText(a *App, v *client.Schedule) string {
+	now := a.Now()
 	s := term.Sheet{Indent: 12}
 	s.Line("schedule", term.Bold(v.Name))
 	s.Line("title", term.OneLine(v.Title))
@@ -142,16 +143,16 @@ func (a scheduleCommands) scheduleText(v *client.Schedule) string {
 	s.Line("due", term.OneLine(dueText(v)))
 	s.Line("zone", v.Zone)
 	s.Line("calendar", v.Calendar)
-	s.Line("starts", a.inZone(v.Starts, v.Zone))
-	s.Line("ends", a.inZone(v.Ends, v.Zone))
-	next := a.inZone(v.Next, v.Zone)
+	s.Line("starts", inZone(v.Starts, v.Zone, now))
+	s.Line("ends", inZone(v.Ends, v.Zone, now))
+	next := inZone(v.Next, v.Zone, now)
 	if v.NextChosen {
 		next += ", chosen by hand: not due before"
 	}
 	s.Line("next", next)
 	if !v.Last.IsZero() {
 		s.Line("last",
-			fmt.Sprintf("%s, task %s, %s", a.inZone(v.Last, v.Zone), v.LastTask,
+			fmt.Sprintf("%s, task %s, %s", inZone(v.Last, v.Zone, now), v.LastTask,
 				endedText(v.LastOutcome)))
 	}
 	s.Line("owner", v.Owner)
@@ -229,11 +230,11 @@ func zoneOf(name string) *time.Location {
 const zoneForm = "Mon 2006-01-02 15:04:05 -07:00"
 
 // inZone is a time as the clocks of a zone show it, and how far away it is; "" = none.
-func (a scheduleCommands) inZone(t time.Time, zone string) string {
+func inZone(t time.Time, zone string, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s)", t.In(zoneOf(zone)).Format(zoneForm), distance(t, a.Now()))
+	return fmt.Sprintf("%s (%s)", t.In(zoneOf(zone)).Format(zoneForm), distance(t, now))
 }
 
 // distance is how far a time is from now, in two units.

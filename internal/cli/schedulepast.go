@@ -68,7 +68,7 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 			fires = append(fires, some...)
 		}
 		doc := term.Page[fireDoc]{Items: docsOfFires(fires), Next: next}
-		if err := a.Show(doc, func() string { return a.fireTable(fires, s.Zone) }); err != nil {
+		if err := a.Show(doc, func() string { return fireTable(a.App, fires, s.Zone) }); err != nil {
 			return err
 		}
 		if next != "" && !a.JSON() {
@@ -88,7 +88,8 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 	return cmd
 }
 
-func (a scheduleCommands) fireTable(fires []view.Fire, zone string) string {
+// fireTable lists due times of a schedule, and what came of each.
+func fireTable(a *App, fires []view.Fire, zone string) string {
 	t := a.Table("DUE ("+zone+")", "OUTCOME", "TASK", "ENDED", "BY", "#LATE", "NODE", "REASON")
 	t.Below = true
 	for _, f := range fires {

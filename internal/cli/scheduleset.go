@@ -112,13 +112,13 @@ Times are written as 2026-12-01T08:00:00+01:00, or as how long from now: 90m.`,
 				return absent(err, "schedule", args[0],
 					"schedule set with --cron, --after or --manual, and --queue, creates it")
 			}
-			return a.Show(s, func() string { return a.scheduleText(&s) })
+			return a.Show(s, func() string { return scheduleText(a.App, &s) })
 		}
 		s, err := c.PutSchedule(ctx, args[0], change)
 		if err != nil {
 			return err
 		}
-		return a.Show(s, func() string { return a.scheduleText(&s) })
+		return a.Show(s, func() string { return scheduleText(a.App, &s) })
 	})
 }
 

@@ -48,9 +48,9 @@ followed it by way of --after, with the states and times of the tasks.`,
 			Fires    []fireDoc       `json:"fires"`
 		}{s, docsOfFires(fires)}
 		return a.Show(doc, func() string {
-			text := a.scheduleText(&s)
+			text := scheduleText(a.App, &s)
 			if len(fires) > 0 {
-				text += "\n" + a.fireTable(fires, s.Zone)
+				text += "\n" + fireTable(a.App, fires, s.Zone)
 			}
 			return text
 		})

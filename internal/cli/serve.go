@@ -151,7 +151,7 @@ func (a serveCommands) runMember(ctx context.Context, c rota.Config, own *ownWor
 func (a serveCommands) attend(ctx context.Context, node *rota.Node, log *slog.Logger) error {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)
-	a.rereads.Store(true)
+	a.heedHangups()
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for {

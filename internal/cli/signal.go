@@ -139,32 +139,3 @@ func awaitsText(a *task.Awaits, now time.Time) string {
 	}
 	return text
 }
-
-// awaitsView is what a blocked task waits for in JSON.
-type awaitsView struct {
-	Tasks    bool             `json:"tasks,omitempty"`
-	Signal   string           `json:"signal,omitempty"`
-	Key      string           `json:"key,omitempty"`
-	Children task.ChildrenEnd `json:"children,omitempty"`
-	Until    *term.Stamp      `json:"until,omitempty"`
-	Else     string           `json:"else,omitempty"`
-}
-
-func awaitsOf(a *task.Awaits) *awaitsView {
-	if a == nil {
-		return nil
-	}
-	if a.Others {
-		return &awaitsView{Tasks: true}
-	}
-	v := &awaitsView{Signal: a.Signal, Key: a.Key, Else: a.Else}
-	if a.Signal == "" {
-		if v.Children = task.AllChildren; a.First {
-			v.Children = task.FirstDead
-		}
-	}
-	if !a.Until.IsZero() {
-		v.Until = (*term.Stamp)(&a.Until)
-	}
-	return v
-}

@@ -59,7 +59,7 @@ script is over and a plan has nothing more to do.`,
 		"begin with the workers, jobs and assignments of this `group`")
 	s.StringVar(&conf.Picture, "svg", "", "write a picture of the loads to this `file`, too")
 	complete(cmd, "spread", "zone", "worker")
-	s.AddFlagSet(a.shared)
+	a.addShared(s)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if err := checkSimulation(conf, s.Changed); err != nil {
 			return err

@@ -208,7 +208,7 @@ func (s *submission) trace(env func(string) (string, bool)) {
 	switch parent, said := s.Meta[tracecontext.Parent]; {
 	case said && parent == "":
 		delete(s.Meta, tracecontext.Parent)
-	case s.meta.list == nil || len(s.Meta) > 0:
+	case !s.meta.given() || len(s.Meta) > 0:
 		s.Meta = tracecontext.With(s.Meta, env)
 	}
 }
@@ -291,36 +291,4 @@ func readJSON(a *App, flag, arg string) (json.RawMessage, error) {
 		return nil, usage.Errorf("%s: not JSON (a plain text needs its quotes: '\"text\"')", flag)
 	}
 	return text, nil
-}
-
-// await prints the result of the task once it ended. Its id is told before, apart from the result:
-// whoever waits may have to stop waiting.
-func await(ctx context.Context, a *App, c *client.Client, id task.ID) error {
-	progress := a.Progress()
-	say := func(text string) {
-		progress.Clear()
-		fmt.Fprintln(a.Err, text)
-	}
-	say(fmt.Sprintf("task %s", id))
-	w := wait{client: c, poll: waitPoll, say: say}
-	if progress.Width > 0 {
-		w.poll = watchPoll
-	}
-	view, err := w.end(ctx, id, func(v task.View) {
-		progress.Note(fmt.Sprintf("%s, attempt %d %s", term.Painted(v.State), v.Attempt,
-			term.Faint(progressText(v))))
-	})
-	progress.Clear()
-	if ctx.Err() != nil {
-		fmt.Fprintf(a.Err, "the task goes on: see `rota task show %s`\n", id)
-	}
-	if err != nil {
-		return err
-	}
-	if a.JSON() {
-		err = a.PrintJSON(viewOf(view))
-	} else if len(view.Result) > 0 {
-		_, err = fmt.Fprintf(a.Out, "%s\n", view.Result)
-	}
-	return errors.Join(err, verdict(view))
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -240,88 +239,6 @@ func (a taskCommands) stuckTable(views []task.View) string {
 	return t.String()
 }
 
-// taskView is a task in JSON, with the fields of the API. Lists leave context, result and steps
-// out.
-type taskView struct {
-	ID       task.ID           `json:"id"`
-	Queue    string            `json:"queue"`
-	State    task.State        `json:"state"`
-	Stage    string            `json:"stage"`
-	Context  json.RawMessage   `json:"context,omitempty"`
-	Result   json.RawMessage   `json:"result,omitempty"`
-	Attempt  int               `json:"attempt"`
-	Priority string            `json:"priority"`
-	Due      term.Stamp        `json:"due"`
-	Expires  *term.Stamp       `json:"expires,omitempty"`
-	Created  term.Stamp        `json:"created"`
-	Worker   string            `json:"worker"`
-	Started  *term.Stamp       `json:"started,omitempty"`
-	Stuck    string            `json:"stuck,omitempty"`
-	Progress float64           `json:"progress,omitempty"`
-	Note     string            `json:"note,omitempty"`
-	Key      string            `json:"key,omitempty"`
-	GroupKey string            `json:"group_key,omitempty"`
-	Meta     map[string]string `json:"meta,omitempty"`
-	Error    string            `json:"error,omitempty"`
-	Awaits   *awaitsView       `json:"awaits,omitempty"`
-	Parent   *task.ID          `json:"parent,omitempty"`
-	Children *task.Children    `json:"children,omitempty"`
-	After    []priorView       `json:"after,omitempty"`
-	Steps    []stepView        `json:"steps,omitempty"`
-}
-
-type stepView struct {
-	Seq      int32      `json:"seq"`
-	Outcome  task.Kind  `json:"outcome"`
-	Stage    string     `json:"stage"`
-	Worker   string     `json:"worker"`
-	Started  term.Stamp `json:"started"`
-	Finished term.Stamp `json:"finished"`
-	Error    string     `json:"error,omitempty"`
-}
-
-func rowOf(v task.View) taskView {
-	row := taskView{
-		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt,
-		Priority: v.Priority.String(),
-		Due:      term.Stamp(v.Due), Created: term.Stamp(v.Created), Worker: v.Worker,
-		Stuck:    v.Stuck,
-		Progress: v.Progress, Note: v.Note, Key: v.Key, GroupKey: v.GroupKey,
-		Meta: v.Meta, Error: v.Error,
-	}
-	if !v.Expires.IsZero() {
-		row.Expires = (*term.Stamp)(&v.Expires)
-	}
-	if !v.Started.IsZero() {
-		row.Started = (*term.Stamp)(&v.Started)
-	}
-	return row
-}
-
-func viewOf(v task.View) taskView {
-	t := rowOf(v)
-	t.Context, t.Result = orNull(v.Context), orNull(v.Result)
-	t.Awaits, t.Children, t.After = awaitsOf(v.Awaits), v.Children, priorsOf(v.After)
-	if v.Parent != (task.ID{}) {
-		t.Parent = &v.Parent
-	}
-	for _, s := range v.Steps {
-		t.Steps = append(t.Steps, stepView{
-			Seq: s.Seq, Outcome: s.Kind, Stage: s.Stage, Worker: s.Worker,
-			Started: term.Stamp(s.Started), Finished: term.Stamp(s.Finished), Error: s.Error,
-		})
-	}
-	return t
-}
-
-// orNull is raw, or null when there is none.
-func orNull(raw json.RawMessage) json.RawMessage {
-	if raw == nil {
-		return json.RawMessage("null")
-	}
-	return raw
-}
-
 func (a taskCommands) taskShow() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "show ID",
@@ -343,16 +260,8 @@ Below it stands what it has submitted while it ran, drawn as rota task tree does
 		if err != nil {
 			return err
 		}
-		return a.Show(viewOf(v), func() string { return a.taskText(v) + below })
+		return a.Show(viewOf(v), func() string { return taskText(a.App, v) + below })
 	})
-}
-
-// progressText is how far a running task is, as its worker said last; "" when it said nothing.
-func progressText(v task.View) string {
-	if v.Progress == 0 && v.Note == "" {
-		return ""
-	}
-	return strings.TrimSpace(fmt.Sprintf("%.0f%% %s", 100*v.Progress, term.OneLine(v.Note)))
 }
 
 // stepNote is what there is to say of a step: why it failed, or what an edit changed.
@@ -363,7 +272,8 @@ func stepNote(s task.Step) string {
 	return s.Error
 }
 
-func (a taskCommands) taskText(v task.View) string {
+// taskText says where a task stands, and what became of each hand-out.
+func taskText(a *App, v task.View) string {
 	s := term.Sheet{Indent: 10}
 	now := a.Now()
 	s.Line("task", term.Bold(v.ID.String()))
@@ -412,4 +322,16 @@ func (a taskCommands) taskText(v task.View) string {
 			term.Short(step.Finished, now), took, term.OneLine(stepNote(step)))
 	}
 	return s.String() + "\n" + t.String()
+}
+
+// taskIDs parses the ids that a command was given, all before anything is done.
+func taskIDs(args []string) ([]task.ID, error) {
+	ids := make([]task.ID, len(args))
+	for i, arg := range args {
+		var err error
+		if ids[i], err = task.ParseID(arg); err != nil {
+			return nil, usage.Errorf("%v", err)
+		}
+	}
+	return ids, nil
 }

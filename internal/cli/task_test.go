@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -12,30 +11,12 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-func TestJSONKeepsContexts(t *testing.T) {
-	const raw = `{"n":9007199254740993,"e":1e400,"u":"\u2028 <&>","a":1,"a":2}`
-	a := &term.Output{Out: new(bytes.Buffer), Format: "json"}
-	view := viewOf(task.View{
-		ID: task.ID{Batch: 1 << 40}, State: task.Done, Context: json.RawMessage(raw),
-	})
-	if err := a.Show(view, nil); err != nil {
-		t.Fatal(err)
-	}
-	got := new(bytes.Buffer)
-	if err := json.Compact(got, a.Out.(*bytes.Buffer).Bytes()); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(got.String(), raw) || !strings.Contains(got.String(), `"result":null,`) {
-		t.Errorf("document = %s, want %s in it", got, raw)
-	}
-}
-
 func TestProgressOfARunningTaskIsShown(t *testing.T) {
 	a := taskCommands{&App{Output: term.Output{Now: time.Now}}}
 	v := task.View{
 		ID: task.ID{Batch: 1 << 40}, State: task.Running, Progress: 0.37, Note: "page 3\nof 8",
 	}
-	if got := ansi.Strip(a.taskText(v)); !strings.Contains(got, "progress   37% page 3 of 8\n") {
+	if got := ansi.Strip(taskText(a.App, v)); !strings.Contains(got, "progress   37% page 3 of 8\n") {
 		t.Errorf("text =\n%s", got)
 	}
 	doc, err := json.Marshal(viewOf(v))
@@ -43,7 +24,7 @@ func TestProgressOfARunningTaskIsShown(t *testing.T) {
 		t.Errorf("document = %s, %v", doc, err)
 	}
 	v.Progress, v.Note = 0, ""
-	if got := a.taskText(v); strings.Contains(got, "progress") {
+	if got := taskText(a.App, v); strings.Contains(got, "progress") {
 		t.Errorf("of one that says nothing the text is\n%s", got)
 	}
 }

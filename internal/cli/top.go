@@ -11,7 +11,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a nodeCommands) top() *cobra.Command {
+// topCommands are the commands that show everything at once.
+type topCommands struct{ *App }
+
+func (a topCommands) top() *cobra.Command {
 	var once, doc bool
 	cmd := a.remote(&cobra.Command{
 		Use:   "top",
@@ -54,7 +57,7 @@ JSON, as GET /v1/overview answers.`,
 }
 
 // topOnce prints how everything stands.
-func (a nodeCommands) topOnce(ctx context.Context, c *client.Client, width int) error {
+func (a topCommands) topOnce(ctx context.Context, c *client.Client, width int) error {
 	o, err := c.Overview(ctx)
 	if err != nil {
 		return err

@@ -37,22 +37,21 @@ func (s *topSource) Open(ctx context.Context, t top.Thing, width int) (string, e
 			return "", err
 		}
 		h, err := s.lastHour(ctx, a, client.StatsQuery{Worker: t.ID}, width)
-		return workerCommands{a}.workerText(w, jobs, &h), err
+		return workerText(a, w, jobs, &h), err
 	case top.Groups:
 		g, err := s.client.Group(ctx, t.ID)
 		if err != nil {
 			return "", err
 		}
 		replicas, _, err := s.client.Assignments(ctx, t.ID, client.PlacementFilter{}, "", topRows)
-		return groupCommands{a}.groupText(g, replicas), err
+		return groupText(a, g, replicas), err
 	case top.Schedules:
 		v, err := s.client.Schedule(ctx, t.ID)
 		if err != nil {
 			return "", err
 		}
 		fires, _, err := s.client.Fires(ctx, t.ID, client.FireFilter{}, "", 20)
-		b := scheduleCommands{a}
-		return b.scheduleText(&v) + "\n" + b.fireTable(fires, v.Zone), err
+		return scheduleText(a, &v) + "\n" + fireTable(a, fires, v.Zone), err
 	case top.Nodes:
 		return s.openNode(ctx, t.ID)
 	case top.Keys:
@@ -69,7 +68,7 @@ func (s *topSource) lastHour(
 	if err != nil {
 		return history{}, err
 	}
-	return a.historyOf(ctx, s.client, of, time.Hour, step)
+	return historyOf(ctx, a, s.client, of, time.Hour, step)
 }
 
 func (s *topSource) openQueue(
@@ -113,7 +112,7 @@ func (s *topSource) openTask(ctx context.Context, a *App, text string) (string, 
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString(taskCommands{a}.taskText(v))
+	b.WriteString(taskText(a, v))
 	if v.State == task.Blocked || v.State == task.Waiting || v.State == task.Ready {
 		e, err := s.client.ExplainTask(ctx, id)
 		if err != nil {

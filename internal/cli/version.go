@@ -26,6 +26,6 @@ func versionCommand(a *App) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().AddFlag(a.shared.Lookup("output"))
+	a.addShared(cmd.Flags(), "output")
 	return cmd
 }

@@ -61,12 +61,6 @@ func (w *wait) end(ctx context.Context, id task.ID, seen func(task.View)) (task.
 	}
 }
 
-// passes tells whether an error may pass by itself: no answer, or one that says: not now.
-func passes(err error) bool {
-	var refused *client.Error
-	return !errors.As(err, &refused) || errors.Is(err, client.ErrUnavailable)
-}
-
 func (w *wait) answered(yes bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,4 +134,36 @@ func verdict(v task.View) error {
 		"task %s is dead after attempt %d: %s (see `rota task show %s`, `rota task logs %s`)", v.ID,
 		v.Attempt, why, v.ID, v.ID,
 	)
+}
+
+// await prints the result of the task once it ended. Its id is told before, apart from the result:
+// whoever waits may have to stop waiting.
+func await(ctx context.Context, a *App, c *client.Client, id task.ID) error {
+	progress := a.Progress()
+	say := func(text string) {
+		progress.Clear()
+		fmt.Fprintln(a.Err, text)
+	}
+	say(fmt.Sprintf("task %s", id))
+	w := wait{client: c, poll: waitPoll, say: say}
+	if progress.Width > 0 {
+		w.poll = watchPoll
+	}
+	view, err := w.end(ctx, id, func(v task.View) {
+		progress.Note(fmt.Sprintf("%s, attempt %d %s", term.Painted(v.State), v.Attempt,
+			term.Faint(progressText(v))))
+	})
+	progress.Clear()
+	if ctx.Err() != nil {
+		fmt.Fprintf(a.Err, "the task goes on: see `rota task show %s`\n", id)
+	}
+	if err != nil {
+		return err
+	}
+	if a.JSON() {
+		err = a.PrintJSON(viewOf(view))
+	} else if len(view.Result) > 0 {
+		_, err = fmt.Fprintf(a.Out, "%s\n", view.Result)
+	}
+	return errors.Join(err, verdict(view))
 }

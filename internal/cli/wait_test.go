@@ -114,25 +114,6 @@ func TestWaitForManyEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestOnlyWhatMayPassIsWaitedFor(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want bool
-	}{
-		{client.ErrUnreachable, true},
-		{fmt.Errorf("read: %w", errors.New("connection reset by peer")), true},
-		{&client.Error{Status: 503}, true},
-		{&client.Error{Status: 429}, true},
-		{&client.Error{Status: 404}, false},
-		{&client.Error{Status: 401}, false},
-		{fmt.Errorf("read task: %w", &client.Error{Status: 403}), false},
-	} {
-		if got := passes(c.err); got != c.want {
-			t.Errorf("passes(%v) = %v", c.err, got)
-		}
-	}
-}
-
 func TestVerdictIsAnErrorUnlessDone(t *testing.T) {
 	id := task.ID{Batch: 1 << 40, N: 7}
 	for _, c := range []struct {

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
 )
@@ -49,29 +47,5 @@ func TestWatchedListThatNeverWorksFails(t *testing.T) {
 	w := &watching{App: a, list: func() error { return gone }}
 	if err := w.run(t.Context()); !errors.Is(err, gone) || out.Len() > 0 {
 		t.Errorf("%v, %q", err, out.String())
-	}
-}
-
-func TestEveryListCanBeWatched(t *testing.T) {
-	a := New(nil, new(bytes.Buffer), new(bytes.Buffer), func(string) (string, bool) {
-		return "", false
-	})
-	lists := 0
-	var walk func(*cobra.Command)
-	walk = func(cmd *cobra.Command) {
-		if cmd.Name() == "ls" {
-			lists++
-			if cmd.Flags().Lookup("watch") == nil ||
-				!strings.Contains(cmd.Example, cmd.CommandPath()+" --watch") {
-				t.Errorf("%s can't be watched", cmd.CommandPath())
-			}
-		}
-		for _, sub := range cmd.Commands() {
-			walk(sub)
-		}
-	}
-	walk(rootOf(a))
-	if lists < 9 {
-		t.Errorf("only %d lists were found", lists)
 	}
 }

@@ -123,9 +123,7 @@ worker, not even when that is killed.`,
 		},
 	}
 	s := cmd.Flags()
-	s.AddFlag(a.shared.Lookup("server"))
-	s.AddFlag(a.shared.Lookup("fixed"))
-	s.AddFlag(a.shared.Lookup("token"))
+	a.addShared(s, "server", "fixed", "token")
 	s.StringSliceVar(&f.queues, "queue", nil, "`queue` to take tasks from; repeat it for more")
 	s.BoolVar(&f.shell, "shell", false,
 		"in place of COMMAND: run the command line that each task brings, as those of rota schedule import do")
@@ -144,7 +142,7 @@ worker, not even when that is killed.`,
 	s.TextVar(&f.level, "log-level", slog.LevelInfo,
 		"`level` from which on to log: debug, info, warn or error")
 	cmd.AddCommand(a.workerList(), a.workerShow(), a.workerDrain(), a.workerUndrain(),
-		a.workerGuard())
+		workerGuard(a.App))
 	return cmd
 }
 

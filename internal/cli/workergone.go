@@ -29,7 +29,7 @@ func endKinds() []string {
 const endPages = 5
 
 // goneOf reads the past of a worker that nobody knows; false = it has none in that time.
-func (a *App) goneOf(
+func (a workerCommands) goneOf(
 	ctx context.Context, c *client.Client, name string, last, step time.Duration,
 ) (g goneWorker, found bool, err error) {
 	g = goneWorker{Name: name, Gone: true}
@@ -49,7 +49,7 @@ func (a *App) goneOf(
 			break
 		}
 	}
-	g.history, err = a.historyOf(ctx, c, client.StatsQuery{Worker: name}, last, step)
+	g.history, err = historyOf(ctx, a.App, c, client.StatsQuery{Worker: name}, last, step)
 	worked := slices.ContainsFunc(g.Periods, func(p view.Period) bool { return p.Started > 0 })
 	return g, worked || g.Event != nil, err
 }

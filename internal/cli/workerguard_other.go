@@ -7,12 +7,14 @@ import "github.com/spf13/cobra"
 // guard does nothing: there are no process groups here.
 type guard struct{}
 
+// startGuard starts nothing.
 func startGuard() (*guard, error) { return &guard{}, nil }
 
 func (*guard) Write(p []byte) (int, error) { return len(p), nil }
 
 func (*guard) close() {}
 
-func (a workerCommands) workerGuard() *cobra.Command {
+// workerGuard does nothing either.
+func workerGuard(*App) *cobra.Command {
 	return &cobra.Command{Use: "guard", Hidden: true}
 }

@@ -46,7 +46,8 @@ func (g *guard) close() {
 	g.process.Wait() // it has nothing to say
 }
 
-func (a workerCommands) workerGuard() *cobra.Command {
+// workerGuard is the process that startGuard starts.
+func workerGuard(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:    "guard",
 		Short:  "Kill what a killed worker leaves behind",

@@ -90,7 +90,7 @@ Of a worker that nobody knows any more it shows the past, and that it is gone.`,
 		if err := checkNames("worker", args...); err != nil {
 			return err
 		}
-		step, err := a.columnOf(last)
+		step, err := columnHere(a.App, last)
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ Of a worker that nobody knows any more it shows the past, and that it is gone.`,
 		if err != nil {
 			return err
 		}
-		h, err := a.historyOf(ctx, c, client.StatsQuery{Worker: args[0]}, last, step)
+		h, err := historyOf(ctx, a.App, c, client.StatsQuery{Worker: args[0]}, last, step)
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ Of a worker that nobody knows any more it shows the past, and that it is gone.`,
 			Assignments []workerJob `json:"assignments"`
 			history
 		}{workerDoc{w, term.Stamp(w.Seen)}, jobs, h}
-		return a.Show(doc, func() string { return a.workerText(w, jobs, &h) })
+		return a.Show(doc, func() string { return workerText(a.App, w, jobs, &h) })
 	})
 }
 
@@ -149,7 +149,6 @@ func jobsOf(ctx context.Context, c *client.Client, worker string) ([]workerJob, 
 	return jobs, nil
 }
 
-// workerText says how a worker stands, what it did lately, and which jobs it has.
 // inUse is how much of a capacity is in use, behind it.
 func inUse(used float64) string {
 	if used == 0 {
@@ -158,7 +157,8 @@ func inUse(used float64) string {
 	return fmt.Sprintf(", %v in use", used)
 }
 
-func (a workerCommands) workerText(w task.Worker, jobs []workerJob, h *history) string {
+// workerText says how a worker stands, what it did lately, and which jobs it has.
+func workerText(a *App, w task.Worker, jobs []workerJob, h *history) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("worker", term.Bold(w.Name))
 	s.Line("state", condition(w))
