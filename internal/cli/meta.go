@@ -14,7 +14,9 @@ import (
 
 // metaFlag is a flag that is given once for each string that a task carries: --meta customer=7.
 // "" says that there is none. What it was given stands in a pointer, so that flags can be compared.
-type metaFlag struct{ list *map[string]string }
+type metaFlag struct {
+	list *map[string]string // nil = the flag was not given
+}
 
 func (f *metaFlag) Set(text string) error {
 	if f.list == nil {
@@ -43,9 +45,6 @@ func (f *metaFlag) Type() string { return "name=text" }
 
 // TakesMany says that the flag may be given several times.
 func (f *metaFlag) TakesMany() {}
-
-// given tells whether the flag was given, also as "".
-func (f *metaFlag) given() bool { return f.list != nil }
 
 // strings are what it was given; nil = nothing, or the flag was not given.
 func (f *metaFlag) strings() map[string]string {

@@ -208,7 +208,7 @@ func (s *submission) trace(env func(string) (string, bool)) {
 	switch parent, said := s.Meta[tracecontext.Parent]; {
 	case said && parent == "":
 		delete(s.Meta, tracecontext.Parent)
-	case !s.meta.given() || len(s.Meta) > 0:
+	case s.meta.list == nil || len(s.Meta) > 0:
 		s.Meta = tracecontext.With(s.Meta, env)
 	}
 }
