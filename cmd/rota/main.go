@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/cli"
+	"github.com/rotahq/rota/internal/cli/app"
 )
 
 // heapGrowth is by how many percent the heap may grow before the next collection. Live heaps here
@@ -41,7 +42,7 @@ func main() {
 		}
 		os.Exit(code)
 	}
-	a := cli.New(os.Stdin, os.Stdout, os.Stderr, os.LookupEnv)
+	a := app.New(os.Stdin, os.Stdout, os.Stderr, os.LookupEnv)
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -58,7 +59,7 @@ const signalGap = 300 * time.Millisecond
 
 // obey lets the first signal ask the command to end cleanly. The second ends the process at once,
 // and before it what the process runs: nobody would look after that.
-func obey(signals <-chan os.Signal, stop func(), a *cli.App) {
+func obey(signals <-chan os.Signal, stop func(), a *app.App) {
 	for s := range signals {
 		if s != syscall.SIGHUP || !a.HeedsHangups() {
 			break

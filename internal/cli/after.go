@@ -44,7 +44,7 @@ func (a taskCommands) submitTasks(
 		if tasks[i].Queue == "" {
 			tasks[i].Queue = s.Queue
 		}
-		tasks[i].Meta = tracecontext.With(tasks[i].Meta, a.env)
+		tasks[i].Meta = tracecontext.With(tasks[i].Meta, a.Env)
 	}
 	got, err := c.Submit(ctx, tasks...)
 	if err != nil {

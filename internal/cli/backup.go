@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/store/sqlite"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
@@ -44,7 +45,7 @@ gives no backup. Make a store of FILE with rota restore.
 A store on PostgreSQL is backed up with the tools of PostgreSQL: docs/backup.md says how.`,
 		Example: `  rota backup /backup/rota-$(date +%F).db --store sqlite:/var/lib/rota/rota.db
   rota backup latest.db --replace`,
-		Args: takes("FILE"),
+		Args: app.Takes("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := embeddedStore(store)
 			if err != nil {
@@ -116,7 +117,7 @@ Schedules are paused, since what they fired after the backup would be fired agai
 rota schedule ls, then rota schedule resume NAME, or backfill what is missing.`,
 		Example: `  rota restore /backup/rota-2026-11-21.db --store sqlite:/var/lib/rota/rota.db
   rota restore latest.db --replace`,
-		Args: takes("FILE"),
+		Args: app.Takes("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := embeddedStore(store)
 			if err != nil {
@@ -165,7 +166,7 @@ func (a serveCommands) storeFlags(cmd *cobra.Command, store, folder *string) {
 		"the `store`, as rota serve has it: sqlite:FILE")
 	cmd.Flags().StringVar(folder, "blobs", "",
 		"`folder` of its contexts above 4 KiB, as rota serve has it (default beside the file)")
-	a.addShared(cmd.Flags(), "output")
+	a.AddShared(cmd.Flags(), "output")
 }
 
 // embeddedStore is the file of a store on SQLite.

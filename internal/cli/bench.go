@@ -5,14 +5,15 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/bench"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/spf13/cobra"
 )
 
 // toolCommands are the commands that measure rota and show it at work.
-type toolCommands struct{ *App }
+type toolCommands struct{ *app.App }
 
 func (a toolCommands) bench() *cobra.Command {
-	conf := bench.Config{Version: version(), Output: &a.Output}
+	conf := bench.Config{Version: app.Version(), Output: &a.Output}
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure this binary on this machine",
@@ -30,11 +31,11 @@ between two nodes.`,
 		Example: `  rota bench
   rota bench --store postgres://postgres@127.0.0.1/postgres --only http,latency
   rota bench --only http,latency --seconds 30s -o json`,
-		Args: takes(),
+		Args: app.Takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return bench.Run(cmd.Context(), conf) },
 	}
 	s := cmd.Flags()
-	a.addShared(s, "output")
+	a.AddShared(s, "output")
 	s.StringSliceVar(&conf.Only, "only", nil, "`names` of the benchmarks to run (default all)")
 	s.DurationVar(&conf.Length, "seconds", 10*time.Second, "how long each run measures, as 10s")
 	s.IntVar(&conf.Repeat, "repeat", 3, "runs of each benchmark; the median counts")
@@ -57,16 +58,16 @@ func (a toolCommands) benchWorker() *cobra.Command {
 	conf := bench.WorkerConfig{Out: a.Out}
 	stream := false
 	cmd := &cobra.Command{
-		Use: "worker", Short: "The worker process of the benchmarks", Hidden: true, Args: takes(),
+		Use: "worker", Short: "The worker process of the benchmarks", Hidden: true, Args: app.Takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if conf.Client, err = a.connect(client.Config{HTTPOnly: !stream}); err != nil {
+			if conf.Client, err = a.Connect(client.Config{HTTPOnly: !stream}); err != nil {
 				return err
 			}
 			defer conf.Client.Close()
 			return bench.Work(cmd.Context(), conf)
 		},
 	}
-	a.addShared(cmd.Flags())
+	a.AddShared(cmd.Flags())
 	cmd.Flags().BoolVar(&stream, "stream", false, "make calls on one WebSocket")
 	cmd.Flags().StringVar(&conf.Queue, "queue", bench.Queue, "`queue` to take tasks from")
 	cmd.Flags().IntVar(&conf.Capacity, "capacity", bench.Lanes, "handlers at a time")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
@@ -16,7 +17,7 @@ import (
 )
 
 func (a scheduleCommands) calendar() *cobra.Command {
-	return family("calendar", "Keep the days on which schedules are due, or are not",
+	return app.Family("calendar", "Keep the days on which schedules are due, or are not",
 		`Look after calendars: named sets of days. A schedule with a calendar (rota schedule set
 --calendar) is not due on its days to skip, as holidays, or on any but its days to keep.
 Days are those of the schedule's zone.`,
@@ -28,7 +29,7 @@ Days are those of the schedule's zone.`,
 func (a scheduleCommands) calendarSet() *cobra.Command {
 	var skip, keep []string
 	var from string
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "set NAME (--skip DAY… | --keep DAY…)",
 		Short: "Create a calendar or replace its days",
 		Long: `Create a calendar or replace its days, for the schedules that have it, too, from now on.
@@ -36,9 +37,9 @@ Days are written as 2026-12-25. --from reads more of them from a file, - is stdi
 word of each line; empty lines and those that begin with # are skipped.`,
 		Example: `  rota calendar set holidays --skip 2026-12-25,2026-12-26
   rota calendar set closing --keep '' --from days.txt`,
-		Args: takes("NAME"),
+		Args: app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("calendar", args...); err != nil {
+		if err := app.CheckNames("calendar", args...); err != nil {
 			return err
 		}
 		days, err := a.readDays(from)
@@ -71,7 +72,7 @@ func (a scheduleCommands) readDays(name string) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
-	text, err := a.readFrom(name)
+	text, err := a.ReadFrom(name)
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +94,12 @@ func (a scheduleCommands) readDays(name string) ([]string, error) {
 }
 
 func (a scheduleCommands) calendarList() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     "ls",
 		Short:   "List calendars",
 		Long:    `List calendars: how many days they have, and which are the first and the last.`,
 		Example: "  rota calendar ls\n  rota calendar ls -o json",
-		Args:    takes(),
+		Args:    app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		list, err := c.Calendars(ctx)
 		if err != nil {
@@ -116,14 +117,14 @@ func (a scheduleCommands) calendarList() *cobra.Command {
 }
 
 func (a scheduleCommands) calendarShow() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     "show NAME",
 		Short:   "Print the days of a calendar",
 		Long:    `Print the days of a calendar, a line each: skip or keep, and the day.`,
 		Example: "  rota calendar show holidays",
-		Args:    takes("NAME"),
+		Args:    app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("calendar", args...); err != nil {
+		if err := app.CheckNames("calendar", args...); err != nil {
 			return err
 		}
 		calendar, err := c.Calendar(ctx, args[0])
@@ -144,16 +145,16 @@ func (a scheduleCommands) calendarShow() *cobra.Command {
 }
 
 func (a scheduleCommands) calendarRemove() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     "rm NAME…",
 		Short:   "Delete calendars that no schedule has",
 		Long:    `Delete calendars. One that a schedule has is refused.`,
 		Example: "  rota calendar rm holidays",
-		Args:    takes("NAME…"),
+		Args:    app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("calendar", args...); err != nil {
+		if err := app.CheckNames("calendar", args...); err != nil {
 			return err
 		}
-		return each(args, func(name string) error { return c.DeleteCalendar(ctx, name) })
+		return app.Each(args, func(name string) error { return c.DeleteCalendar(ctx, name) })
 	})
 }

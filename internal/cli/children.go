@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/tracecontext"
@@ -32,7 +33,7 @@ type childView struct {
 func (a taskCommands) taskChildren() *cobra.Command {
 	var state, cursor string
 	var limit int
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "children ID",
 		Short: "List the children of a task, oldest first, with their results",
 		Long: `List the tasks that a task has submitted while it ran, with its outcome or before, oldest
@@ -41,7 +42,7 @@ cursor to go on from is printed to stderr (with -o json it stands in "next").`,
 		Example: `  rota task children 1pq3v0m7d2k5g10
   rota task children 1pq3v0m7d2k5g10 --state dead
   rota task children 1pq3v0m7d2k5g10 --limit 1000 -o json`,
-		Args: takes("ID"),
+		Args: app.Takes("ID"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		ids, err := taskIDs(args)
 		if err != nil {
@@ -81,7 +82,7 @@ cursor to go on from is printed to stderr (with -o json it stands in "next").`,
 	})
 	f := cmd.Flags()
 	f.StringVar(&state, "state", "", "children in this `state`: "+stateWords())
-	complete(cmd, "state", strings.Split(stateWords(), ", ")...)
+	app.Complete(cmd, "state", strings.Split(stateWords(), ", ")...)
 	f.IntVar(&limit, "limit", 100, "at most so many children")
 	f.StringVar(&cursor, "cursor", "", "where an earlier list ended")
 	return cmd
@@ -106,7 +107,7 @@ func (a taskCommands) childTable(views []task.View) string {
 
 // taskSpawn adds children to the task that the command that calls it is run for.
 func (a taskCommands) taskSpawn() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "spawn TASKS",
 		Short: "Add children to the task that this command is run for",
 		Long: `Add children to a task while it runs: for a command that rota worker runs for that task, and
@@ -120,7 +121,7 @@ Children that are to come with the outcome, and not without it, stand in the fil
 ROTA_OUTPUT names, as "spawn". Of a hand-out that is no longer the worker's no child is added.`,
 		Example: `  rota task spawn '[{"queue":"pages","context":{"url":"/a"},"key":"/a"}]'
   ./links.sh | rota task spawn -`,
-		Args: takes("TASKS"),
+		Args: app.Takes("TASKS"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		text, err := readJSON(a.App, "TASKS", args[0])
 		if err != nil {
@@ -130,9 +131,9 @@ ROTA_OUTPUT names, as "spawn". Of a hand-out that is no longer the worker's no c
 		if err != nil {
 			return usage.Errorf("TASKS: %s", strings.ReplaceAll(err.Error(), "spawn", ""))
 		}
-		name, _ := a.env("ROTA_TASK")
-		token, _ := a.env("ROTA_TOKEN")
-		worker, _ := a.env("ROTA_WORKER")
+		name, _ := a.Env("ROTA_TASK")
+		token, _ := a.Env("ROTA_TOKEN")
+		worker, _ := a.Env("ROTA_WORKER")
 		id, err := task.ParseID(name)
 		if err != nil || token == "" || worker == "" {
 			return usage.Errorf("this is no command that a worker runs for a task: there " +
@@ -150,14 +151,14 @@ ROTA_OUTPUT names, as "spawn". Of a hand-out that is no longer the worker's no c
 // traceChildren lets children belong to the trace that the environment tells of, as a command does
 // that goes on with that of its task by spans of its own.
 func (a taskCommands) traceChildren(children []task.Submission) {
-	text, _ := a.env("ROTA_META")
+	text, _ := a.Env("ROTA_META")
 	var parents map[string]string
 	json.Unmarshal([]byte(text), &parents) // of another program's variable nothing is known
 	delete(parents, tracecontext.Parent)
 	delete(parents, tracecontext.State)
 	for i := range children { // they have room for it only beside what the task carries
 		s := limits.WithMeta(children[i], parents)
-		children[i].Meta = tracecontext.With(s.Meta, a.env)
+		children[i].Meta = tracecontext.With(s.Meta, a.Env)
 	}
 }
 

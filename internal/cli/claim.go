@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/view"
@@ -15,7 +16,7 @@ import (
 )
 
 func (a nodeCommands) claim() *cobra.Command {
-	return family("claim", "Look after the keys that nodes share out",
+	return app.Family("claim", "Look after the keys that nodes share out",
 		`Look after the keys that nodes share out: each schedule, group, and whatever programs
 claim has one node that looks after it. Rota shares them out by itself; these commands show
 who has what, and let a person decide.`,
@@ -26,14 +27,14 @@ who has what, and let a person decide.`,
 
 func (a nodeCommands) claimList() *cobra.Command {
 	var filter client.ClaimFilter
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List keys, and who looks after them",
 		Long: `List keys, and who looks after them. A key is its kind, a slash and its name:
 schedule/backup, group/feeds. ASSIGNED is the node that somebody gave the key to, and for how
 long yet.`,
 		Example: "  rota claim ls\n  rota claim ls --kind group --owner box-2\n  rota claim ls --owner - -o json",
-		Args:    takes(),
+		Args:    app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		claims, err := c.Claims(ctx, filter)
 		if err != nil {
@@ -72,12 +73,12 @@ func (a nodeCommands) left(c view.Claim) time.Duration {
 }
 
 func (a nodeCommands) claimShow() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     "show KEY",
 		Short:   "Show who looks after a key",
 		Long:    "Show who looks after a key, since when, and whether somebody gave it to a node.",
 		Example: "  rota claim show group/feeds",
-		Args:    takes("KEY"),
+		Args:    app.Takes("KEY"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		claim, err := c.ClaimOf(ctx, args[0])
 		if err != nil {
@@ -106,7 +107,7 @@ func (a nodeCommands) claimText(c view.Claim) string {
 
 func (a nodeCommands) claimAssign() *cobra.Command {
 	var how client.ClaimAssignment
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "assign KEY NODE",
 		Short: "Give a key to a node",
 		Long: `Give a key to a node. Whoever has it finishes what it is at and gives it back, and then
@@ -116,9 +117,9 @@ node can't look after it. While the node is drained, unreachable or gone others 
 
 A node that may own no more keys is refused, with the number; --force does it all the same.`,
 		Example: "  rota claim assign group/feeds box-1\n  rota claim assign schedule/backup box-2 --for 8h",
-		Args:    takes("KEY", "NODE"),
+		Args:    app.Takes("KEY", "NODE"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		err := checkNames("node", args[1])
+		err := app.CheckNames("node", args[1])
 		if err == nil {
 			err = forced(c.AssignClaim(ctx, args[0], args[1], how), how.Force)
 		}
@@ -139,32 +140,32 @@ func forced(err error, force bool) error {
 }
 
 func (a nodeCommands) claimRelease() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "release KEY…",
 		Short: "Let the owners of keys give them back",
 		Long: `Let the owners of keys give them back after their current work, within two beats. Other
 nodes are the first to take them then. An assignment of the key is over.`,
 		Example: "  rota claim release group/feeds",
-		Args:    takes("KEY…"),
+		Args:    app.Takes("KEY…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		return each(args, func(key string) error { return c.ReleaseClaim(ctx, key) })
+		return app.Each(args, func(key string) error { return c.ReleaseClaim(ctx, key) })
 	})
 }
 
 func (a nodeCommands) claimRescan() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "rescan",
 		Short: "Wait until a node has looked at all keys again",
 		Long: `Wait until the node that answers has looked at all keys again, and claimed what is for it to
 claim. Every node does by itself with each of its beats, so it takes two of them at most.`,
 		Example: "  rota claim rescan",
-		Args:    takes(),
+		Args:    app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error { return c.RescanClaims(ctx) })
 }
 
 func (a nodeCommands) nodeRelease() *cobra.Command {
 	var shed client.Shedding
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "release NAME",
 		Short: "Let a node give so many of its keys back",
 		Long: `Let a node give so many of the keys that it looks after back, those first that are least its
@@ -174,7 +175,7 @@ again after a minute: rota cluster set --rebalance manual leaves it so.
 
 More than the other nodes may own is refused, with the number.`,
 		Example: "  rota node release box-2 --count 5\n  rota node release box-2 --count 2 --kind group",
-		Args:    takes("NAME"),
+		Args:    app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		return a.shed(ctx, c, args[0], shed)
 	})
@@ -190,7 +191,7 @@ More than the other nodes may own is refused, with the number.`,
 func (a nodeCommands) shed(
 	ctx context.Context, c *client.Client, node string, shed client.Shedding,
 ) error {
-	if err := checkNames("node", node); err != nil {
+	if err := app.CheckNames("node", node); err != nil {
 		return err
 	}
 	if shed.Count < 1 {
@@ -211,7 +212,7 @@ func (a nodeCommands) shed(
 
 func (a nodeCommands) clusterSet() *cobra.Command {
 	var when string
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "set",
 		Short: "Change what holds for all nodes",
 		Long: `Change what holds for all nodes; each follows with its next beat. With --rebalance auto a node
@@ -219,7 +220,7 @@ gives keys back while it has more than its share and another has fewer. With man
 back only what is above its cap: below that a person decides (rota claim, rota node release).
 --rebalance of rota serve is only what a new cluster begins with.`,
 		Example: "  rota cluster set --rebalance manual",
-		Args:    takes(),
+		Args:    app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		if when != "auto" && when != "manual" {
 			return usage.Errorf("cluster set needs --rebalance auto or manual")
@@ -227,23 +228,23 @@ back only what is above its cap: below that a person decides (rota claim, rota n
 		return c.SetRebalance(ctx, when)
 	})
 	cmd.Flags().StringVar(&when, "rebalance", "", "auto or `manual`")
-	complete(cmd, "rebalance", "auto", "manual")
+	app.Complete(cmd, "rebalance", "auto", "manual")
 	return cmd
 }
 
 func (a nodeCommands) claimExplain() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "explain KEY",
 		Short: "Say why no node looks after a key",
 		Long: `Say why no node looks after a key, or why it is not with the node that somebody gave it
 to, and what would change that.`,
 		Example: "  rota claim explain group/feeds",
-		Args:    takes("KEY"),
+		Args:    app.Takes("KEY"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		e, err := c.ExplainClaim(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return a.Show(e, func() string { return a.whyNot(e) })
+		return a.Show(e, func() string { return a.WhyNot(e) })
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/spf13/cobra"
 )
@@ -28,17 +29,17 @@ const (
 )
 
 // Run executes one command line and says how the process should exit.
-func Run(ctx context.Context, a *App, args []string) int {
+func Run(ctx context.Context, a *app.App, args []string) int {
 	root := rootOf(a)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return ExitDone
 	}
-	if !a.hasBegun() && !errors.Is(err, usage.Err) {
+	if !a.HasBegun() && !errors.Is(err, usage.Err) {
 		err = usage.Errorf("%v", err)
 	}
-	fmt.Fprintln(a.Err, "rota:", a.explain(ctx, err))
+	fmt.Fprintln(a.Err, "rota:", a.Explain(ctx, err))
 	code := exitCode(err)
 	if code == ExitUsage {
 		fmt.Fprintf(a.Err, "See `%s --help`.\n", cmd.CommandPath())
@@ -59,7 +60,7 @@ func exitCode(err error) int {
 	return ExitFailed
 }
 
-func rootOf(a *App) *cobra.Command {
+func rootOf(a *app.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rota",
 		Short: "Share out work: tasks in, many workers, nothing lost",
@@ -81,13 +82,13 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 		Example: `  rota serve                                        # a node on this machine
   rota worker --queue greet -- sh -c 'cat; echo'    # a worker: one process per task
   rota submit greet --context '"hello"' --wait      # a task, and its result`,
-		Version:       version(),
+		Version:       app.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
 	}
 	root.SetVersionTemplate("rota {{.Version}}\n")
-	a.prepare(root)
+	a.Prepare(root)
 	tasks, nodes := taskCommands{a}, nodeCommands{a}
 	schedules, notifiers := scheduleCommands{a}, notifierCommands{a}
 	serve, tools := serveCommands{a}, toolCommands{a}
@@ -102,7 +103,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 		serve.backup(), serve.restore(), serve.doctor(), versionCommand(a))
 	root.InitDefaultCompletionCmd()
 	completion(root)
-	a.finish(root)
+	a.Finish(root)
 	return root
 }
 
@@ -112,7 +113,7 @@ func completion(root *cobra.Command) {
 	if err != nil {
 		panic(err) // our own bug: it was just added
 	}
-	cmd.Args, cmd.RunE = nil, needsMember(cmd.Commands())
+	cmd.Args, cmd.RunE = nil, app.NeedsMember(cmd.Commands())
 	cmd.Example = "  source <(rota completion bash)\n  rota completion zsh --help      # where to put it for good"
 	for _, shell := range cmd.Commands() {
 		shell.Example = "  rota completion " + shell.Name()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/spf13/cobra"
@@ -37,7 +38,7 @@ func TestExitCodeTellsUsageFromFailureFromAbsence(t *testing.T) {
 
 // Long help, units and an example are a promise to the user; a new command must not forget them.
 func TestEveryCommandExplainsItself(t *testing.T) {
-	a := &App{Output: term.Output{Now: time.Now}, env: os.LookupEnv}
+	a := &app.App{Output: term.Output{Now: time.Now}, Env: os.LookupEnv}
 	root := rootOf(a)
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
@@ -58,7 +59,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 }
 
 func TestEveryListCanBeWatched(t *testing.T) {
-	a := New(nil, new(bytes.Buffer), new(bytes.Buffer), func(string) (string, bool) {
+	a := app.New(nil, new(bytes.Buffer), new(bytes.Buffer), func(string) (string, bool) {
 		return "", false
 	})
 	lists := 0

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
 )
 
 func (a nodeCommands) cluster() *cobra.Command {
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "cluster",
 		Short: "Show how the cluster stands, and what it can bear",
 		Long: `Show how the cluster stands, as the node that answers saw it with its last beat.
@@ -21,7 +22,7 @@ nodes that work. With n, the --tolerance of rota serve, a node may own 1 + K / m
 keys: so n nodes can die at once, and the others have room for all keys. How many can
 die just now is the budget; the nodes named there are those whose death would hurt most.`,
 		Example: "  rota cluster\n  rota cluster -o json",
-		Args:    takes(),
+		Args:    app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		cluster, err := c.Cluster(ctx)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -28,7 +29,7 @@ type contextView struct {
 func (a taskCommands) taskContexts() *cobra.Command {
 	var cursor string
 	var limit int
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "contexts ID",
 		Short: "Show what each stage of a task was handed, and what changed from one to the next",
 		Long: `Show the contexts of a task, oldest first: the one that was submitted, and one for each step
@@ -39,7 +40,7 @@ When there are more than --limit, the cursor to go on from is printed to stderr 
 it stands in "next").`,
 		Example: `  rota task contexts 1pq3v0m7d2k5g10
   rota task contexts 1pq3v0m7d2k5g10 --limit 1000 -o json`,
-		Args: takes("ID"),
+		Args: app.Takes("ID"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		ids, err := taskIDs(args)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/cron"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
@@ -28,7 +29,7 @@ type importFlags struct {
 
 func (a scheduleCommands) scheduleImport() *cobra.Command {
 	var f importFlags
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "import FILE",
 		Short: "Make schedules of the lines of a crontab",
 		Long: `Make a schedule of each line of a crontab that has a command, all or none; - is stdin. Workers
@@ -46,7 +47,7 @@ that begin with --prefix and stand in it no more are told of, so give each file 
 own. A command that fails is not tried again (--max-attempts).`,
 		Example: `  crontab -l | rota schedule import - --dry-run
   rota schedule import /etc/crontab --system --zone Europe/Berlin`,
-		Args: takes("FILE"),
+		Args: app.Takes("FILE"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		return a.importCrontab(ctx, c, args[0], f)
 	})
@@ -64,19 +65,19 @@ own. A command that fails is not tried again (--max-attempts).`,
 func (a scheduleCommands) importCrontab(
 	ctx context.Context, c *client.Client, file string, f importFlags,
 ) error {
-	if err := checkNames("queue", f.queue); err != nil {
+	if err := app.CheckNames("queue", f.queue); err != nil {
 		return err
 	}
 	if f.attempts < 1 {
 		return usage.Errorf("--max-attempts must be at least 1")
 	}
 	if f.zone == "" {
-		f.zone = localZone(a.env)
+		f.zone = localZone(a.Env)
 	}
 	if _, err := time.LoadLocation(f.zone); err != nil || f.zone == "Local" {
 		return usage.Errorf("--zone %.40q is no time zone: write it as in Europe/Berlin", f.zone)
 	}
-	text, err := a.readFrom(file)
+	text, err := a.ReadFrom(file)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (f *importFlags) schedules(table *crontab) ([]client.NamedChange, error) {
 			queue += "-" + e.user
 		}
 		if err := errors.Join(
-			checkNames("schedule", name), checkNames("queue", queue),
+			app.CheckNames("schedule", name), app.CheckNames("queue", queue),
 		); err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/demo"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/spf13/cobra"
@@ -54,7 +55,7 @@ that change meanwhile, are listed as such.`,
 		},
 	}
 	s := cmd.Flags()
-	a.addShared(s, "output")
+	a.AddShared(s, "output")
 	s.IntVar(&conf.Workers, "workers", 3, "worker processes")
 	s.BoolVar(&conf.Keep, "keep", false,
 		"stay until Ctrl-C, the console open and the workers at work; then leave the store")
@@ -66,8 +67,8 @@ that change meanwhile, are listed as such.`,
 // demoWorker is a worker process of `rota demo`.
 func (a toolCommands) demoWorker() *cobra.Command {
 	conf := demo.WorkerConfig{Out: a.Out}
-	cmd := a.remote(&cobra.Command{
-		Use: "demo-worker", Short: "A worker process of the demo", Hidden: true, Args: takes(),
+	cmd := a.Remote(&cobra.Command{
+		Use: "demo-worker", Short: "A worker process of the demo", Hidden: true, Args: app.Takes(),
 	},
 		func(ctx context.Context, c *client.Client, _ []string) error {
 			conf.Client = c

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/measure"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/shirou/gopsutil/v4/disk"
@@ -36,7 +37,7 @@ const (
 
 func (a serveCommands) doctor() *cobra.Command {
 	var store string
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check the server, this machine and the settings",
 		Long: `Check what commonly goes wrong: is the server there and ready, do the clocks agree, has the
@@ -45,7 +46,7 @@ the settings in force, without secrets. Each line is ok, warn or fail and says w
 Exits 1 when something failed.`,
 		Example: `  rota doctor
   rota doctor --server http://10.0.0.5:7700 --store sqlite:/var/lib/rota/work.db -o json`,
-		Args: takes(),
+		Args: app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		symptoms := a.settingsSymptoms()
 		symptoms = append(symptoms, a.serverSymptoms(ctx, c)...)
@@ -86,15 +87,15 @@ func (a serveCommands) symptomTable(symptoms []symptom) string {
 
 func (a serveCommands) settingsSymptoms() []symptom {
 	token := "none"
-	if a.token != "" {
+	if a.Token != "" {
 		token = "given"
 	}
 	return []symptom{
 		{"rota", fine,
-			version() + ", " + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH, ""},
+			app.Version() + ", " + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH, ""},
 		{"settings", fine,
-			"server " + strings.Join(a.servers, " ") + ", access token " + token + ", config " +
-				cmp.Or(a.config, "none"), ""},
+			"server " + strings.Join(a.Servers, " ") + ", access token " + token + ", config " +
+				cmp.Or(a.Config, "none"), ""},
 	}
 }
 
@@ -103,7 +104,7 @@ func (a serveCommands) serverSymptoms(ctx context.Context, c *client.Client) []s
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := c.Healthy(ctx); err != nil {
-		return []symptom{{"server", fail, a.explain(ctx, err), "rota serve, or --server URL"}}
+		return []symptom{{"server", fail, a.Explain(ctx, err), "rota serve, or --server URL"}}
 	}
 	ready, err := c.Ready(ctx)
 	if err != nil {
@@ -144,7 +145,7 @@ func (a serveCommands) brief(ready client.Readiness) symptom {
 			"look at the server's log",
 		}
 	}
-	if a.token != "" {
+	if a.Token != "" {
 		if f.Result == fine {
 			f.Result = warn
 		}

@@ -10,6 +10,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ func (a notifierCommands) events() *cobra.Command {
 	var follow bool
 	var kinds []string
 	var since string
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "events",
 		Short: "Print what happened: nodes that came and went, alarms, trouble",
 		Long: `Print what happened, oldest first: nodes that came and went, alarms, trouble with the
@@ -33,14 +34,14 @@ come one document each.`,
 		Example: `  rota events --since 2h
   rota events -f --kind node.*,store.full
   rota events --since 2026-11-21T08:00:00Z -o json`,
-		Args: takes(),
+		Args: app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		f := client.EventFilter{Kinds: kinds}
 		if since == "" && !follow {
 			since = "24h"
 		}
 		var err error
-		if f.Since, err = moment("--since", since, a.Now()); err != nil {
+		if f.Since, err = app.Moment("--since", since, a.Now()); err != nil {
 			return err
 		}
 		if follow {

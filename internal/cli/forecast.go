@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
@@ -31,8 +32,8 @@ is, and how an autoscaler reads it.`,
 	}
 	cmd.Flags().DurationVar(&wait, "wait", 5*time.Second,
 		"the `wait` that 95 of 100 tasks are to stay below")
-	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("queue", args...); err != nil {
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("queue", args...); err != nil {
 			return err
 		}
 		f, err := c.Forecast(ctx, client.ForecastQuery{Queues: args, Wait: wait})

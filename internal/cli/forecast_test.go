@@ -7,6 +7,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/view"
 )
 
@@ -14,7 +15,7 @@ func TestForecastIsATableOfQueuesAndOneOfGroups(t *testing.T) {
 	now := time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
 	wait := view.Duration(1200 * time.Millisecond)
 	by := view.Time{Time: now.Add(40 * time.Minute)}
-	a := nodeCommands{New(nil, new(bytes.Buffer), nil, nil)}
+	a := nodeCommands{app.New(nil, new(bytes.Buffer), nil, nil)}
 	a.Now = func() time.Time { return now }
 	f := view.Forecast{
 		Queues: []view.QueueForecast{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/pause"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
@@ -13,10 +14,10 @@ import (
 )
 
 // groupCommands are the commands that look after groups of jobs.
-type groupCommands struct{ *App }
+type groupCommands struct{ *app.App }
 
 func (a groupCommands) group() *cobra.Command {
-	return family("group", "Look after groups of jobs: endless work on exactly the right workers",
+	return app.Family("group", "Look after groups of jobs: endless work on exactly the right workers",
 		`Look after groups of jobs. A job is endless work, as following one log file; rota keeps each
 job of a group running on exactly --replicas different workers, within the capacity of
 each, and moves it when workers come, go or tire. rota worker --group runs them.`,
@@ -39,14 +40,14 @@ replica runs on until its successor does.`, (*client.Client).RebalanceGroup),
 }
 
 func (a groupCommands) groupList() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List groups and how they stand",
 		Long: `List groups and how they stand, in replicas: WANTED of all jobs; PENDING have no worker, and
 rota group explain says why. BUDGET is how many workers, whichever they are, can die at once
 with every replica still having a place.`,
 		Example: "  rota group ls\n  rota group ls -o json",
-		Args:    takes(),
+		Args:    app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		groups, err := c.Groups(ctx)
 		if err != nil {
@@ -95,34 +96,34 @@ func budgetNumber(b client.JobBudget) string {
 func (a groupCommands) groupEach(
 	verb, short, long string, call func(*client.Client, context.Context, string) error,
 ) *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     verb + " NAME…",
 		Short:   short,
 		Long:    long,
 		Example: "  rota group " + verb + " tails",
-		Args:    takes("NAME…"),
+		Args:    app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("group", args...); err != nil {
+		if err := app.CheckNames("group", args...); err != nil {
 			return err
 		}
-		return each(args, func(name string) error { return call(c, ctx, name) })
+		return app.Each(args, func(name string) error { return call(c, ctx, name) })
 	})
 }
 
 func (a groupCommands) groupRefresh() *cobra.Command {
 	var wait bool
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "refresh NAME…",
 		Short: "Read the sources of groups now",
 		Long: `Ask the node that looks after a group to read its source now. With --wait it waits until that
 was done, says what came of it, and exits 1 when the source failed.`,
 		Example: "  rota group refresh crawl --wait",
-		Args:    takes("NAME…"),
+		Args:    app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("group", args...); err != nil {
+		if err := app.CheckNames("group", args...); err != nil {
 			return err
 		}
-		return each(args, func(name string) error {
+		return app.Each(args, func(name string) error {
 			if err := c.RefreshGroup(ctx, name); err != nil || !wait {
 				return err
 			}
@@ -152,7 +153,7 @@ func (a groupCommands) refreshed(ctx context.Context, c *client.Client, name str
 			fmt.Fprintf(a.Err, "%s has %s\n", name, term.Plural(int(g.Jobs), "job"))
 			return nil
 		}
-		if err := pause.For(ctx, Poll); err != nil {
+		if err := pause.For(ctx, app.Poll); err != nil {
 			return err
 		}
 	}
@@ -160,18 +161,18 @@ func (a groupCommands) refreshed(ctx context.Context, c *client.Client, name str
 
 func (a groupCommands) groupRemove() *cobra.Command {
 	var force bool
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "rm NAME…",
 		Short: "Delete groups with their jobs",
 		Long: `Delete groups with their jobs and logs; workers end what they run of them. A group that has
 jobs is only deleted with --force.`,
 		Example: `  rota group rm tails --force`,
-		Args:    takes("NAME…"),
+		Args:    app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("group", args...); err != nil {
+		if err := app.CheckNames("group", args...); err != nil {
 			return err
 		}
-		return each(args, func(name string) error {
+		return app.Each(args, func(name string) error {
 			err := c.DeleteGroup(ctx, name, force)
 			if errors.Is(err, client.ErrConflict) && !force {
 				err = fmt.Errorf("%w (--force deletes it with its jobs)", err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
@@ -36,7 +37,7 @@ func TestGroupStandsInOneWord(t *testing.T) {
 }
 
 func TestPlanShowsTheLoadsThatChangeMostFirst(t *testing.T) {
-	a := groupCommands{&App{Output: term.Output{Out: new(bytes.Buffer), Now: time.Now}}}
+	a := groupCommands{&app.App{Output: term.Output{Out: new(bytes.Buffer), Now: time.Now}}}
 	p := client.Plan{
 		Before: map[string]float64{"a": 10, "b": 10, "gone": 20, "same": 1.5},
 		After:  map[string]float64{"a": 12.25, "b": 40, "same": 1.5, "new": 3},
@@ -91,7 +92,7 @@ func TestJobLinesAreToldByReplica(t *testing.T) {
 			`{"time":null,"stream":"stderr.0","text":"x"}` + "\n", ""},
 	} {
 		var out, errOut bytes.Buffer
-		a := groupCommands{&App{Output: term.Output{Out: &out, Err: &errOut}}}
+		a := groupCommands{&app.App{Output: term.Output{Out: &out, Err: &errOut}}}
 		if c.json {
 			a.Format = "json"
 		}

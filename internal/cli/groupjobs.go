@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/term"
@@ -54,11 +55,11 @@ script and . - _ : @ +, at most 128, the first a letter, a digit or _.`,
 	cmd.Flags().BoolVar(&f.add, "add", false, "add the jobs to the list")
 	cmd.Flags().BoolVar(&f.replace, "replace", false, "make the jobs the whole list")
 	cmd.Flags().BoolVar(&f.remove, "remove", false, "remove the jobs from the list")
-	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("group", args[0]); err != nil {
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("group", args[0]); err != nil {
 			return err
 		}
-		if err := checkNames("job", args[1:]...); err != nil {
+		if err := app.CheckNames("job", args[1:]...); err != nil {
 			return err
 		}
 		if f.add && f.remove || f.add && f.replace || f.remove && f.replace {
@@ -122,17 +123,17 @@ func (a groupCommands) readJobs(f jobsFlags, named []string) ([]task.Job, error)
 	}
 	var jobs []task.Job
 	if f.from != "" {
-		text, err := a.readFrom(f.from)
+		text, err := a.ReadFrom(f.from)
 		if err != nil {
 			return nil, err
 		}
 		if jobs, err = wire.ParseJobText(text, limits.MaxJobs); err != nil {
-			return nil, fmt.Errorf("%s: %w", sourceName(f.from), err)
+			return nil, fmt.Errorf("%s: %w", app.SourceName(f.from), err)
 		}
 		if text = bytes.TrimSpace(text); len(jobs) == 0 && !bytes.HasSuffix(text, []byte("]")) &&
 			!bytes.HasSuffix(text, []byte("}")) {
 			return nil, fmt.Errorf(`%s: no job in it; {"jobs":[]} is an empty list that is meant`,
-				sourceName(f.from))
+				app.SourceName(f.from))
 		}
 	}
 	for _, name := range named {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
 )
@@ -19,7 +20,7 @@ type jobLog struct {
 func (a groupCommands) groupLogs() *cobra.Command {
 	var follow bool
 	log := jobLog{}
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "logs NAME JOB",
 		Short: "Print a job's log",
 		Long: `Print what the replicas of a job logged: lines that were written to stdout go to stdout, all
@@ -32,12 +33,12 @@ With -f it goes on until the job is removed, also when the server is away for a 
 Ctrl-C ends it before.`,
 		Example: `  rota group logs tails access.log
   rota group logs tails access.log -f --replica 0`,
-		Args: takes("NAME", "JOB"),
+		Args: app.Takes("NAME", "JOB"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("group", args[0]); err != nil {
+		if err := app.CheckNames("group", args[0]); err != nil {
 			return err
 		}
-		if err := checkNames("job", args[1]); err != nil {
+		if err := app.CheckNames("job", args[1]); err != nil {
 			return err
 		}
 		log.group, log.job = args[0], args[1]
@@ -94,11 +95,11 @@ func (a groupCommands) printJobLine(log jobLog, line task.LogLine) error {
 		return nil
 	}
 	if a.JSON() {
-		return a.printLine(line)
+		return a.PrintLine(line)
 	}
 	if named && log.replica < 0 {
 		line.Text = replica + "| " + line.Text
 	}
 	line.Stream = stream
-	return a.printLine(line)
+	return a.PrintLine(line)
 }

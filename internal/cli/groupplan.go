@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/simulate"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
@@ -42,7 +43,7 @@ of capacity 60 in zone a with a label.`,
   rota group plan tails --add 3x60@zone=a --drain w3
   rota group plan tails --replicas 3
   rota group plan tails --jobs tomorrow.txt -o json`,
-		Args: takes("NAME"),
+		Args: app.Takes("NAME"),
 	}
 	s := cmd.Flags()
 	s.StringSliceVar(&f.remove, "remove", nil, "`workers` that die")
@@ -54,8 +55,8 @@ of capacity 60 in zone a with a label.`,
 		"`file` with the whole list of jobs, - is stdin, as rota group jobs --from takes it (default as it is)")
 	s.IntVar(&limit, "limit", 10,
 		"show at most so many replicas of a kind, and twice as many workers")
-	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("group", args...); err != nil {
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("group", args...); err != nil {
 			return err
 		}
 		what, err := a.whatIf(f, s.Changed("replicas"))
@@ -73,7 +74,7 @@ of capacity 60 in zone a with a label.`,
 // whatIf is the change that the flags ask about; replicated says that they say how many replicas.
 func (a groupCommands) whatIf(f planFlags, replicated bool) (client.WhatIf, error) {
 	what := client.WhatIf{Remove: f.remove, Drain: f.drain, Replicas: f.replicas}
-	if err := checkNames("worker", slices.Concat(f.remove, f.drain)...); err != nil {
+	if err := app.CheckNames("worker", slices.Concat(f.remove, f.drain)...); err != nil {
 		return what, err
 	}
 	if replicated && f.replicas < 1 {
@@ -93,13 +94,13 @@ func (a groupCommands) whatIf(f planFlags, replicated bool) (client.WhatIf, erro
 	if f.jobs == "" {
 		return what, nil
 	}
-	text, err := a.readFrom(f.jobs)
+	text, err := a.ReadFrom(f.jobs)
 	if err != nil {
 		return what, err
 	}
 	jobs, err := wire.ParseJobText(text, task.MaxJobChange)
 	if err != nil {
-		return what, fmt.Errorf("%s: %w", sourceName(f.jobs), err)
+		return what, fmt.Errorf("%s: %w", app.SourceName(f.jobs), err)
 	}
 	what.Jobs = &jobs
 	return what, nil

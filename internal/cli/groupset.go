@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/simulate"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
@@ -48,29 +49,29 @@ Files are read only below the folder that a node was started with (rota serve
 	}
 	f := cmd.Flags()
 	set := []func(){
-		optional(f.Int("replicas", 0, "workers that run each job (default 1)"), f, "replicas",
+		app.Optional(f.Int("replicas", 0, "workers that run each job (default 1)"), f, "replicas",
 			&change.Replicas),
-		optional(f.String("spread", "",
+		app.Optional(f.String("spread", "",
 			"`zone` or worker: what the replicas of a job are kept apart by, zones where workers name theirs (default zone)"), f, "spread",
 			&change.Spread),
-		optional(f.Int("moves", 0,
+		app.Optional(f.Int("moves", 0,
 			"replicas that move to a better worker at a time; 0 = only what must move does (default 10)"), f, "moves",
 			&policy.Moves),
-		optional(f.Int("new", 0, "replicas that one worker starts at a time (default 4)"), f, "new",
+		app.Optional(f.Int("new", 0, "replicas that one worker starts at a time (default 4)"), f, "new",
 			&policy.New),
-		optional(f.Duration("penalty", 0,
+		app.Optional(f.Duration("penalty", 0,
 			"so long is a worker avoided on which a job just failed (default 1m)"), f, "penalty",
 			&policy.Penalty),
-		optional(f.Duration("warmup", 0,
+		app.Optional(f.Duration("warmup", 0,
 			"so long, at most, a node that is new to the group waits for its workers (default 30s)"), f, "warmup",
 			&policy.Warmup),
-		optional(f.Duration("silence", 0,
+		app.Optional(f.Duration("silence", 0,
 			"a worker of which nothing is heard for so long loses its replicas; of several groups the shortest counts (default 15s)"), f, "silence",
 			&change.Silence),
-		optional(f.Duration("job-silence", 0,
+		app.Optional(f.Duration("job-silence", 0,
 			"a replica that logs no line and gives no other sign for so long is started elsewhere; 0 = never (default 0)"), f, "job-silence",
 			&change.JobSilence),
-		titleFlag(f, &change.Title), ownerFlag(f, &change.Owner),
+		app.TitleFlag(f, &change.Title), app.OwnerFlag(f, &change.Owner),
 	}
 	f.StringSliceVar(&selector, "selector", nil,
 		"`k=v` that a worker must have as a label; repeat it for more; \"\" takes all away (default any worker)")
@@ -79,9 +80,9 @@ Files are read only below the folder that a node was started with (rota serve
 	f.StringVar(&source.url, "source-url", "", "`URL` that answers with the jobs")
 	f.BoolVar(&source.api, "source-api", false, "the jobs are given by rota group jobs again")
 	f.DurationVar(&source.every, "every", 0, "between two readings of the source (default 30m)")
-	complete(cmd, "spread", task.SpreadZone, task.SpreadWorker)
-	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("group", args[0]); err != nil {
+	app.Complete(cmd, "spread", task.SpreadZone, task.SpreadWorker)
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("group", args[0]); err != nil {
 			return err
 		}
 		for _, take := range set {
@@ -104,7 +105,7 @@ Files are read only below the folder that a node was started with (rota serve
 		if change == (client.GroupChange{}) { // as with queues
 			g, err := c.Group(ctx, args[0])
 			if err != nil {
-				return absent(err, "group", args[0],
+				return app.Absent(err, "group", args[0],
 					"group set with a setting creates it, as --replicas 1")
 			}
 			return a.Show(viewOfConf(g.Group), func() string { return confText(g.Group) })

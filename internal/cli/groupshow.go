@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -37,7 +38,7 @@ func (a groupCommands) groupShow() *cobra.Command {
 		Long: `Show a group: how it is configured, how it stands, how many workers can die, and where the
 replicas of its jobs are. One that has no worker is pending and says why.`,
 		Example: "  rota group show tails\n  rota group show tails --state pending\n  rota group show tails --worker w1 -o json",
-		Args:    takes("NAME"),
+		Args:    app.Takes("NAME"),
 	}
 	f := cmd.Flags()
 	f.StringVar(&filter.Job, "job", "", "replicas of this `job`")
@@ -45,9 +46,9 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 	f.StringVar(&state, "state", "", "replicas in this `state`: "+strings.Join(jobStates, ", "))
 	f.IntVar(&limit, "limit", 100, "at most so many replicas, up to 1,000")
 	f.StringVar(&cursor, "cursor", "", "where an earlier list of replicas ended")
-	complete(cmd, "state", jobStates...)
-	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("group", args...); err != nil {
+	app.Complete(cmd, "state", jobStates...)
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("group", args...); err != nil {
 			return err
 		}
 		if state != "" && !slices.Contains(jobStates, state) {
@@ -75,7 +76,7 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 }
 
 // groupText says how a group is configured, how it stands, and where replicas of its jobs are.
-func groupText(a *App, g client.Group, replicas []client.Placement) string {
+func groupText(a *app.App, g client.Group, replicas []client.Placement) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("state", groupState(g))
 	s.Line("jobs",
@@ -129,7 +130,7 @@ func sourceReadText(g client.Group, now time.Time) string {
 	return term.Short(g.Read.Good, now)
 }
 
-func placementTable(a *App, replicas []client.Placement) string {
+func placementTable(a *app.App, replicas []client.Placement) string {
 	t := a.Table("JOB", "#REPLICA", "STATE", "WORKER", "SINCE", "REASON")
 	for _, p := range replicas {
 		since := "-"
@@ -144,19 +145,19 @@ func placementTable(a *App, replicas []client.Placement) string {
 
 func (a groupCommands) groupExplain() *cobra.Command {
 	var limit int
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "explain NAME JOB",
 		Short: "Say why a job is where it is or why it waits",
 		Long: `Say why each replica of a job is where it is, or why it waits; what would change that; and
 which workers are candidates for one more replica. SCORE is the share of a worker's capacity
 that is free: of those that fit the greatest gets it.`,
 		Example: "  rota group explain tails access.log",
-		Args:    takes("NAME", "JOB"),
+		Args:    app.Takes("NAME", "JOB"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("group", args[0]); err != nil {
+		if err := app.CheckNames("group", args[0]); err != nil {
 			return err
 		}
-		if err := checkNames("job", args[1]); err != nil {
+		if err := app.CheckNames("job", args[1]); err != nil {
 			return err
 		}
 		e, err := c.ExplainJob(ctx, args[0], args[1])

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/view"
@@ -26,7 +27,7 @@ type history struct {
 
 // historyOf asks what was done in so much time, in periods of a step.
 func historyOf(
-	ctx context.Context, a *App, c *client.Client, of client.StatsQuery, last, step time.Duration,
+	ctx context.Context, a *app.App, c *client.Client, of client.StatsQuery, last, step time.Duration,
 ) (h history, err error) {
 	h.of, h.now, h.Step = of, a.Now(), view.Duration(step)
 	of.From, of.To, of.Step = h.now.Add(step-last), h.now, step
@@ -40,7 +41,7 @@ func lastFlag(cmd *cobra.Command, last *time.Duration) {
 }
 
 // columnHere is how long a column is when so much time is drawn where the command writes.
-func columnHere(a *App, last time.Duration) (time.Duration, error) {
+func columnHere(a *app.App, last time.Duration) (time.Duration, error) {
 	width, _ := term.Terminal(a.Out)
 	return columnOf(last, cmp.Or(width, 80)-historyMargin)
 }

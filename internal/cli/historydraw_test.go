@@ -16,12 +16,13 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 )
 
 // did is a server that says what worker w1 and queue mail did: each minute as many tasks as its
 // number in the hour says. It notes what it is asked about the past.
-func did(t *testing.T) (a *App, c *client.Client, out *bytes.Buffer, asked *url.Values) {
+func did(t *testing.T) (a *app.App, c *client.Client, out *bytes.Buffer, asked *url.Values) {
 	t.Helper()
 	noon := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	asked = new(url.Values)
@@ -69,9 +70,9 @@ func did(t *testing.T) (a *App, c *client.Client, out *bytes.Buffer, asked *url.
 	}
 	t.Cleanup(func() { c.Close() })
 	out = new(bytes.Buffer)
-	a = &App{
+	a = &app.App{
 		Output: term.Output{Out: out, Err: io.Discard, Now: func() time.Time { return noon }},
-		env: func(name string) (value string, set bool) {
+		Env: func(name string) (value string, set bool) {
 			return server.URL, name == "ROTA_SERVER"
 		},
 	}

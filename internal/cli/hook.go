@@ -10,16 +10,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/view"
 )
 
 // hookCommands look after what other programs call.
-type hookCommands struct{ *App }
+type hookCommands struct{ *app.App }
 
 func (a hookCommands) hook() *cobra.Command {
-	return family("hook", "Have other programs submit tasks and send signals, by webhooks",
+	return app.Family("hook", "Have other programs submit tasks and send signals, by webhooks",
 		`Look after hooks. A hook is what another program calls when something has happened: GitHub,
 Stripe, Slack, Shopify, or whatever signs what it sends. It has no access token of the
 server's: that it knows the hook's secret is shown by its signature. Each delivery becomes one
@@ -32,14 +33,14 @@ task, however often it comes, or a signal. The URL to give it is SERVER/v1/hooks
 }
 
 func (a hookCommands) hookList() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List hooks and what their calls become",
 		Long: `List hooks: how their calls are signed, how many secrets each knows, and what a call becomes.
 Secrets are never shown.`,
 		Example: `  rota hook ls
   rota hook ls -o json`,
-		Args: takes(),
+		Args: app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		list, err := c.Hooks(ctx)
 		if err != nil {
@@ -70,14 +71,14 @@ func becomes(h *view.Hook) string {
 }
 
 func (a hookCommands) hookShow() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     "show NAME",
 		Short:   "Show a hook",
 		Long:    `Show a hook, without its secrets.`,
 		Example: `  rota hook show builds`,
-		Args:    takes("NAME"),
+		Args:    app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("hook", args...); err != nil {
+		if err := app.CheckNames("hook", args...); err != nil {
 			return err
 		}
 		h, err := c.Hook(ctx, args[0])
@@ -105,7 +106,7 @@ func hookText(h *view.Hook) string {
 		s.Line("priority", time.Duration(h.Priority).String())
 	}
 	s.Line("group key", h.GroupKey)
-	s.Line("meta", metaText(h.Meta))
+	s.Line("meta", app.MetaText(h.Meta))
 	if h.Keep != 0 {
 		s.Line("keep", time.Duration(h.Keep).String())
 	}
@@ -116,7 +117,7 @@ func (a hookCommands) hookSet() *cobra.Command {
 	var conf client.HookConf
 	var secretFiles []string
 	var tolerance, priority, keep time.Duration
-	var meta metaFlag
+	var meta app.MetaFlag
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Create a hook or change it",
@@ -144,7 +145,7 @@ into forms, too, and on into a field whose text is JSON: /payload/user/id.`,
   rota hook set builds --scheme github --secret-file new --secret-file old --queue builds
   rota hook set shop --scheme plain --header X-Sig --prefix sha256= --secret-file - --id /event/id \
       --queue orders --meta from=shop <secret`,
-		Args: takes("NAME"),
+		Args: app.Takes("NAME"),
 	}
 	f := cmd.Flags()
 	f.StringVar(&conf.Scheme, "scheme", "",
@@ -172,8 +173,8 @@ into forms, too, and on into a field whose text is JSON: /payload/user/id.`,
 		"JSON `pointer` into the body: what stands there is the signal's key")
 	f.DurationVar(&keep, "keep", 0,
 		"how long the signal stands while nobody waits for it (default 24h)")
-	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("hook", args...); err != nil {
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("hook", args...); err != nil {
 			return err
 		}
 		if (conf.Queue == "") == (conf.Signal == "") {
@@ -181,14 +182,14 @@ into forms, too, and on into a field whose text is JSON: /payload/user/id.`,
 		}
 		for _, name := range secretFiles {
 			var secret string
-			if err := a.readSecret(name, &secret); err != nil {
+			if err := a.ReadSecret(name, &secret); err != nil {
 				return err
 			}
 			conf.Secrets = append(conf.Secrets, secret)
 		}
 		conf.Tolerance, conf.Priority, conf.Keep = view.Duration(tolerance),
 			view.Duration(priority), view.Duration(keep)
-		conf.Meta = meta.strings()
+		conf.Meta = meta.Strings()
 		h, err := c.PutHook(ctx, args[0], conf)
 		if err != nil {
 			return err
@@ -198,17 +199,17 @@ into forms, too, and on into a field whose text is JSON: /payload/user/id.`,
 }
 
 func (a hookCommands) hookRemove() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     "rm NAME…",
 		Short:   "Forget hooks",
 		Long:    `Forget hooks. What they have submitted stays; later calls are refused.`,
 		Example: `  rota hook rm builds`,
-		Args:    takes("NAME…"),
+		Args:    app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("hook", args...); err != nil {
+		if err := app.CheckNames("hook", args...); err != nil {
 			return err
 		}
-		return each(args, func(name string) error { return c.DeleteHook(ctx, name) })
+		return app.Each(args, func(name string) error { return c.DeleteHook(ctx, name) })
 	})
 }
 
@@ -216,7 +217,7 @@ func (a hookCommands) hookTest() *cobra.Command {
 	var call client.HookCall
 	var secretFile string
 	var headers []string
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "test NAME BODY",
 		Short: "Call a hook as the other program would",
 		Long: `Sign BODY with the secret of --secret-file, as the hook wants it, call the hook, and print the
@@ -226,15 +227,15 @@ Each test is another delivery, unless --id or the body says otherwise.`,
   rota hook test builds '{"repository":{"full_name":"ann/site"}}' --secret-file secret --id 1
   rota hook test talk 'command=/deploy&user_id=U1' --secret-file secret \
       --header 'Content-Type: application/x-www-form-urlencoded'`,
-		Args: takes("NAME", "BODY"),
+		Args: app.Takes("NAME", "BODY"),
 	}, func(ctx context.Context, c *client.Client, args []string) (err error) {
-		if err := checkNames("hook", args[0]); err != nil {
+		if err := app.CheckNames("hook", args[0]); err != nil {
 			return err
 		}
 		if secretFile == "" {
 			return usage.Errorf("--secret-file is needed: the server shows its secrets to nobody")
 		}
-		if err := a.readSecret(secretFile, &call.Secret); err != nil {
+		if err := a.ReadSecret(secretFile, &call.Secret); err != nil {
 			return err
 		}
 		if call.Header, err = headersOf(headers); err != nil {
@@ -242,7 +243,7 @@ Each test is another delivery, unless --id or the body says otherwise.`,
 		}
 		call.Body = []byte(args[1])
 		if file, ok := strings.CutPrefix(args[1], "@"); ok || args[1] == "-" {
-			if call.Body, err = a.readFrom(file); err != nil {
+			if call.Body, err = a.ReadFrom(file); err != nil {
 				return err
 			}
 		}

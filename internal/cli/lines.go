@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
@@ -59,7 +60,7 @@ func (a taskCommands) submitLines(ctx context.Context, c *client.Client, s submi
 
 // receipts prints ids as they come, and their sum.
 type receipts struct {
-	*App
+	*app.App
 	from    io.Reader // the lines
 	context func(line []byte) (json.RawMessage, error)
 
@@ -96,8 +97,8 @@ func (a taskCommands) newReceipts(s submission) *receipts {
 		context = textOf
 	}
 	return &receipts{
-		App: a.App, from: a.in, context: context, out: bufio.NewWriter(a.Out), silent: onTerminal ||
-			a.JSON(), size: inputSize(a.in), progress: a.Progress(),
+		App: a.App, from: a.In, context: context, out: bufio.NewWriter(a.Out), silent: onTerminal ||
+			a.JSON(), size: inputSize(a.In), progress: a.Progress(),
 		wait: s.wait, sum: linesSum{Queue: s.Queue},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/view"
@@ -15,10 +16,10 @@ import (
 )
 
 // nodeCommands are the commands that look after the nodes of a cluster.
-type nodeCommands struct{ *App }
+type nodeCommands struct{ *app.App }
 
 func (a nodeCommands) node() *cobra.Command {
-	return family("node", "Look after the nodes of a cluster",
+	return app.Family("node", "Look after the nodes of a cluster",
 		`Look after the nodes of a cluster: the servers that share one store. Any of them answers
 for all.`,
 		"  rota node ls\n  rota node drain box-2 --wait",
@@ -39,7 +40,7 @@ func standing(s view.NodeState) string {
 }
 
 func (a nodeCommands) nodeList() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List nodes",
 		Long: `List the nodes that share the store, and those that stopped or died during the last day:
@@ -48,7 +49,7 @@ DOWN says when.
 SCORE says how busy a node is, from 0 (idle) to 100: 64 parts CPU, 32 parts tasks that it
 runs itself, 4 parts memory. KEYS is how many keys it looks after, of how many it may.`,
 		Example: "  rota node ls\n  rota node ls -o json",
-		Args:    takes(),
+		Args:    app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		nodes, err := c.Nodes(ctx)
 		if err != nil {
@@ -78,7 +79,7 @@ func (a nodeCommands) nodeTable(nodes []view.Node) string {
 func (a nodeCommands) nodeDrain() *cobra.Command {
 	var force, wait bool
 	var count int
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "drain NAME",
 		Short: "Let a node take nothing new and give back what it looks after",
 		Long: `Let a node take nothing new and give the keys that it looks after to others, each after
@@ -91,9 +92,9 @@ ends the waiting. Undrained before it gave everything back, it keeps the rest.
 
 With --count it gives back so many keys of each kind and works on, as rota node release --each.`,
 		Example: "  rota node drain box-2\n  rota node drain box-2 --wait\n  rota node drain box-2 --count 3",
-		Args:    takes("NAME"),
+		Args:    app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("node", args...); err != nil {
+		if err := app.CheckNames("node", args...); err != nil {
 			return err
 		}
 		if count != 0 {
@@ -144,7 +145,7 @@ func (a nodeCommands) drained(ctx context.Context, c *client.Client, name string
 			fmt.Fprintf(a.Err, "%s still looks after %s\n", name, left)
 		}
 		select {
-		case <-time.After(Poll):
+		case <-time.After(app.Poll):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -160,16 +161,16 @@ func leftOf(n view.Node) string {
 }
 
 func (a nodeCommands) nodeUndrain() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     "undrain NAME…",
 		Short:   "Let drained nodes take work again",
 		Long:    "Let drained nodes take work again. It may be said at any time, before they are drained, too.",
 		Example: "  rota node undrain box-2",
-		Args:    takes("NAME…"),
+		Args:    app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("node", args...); err != nil {
+		if err := app.CheckNames("node", args...); err != nil {
 			return err
 		}
-		return each(args, func(name string) error { return c.UndrainNode(ctx, name) })
+		return app.Each(args, func(name string) error { return c.UndrainNode(ctx, name) })
 	})
 }

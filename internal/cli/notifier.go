@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/view"
@@ -13,10 +14,10 @@ import (
 )
 
 // notifierCommands are the commands that print events and look after those who are told of them.
-type notifierCommands struct{ *App }
+type notifierCommands struct{ *app.App }
 
 func (a notifierCommands) notifier() *cobra.Command {
-	return family("notifier", "Have people told of events, or something done about them",
+	return app.Family("notifier", "Have people told of events, or something done about them",
 		`Look after notifiers. A notifier tells somebody of events: by e-mail, or by a webhook in the
 form that Slack, Teams, DingTalk, Feishu, WeCom or Telegram takes, or a signed one of your
 own (Standard Webhooks); or it acts: it submits a task, or runs a command. It gets each event that it is on at least once, in order; what
@@ -28,14 +29,14 @@ can't be delivered is tried again for as long as events are kept.`,
 }
 
 func (a notifierCommands) notifierList() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List notifiers and whether they deliver",
 		Long: `List notifiers: what they are on, where they lead, the number of the newest event that was
 delivered, and what keeps the next one from it. Secrets are never shown.`,
 		Example: `  rota notifier ls
   rota notifier ls -o json`,
-		Args: takes(),
+		Args: app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		list, err := c.Notifiers(ctx)
 		if err != nil {
@@ -119,7 +120,7 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
       --from rota@example.com --to owner
   rota notifier set heal --on 'queue.*,schedule.dead' --submit repairs
   rota notifier set page --on 'node.offline' --run 'pager --about "$ROTA_EVENT_SUBJECT"'`,
-		Args: takes("NAME"),
+		Args: app.Takes("NAME"),
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&conf.On, "on", []string{"*"},
@@ -143,8 +144,8 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
 	f.StringSliceVar(&conf.To, "to", nil, "`addresses` that mail goes to; owner is who owns what an event is about")
 	f.StringVar(&conf.Queue, "submit", "", "`queue` in which each event becomes a task")
 	f.StringVar(&line, "run", "", "`command` line that is run for each event")
-	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("notifier", args...); err != nil {
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("notifier", args...); err != nil {
 			return err
 		}
 		if (conf.Queue != "" || line != "") && len(conf.To) > 0 || conf.Queue != "" && line != "" {
@@ -165,7 +166,7 @@ Texts are escaped for the inside of JSON strings. There are also .Kind, .Subject
 			{urlFile, &conf.URL}, {secretFile, &conf.Secret}, {passwordFile, &conf.Password},
 			{templateFile, &conf.Template},
 		} {
-			if err := a.readSecret(s.file, s.to); err != nil {
+			if err := a.ReadSecret(s.file, s.to); err != nil {
 				return err
 			}
 		}
@@ -196,32 +197,32 @@ func notifierText(n view.Notifier) string {
 }
 
 func (a notifierCommands) notifierRemove() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     "rm NAME…",
 		Short:   "Forget notifiers",
 		Long:    `Forget notifiers. What was not delivered yet stays undelivered.`,
 		Example: `  rota notifier rm ops`,
-		Args:    takes("NAME…"),
+		Args:    app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("notifier", args...); err != nil {
+		if err := app.CheckNames("notifier", args...); err != nil {
 			return err
 		}
-		return each(args, func(name string) error { return c.DeleteNotifier(ctx, name) })
+		return app.Each(args, func(name string) error { return c.DeleteNotifier(ctx, name) })
 	})
 }
 
 func (a notifierCommands) notifierTest() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "test NAME…",
 		Short: "Send a message that nothing happened for",
 		Long: `Send a message by each notifier, whatever it is on, and say why it could not be delivered if
 it could not.`,
 		Example: `  rota notifier test ops`,
-		Args:    takes("NAME…"),
+		Args:    app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("notifier", args...); err != nil {
+		if err := app.CheckNames("notifier", args...); err != nil {
 			return err
 		}
-		return each(args, func(name string) error { return c.TestNotifier(ctx, name) })
+		return app.Each(args, func(name string) error { return c.TestNotifier(ctx, name) })
 	})
 }

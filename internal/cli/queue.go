@@ -7,15 +7,16 @@ import (
 	"strings"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/spf13/cobra"
 )
 
 // queueCommands are the commands that look after queues.
-type queueCommands struct{ *App }
+type queueCommands struct{ *app.App }
 
 func (a queueCommands) queue() *cobra.Command {
-	return family("queue", "List, configure, pause and delete queues",
+	return app.Family("queue", "List, configure, pause and delete queues",
 		`Look after queues. A queue is the configuration of one type of task; it comes to be, with
 defaults, at the first submission to it.
 
@@ -40,7 +41,7 @@ for 30, if queue set does not say otherwise. Then they are deleted, with logs an
 }
 
 func (a queueCommands) queueList() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List queues and the counts of their tasks",
 		Long: `List queues and the counts of their tasks. Done, dead and cancelled ones count as long as
@@ -50,7 +51,7 @@ since when the longest waiting ready task is due. The whole configuration is sho
 and by queue set without flags.`,
 		Example: `  rota queue ls
   rota queue ls -o json`,
-		Args: takes(),
+		Args: app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		queues, err := c.Queues(ctx)
 		if err != nil {
@@ -108,47 +109,47 @@ limit away. What a dead node or an unheard worker has counts until it is recorde
   rota queue set mail --key-max-running 0 --key-rate 0 --fair=false
   rota queue set mail --retry-initial 5s --retry-factor 1     # every 5 s
   rota queue set mail --title 'Mail to customers' --owner ana@example.com`,
-		Args: takes("NAME"),
+		Args: app.Takes("NAME"),
 	}
 	f := cmd.Flags()
 	set := []func(){
-		optional(f.Duration("timeout", 0, "longest attempt (default 10m)"), f, "timeout",
+		app.Optional(f.Duration("timeout", 0, "longest attempt (default 10m)"), f, "timeout",
 			&change.Timeout),
-		optional(f.Duration("silence", 0,
+		app.Optional(f.Duration("silence", 0,
 			"longest without a sign of life of a worker (default 15s)"), f, "silence",
 			&change.Silence),
-		optional(f.Int("max-attempts", 0, "attempts per stage (default 5)"), f, "max-attempts",
+		app.Optional(f.Int("max-attempts", 0, "attempts per stage (default 5)"), f, "max-attempts",
 			&change.MaxAttempts),
-		optional(f.Duration("retry-initial", 0, "pause before the second attempt (default 1s)"), f,
+		app.Optional(f.Duration("retry-initial", 0, "pause before the second attempt (default 1s)"), f,
 			"retry-initial", &retry.Initial),
-		optional(f.Duration("retry-max", 0, "longest pause between attempts (default 10s)"), f,
+		app.Optional(f.Duration("retry-max", 0, "longest pause between attempts (default 10s)"), f,
 			"retry-max", &retry.Max),
-		optional(f.Float64("retry-factor", 0,
+		app.Optional(f.Float64("retry-factor", 0,
 			"from one pause to the next; 1 = always the same (default 2)"), f, "retry-factor",
 			&retry.Factor),
-		optional(f.Float64("retry-jitter", 0,
+		app.Optional(f.Float64("retry-jitter", 0,
 			"share of a pause, 0 to 1, that it may be off (default 0.1)"), f, "retry-jitter",
 			&retry.Jitter),
-		optional(f.Int("hold-limit", 0,
+		app.Optional(f.Int("hold-limit", 0,
 			"tasks per hold of workers that name no limit, up to 1,000 (default 100)"), f, "hold-limit",
 			&change.HoldLimit),
-		optional(f.Duration("poll-interval", 0, "for workers that do not long-poll (default 10s)"),
+		app.Optional(f.Duration("poll-interval", 0, "for workers that do not long-poll (default 10s)"),
 			f, "poll-interval", &change.PollInterval),
-		optional(f.Int64("context-limit", 0, "largest context in bytes (default 16777216)"), f,
+		app.Optional(f.Int64("context-limit", 0, "largest context in bytes (default 16777216)"), f,
 			"context-limit", &change.ContextLimit),
-		optional(f.Duration("retention", 0,
+		app.Optional(f.Duration("retention", 0,
 			"how long done and cancelled tasks are kept (default 168h)"), f, "retention",
 			&change.Retention),
-		optional(f.Duration("retention-dead", 0, "how long dead tasks are kept (default 720h)"), f,
+		app.Optional(f.Duration("retention-dead", 0, "how long dead tasks are kept (default 720h)"), f,
 			"retention-dead", &change.DeadKept),
-		optional(f.String("final-queue", "",
+		app.Optional(f.String("final-queue", "",
 			"`queue` that gets a task, to be tried until it is done, for each task that dies; \"\" = none (default none)"), f, "final-queue",
 			&change.FinalQueue),
-		titleFlag(f, &change.Title), ownerFlag(f, &change.Owner),
+		app.TitleFlag(f, &change.Title), app.OwnerFlag(f, &change.Owner),
 	}
 	set = append(set, limitFlags(f, &change, &perKey)...)
-	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("queue", args...); err != nil {
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("queue", args...); err != nil {
 			return err
 		}
 		for _, take := range set {
@@ -164,7 +165,7 @@ limit away. What a dead node or an unheard worker has counts until it is recorde
 			// a queue that is there is shown; a slip in its name creates none
 			q, err := c.Queue(ctx, args[0])
 			if err != nil {
-				return absent(err, "queue", args[0],
+				return app.Absent(err, "queue", args[0],
 					"the first submission creates it, or queue set with a setting")
 			}
 			return a.Show(q, func() string { return queueText(q) })
@@ -214,34 +215,34 @@ func queueText(q client.Queue) string {
 func (a queueCommands) queueEach(
 	verb, short, long string, call func(*client.Client, context.Context, string) error,
 ) *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     verb + " NAME…",
 		Short:   short,
 		Long:    long,
 		Example: "  rota queue " + verb + " mail news",
-		Args:    takes("NAME…"),
+		Args:    app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("queue", args...); err != nil {
+		if err := app.CheckNames("queue", args...); err != nil {
 			return err
 		}
-		return each(args, func(name string) error { return call(c, ctx, name) })
+		return app.Each(args, func(name string) error { return call(c, ctx, name) })
 	})
 }
 
 func (a queueCommands) queueRemove() *cobra.Command {
 	var force bool
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "rm NAME…",
 		Short: "Delete queues with all their tasks",
 		Long: `Delete queues with all their tasks, finished ones included. A queue with unfinished tasks
 is only deleted with --force.`,
 		Example: `  rota queue rm mail --force`,
-		Args:    takes("NAME…"),
+		Args:    app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("queue", args...); err != nil {
+		if err := app.CheckNames("queue", args...); err != nil {
 			return err
 		}
-		return each(args, func(name string) error { return c.DeleteQueue(ctx, name, force) })
+		return app.Each(args, func(name string) error { return c.DeleteQueue(ctx, name, force) })
 	})
 	cmd.Flags().BoolVar(&force, "force", false, "delete unfinished tasks as well")
 	return cmd

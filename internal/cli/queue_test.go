@@ -5,12 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 )
 
 func TestNodesThatDidNotTakeAChangeInAreNamed(t *testing.T) {
 	var warned bytes.Buffer
-	a := queueCommands{&App{Output: term.Output{Err: &warned}}}
+	a := queueCommands{&app.App{Output: term.Output{Err: &warned}}}
 	if a.unheard(nil); warned.Len() > 0 {
 		t.Errorf("warned of no node: %q", warned.String())
 	}

@@ -4,25 +4,26 @@ import (
 	"context"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/spf13/cobra"
 )
 
 func (a queueCommands) queueExplain() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "explain NAME",
 		Short: "Say why the tasks of a queue do not run",
 		Long: `Say how the tasks of a queue stand, what holds the ready ones back and what would change
 that.`,
 		Example: "  rota queue explain mail",
-		Args:    takes("NAME"),
+		Args:    app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("queue", args[0]); err != nil {
+		if err := app.CheckNames("queue", args[0]); err != nil {
 			return err
 		}
 		e, err := c.ExplainQueue(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return a.Show(e, func() string { return a.whyNot(e) })
+		return a.Show(e, func() string { return a.WhyNot(e) })
 	})
 }

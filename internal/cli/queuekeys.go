@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/view"
@@ -13,7 +14,7 @@ import (
 )
 
 func (a queueCommands) queueKeys() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "keys NAME",
 		Short: "List the group keys of a queue that have work, or of which something is said",
 		Long: `List the group keys (submit --group-key) of a queue that have tasks which are ready or run, and
@@ -23,14 +24,14 @@ rate, while its rate is used up; order, when its tasks go in order and one that 
 stopped, when a dead one stops them.`,
 		Example: `  rota queue keys mail
   rota queue keys mail -o json`,
-		Args: takes("NAME"),
+		Args: app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("queue", args...); err != nil {
+		if err := app.CheckNames("queue", args...); err != nil {
 			return err
 		}
 		keys, err := c.Keys(ctx, args[0])
 		if err != nil {
-			return absent(err, "queue", args[0], "the first submission creates it")
+			return app.Absent(err, "queue", args[0], "the first submission creates it")
 		}
 		if keys.Items == nil {
 			keys.Items = []view.QueueKey{}
@@ -75,7 +76,7 @@ func pausedText(r *view.KeyRule, now time.Time) string {
 }
 
 func (a queueCommands) queueKey() *cobra.Command {
-	return family("key", "Pause, resume and weigh single group keys of a queue",
+	return app.Family("key", "Pause, resume and weigh single group keys of a queue",
 		`Say something of single group keys of a queue (submit --group-key): pause one, so that nothing of
 it begins while others go on, or give its turn more tasks than those of others.`,
 		`  rota queue key pause mail customer-7 --for 10m
@@ -144,14 +145,14 @@ that weighs 5 as many begin as of five others. 1 takes it back.`,
 func (a queueCommands) keyCommand(cmd *cobra.Command, change func(
 	ctx context.Context, c *client.Client, queue, key string,
 ) (view.KeyRule, error)) *cobra.Command {
-	cmd.Args = takes("QUEUE", "KEY")
-	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("queue", args[:1]...); err != nil {
+	cmd.Args = app.Takes("QUEUE", "KEY")
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("queue", args[:1]...); err != nil {
 			return err
 		}
 		rule, err := change(ctx, c, args[0], args[1])
 		if err != nil {
-			return absent(err, "queue", args[0], "the first submission creates it")
+			return app.Absent(err, "queue", args[0], "the first submission creates it")
 		}
 		a.unheard(rule.Unheard)
 		return a.Show(rule, func() string {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 	"github.com/spf13/pflag"
@@ -25,23 +26,23 @@ func limitFlags(
 	f *pflag.FlagSet, q *client.QueueChange, perKey *client.KeyLimitsChange,
 ) (take []func()) {
 	return []func(){
-		optional(f.Int("max-running", 0, "tasks that run at a time; 0 = any number (default 0)"), f,
+		app.Optional(f.Int("max-running", 0, "tasks that run at a time; 0 = any number (default 0)"), f,
 			"max-running", &q.MaxRunning),
-		optional(rateFlag(f, "rate", "tasks"), f, "rate", &q.Rate),
-		optional(f.Int("burst", 0,
+		app.Optional(rateFlag(f, "rate", "tasks"), f, "rate", &q.Rate),
+		app.Optional(f.Int("burst", 0,
 			"how many may begin at once after a rest; 0 = the rate's count (default 0)"), f, "burst",
 			&q.Burst),
-		optional(f.Int("key-max-running", 0,
+		app.Optional(f.Int("key-max-running", 0,
 			"tasks of each group key that run at a time; 0 = any number (default 0)"), f,
 			"key-max-running", &perKey.MaxRunning),
-		optional(rateFlag(f, "key-rate", "tasks of each group key"), f, "key-rate", &perKey.Rate),
-		optional(f.Int("key-burst", 0,
+		app.Optional(rateFlag(f, "key-rate", "tasks of each group key"), f, "key-rate", &perKey.Rate),
+		app.Optional(f.Int("key-burst", 0,
 			"how many of a group key may begin at once after a rest; 0 = the key rate's count (default 0)"),
 			f, "key-burst", &perKey.Burst),
-		optional((*task.OnDead)(f.String("key-on-dead", "",
+		app.Optional((*task.OnDead)(f.String("key-on-dead", "",
 			"where tasks of a group key go in order (--key-max-running 1), what becomes of the key when one is dead: `continue`, or stop until that one is retried or deleted (default continue)")),
 			f, "key-on-dead", &perKey.OnDead),
-		optional(f.Bool("fair", false,
+		app.Optional(f.Bool("fair", false,
 			"group keys take turns, however many tasks each has (default false: rank decides)"), f,
 			"fair", &q.Fair),
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/spf13/cobra"
 )
@@ -24,12 +25,12 @@ Of --stage, submitted are the tasks that came into the stage, and done those tha
 		Example: `  rota queue show mail
   rota queue show mail --last 24h
   rota queue show order --stage pack --last 30d`,
-		Args: takes("NAME"),
+		Args: app.Takes("NAME"),
 	}
 	lastFlag(cmd, &last)
 	cmd.Flags().StringVar(&stage, "stage", "", "draw this `stage` of the queue")
-	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("queue", args...); err != nil {
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("queue", args...); err != nil {
 			return err
 		}
 		step, err := columnHere(a.App, last)
@@ -38,7 +39,7 @@ Of --stage, submitted are the tasks that came into the stage, and done those tha
 		}
 		q, err := c.Queue(ctx, args[0])
 		if err != nil {
-			return absent(err, "queue", args[0], "the first submission creates it")
+			return app.Absent(err, "queue", args[0], "the first submission creates it")
 		}
 		h, err := historyOf(ctx, a.App, c, client.StatsQuery{Queue: args[0], Stage: stage}, last, step)
 		if err != nil {

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
 )
 
 // scheduleCommands are the commands that look after schedules and calendars.
-type scheduleCommands struct{ *App }
+type scheduleCommands struct{ *app.App }
 
 func (a scheduleCommands) schedule() *cobra.Command {
-	return family("schedule", "Have tasks submitted at their times",
+	return app.Family("schedule", "Have tasks submitted at their times",
 		`Look after schedules. A schedule submits a task at each of its due times, exactly once,
 whatever node fires it and whatever dies; every due time leaves a row that says what came
 of it, and rota schedule audit proves it. Workers take the tasks from their queue as any
@@ -43,29 +44,29 @@ another follows (--after) is refused.`, (*client.Client).DeleteSchedule),
 func (a scheduleCommands) scheduleEach(
 	verb, short, long string, call func(*client.Client, context.Context, string) error,
 ) *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     verb + " NAME…",
 		Short:   short,
 		Long:    long,
 		Example: "  rota schedule " + verb + " nightly",
-		Args:    takes("NAME…"),
+		Args:    app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("schedule", args...); err != nil {
+		if err := app.CheckNames("schedule", args...); err != nil {
 			return err
 		}
-		return each(args, func(name string) error { return call(c, ctx, name) })
+		return app.Each(args, func(name string) error { return call(c, ctx, name) })
 	})
 }
 
 func (a scheduleCommands) scheduleList() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List schedules and how they stand",
 		Long: `List schedules: when they are due next, when they were fired last and what became of that
 task (fired: it is not final), and which node fires them. Dates are those of the schedule's
 zone.`,
 		Example: "  rota schedule ls\n  rota schedule ls -o json",
-		Args:    takes(),
+		Args:    app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		list, err := c.Schedules(ctx)
 		if err != nil {
@@ -133,7 +134,7 @@ func afterText(s *client.Schedule) string {
 }
 
 // scheduleText is a schedule in lines.
-func scheduleText(a *App, v *client.Schedule) string {
+func scheduleText(a *app.App, v *client.Schedule) string {
 	now := a.Now()
 	s := term.Sheet{Indent: 12}
 	s.Line("schedule", term.Bold(v.Name))
@@ -159,7 +160,7 @@ func scheduleText(a *App, v *client.Schedule) string {
 	s.Line("queue", v.Queue)
 	s.Line("stage", term.OneLine(v.Stage))
 	s.Line("context", term.OneLine(string(v.Context)))
-	s.Line("meta", metaText(v.Meta))
+	s.Line("meta", app.MetaText(v.Meta))
 	if v.Priority != 0 {
 		s.Line("priority", v.Priority.String())
 	}
@@ -272,15 +273,15 @@ func twoUnits(d time.Duration) string {
 
 func (a scheduleCommands) scheduleRun() *cobra.Command {
 	var wait bool
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "run NAME",
 		Short: "Submit the task of a schedule now",
 		Long: `Submit the task of a schedule now and print its id, aside of the due times, paused or not,
 whatever runs. With --wait the command ends when the task does, as rota submit --wait.`,
 		Example: "  rota schedule run nightly\n  rota schedule run nightly --wait",
-		Args:    takes("NAME"),
+		Args:    app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("schedule", args...); err != nil {
+		if err := app.CheckNames("schedule", args...); err != nil {
 			return err
 		}
 		f, err := c.RunSchedule(ctx, args[0])

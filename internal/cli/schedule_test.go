@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/cron"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
@@ -99,7 +100,7 @@ func TestPictureShowsTheDaysOfAWeekByTheHalfHour(t *testing.T) {
 
 func TestComingTimesStandBesideTheirNotes(t *testing.T) {
 	now := time.Date(2026, 10, 24, 12, 0, 0, 0, time.UTC)
-	a := scheduleCommands{&App{Output: term.Output{Out: new(bytes.Buffer), Now: func() time.Time {
+	a := scheduleCommands{&app.App{Output: term.Output{Out: new(bytes.Buffer), Now: func() time.Time {
 		return now
 	}}}}
 	first := time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ func (a scheduleCommands) scheduleNext() *cobra.Command {
 	var r client.PreviewRequest
 	var from string
 	n := 10
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "next NAME | --cron EXPRESSION",
 		Short: "Draw the coming due times of a schedule, or of an expression",
 		Long: `Draw the coming due times of a schedule, or of an expression that is none yet: each with its
@@ -90,7 +91,7 @@ func preview(
 func comingOf(
 	ctx context.Context, c *client.Client, name string, r client.PreviewRequest,
 ) (previewDoc, error) {
-	if err := checkNames("schedule", name); err != nil {
+	if err := app.CheckNames("schedule", name); err != nil {
 		return previewDoc{}, err
 	}
 	if r.Zone != "" || r.Calendar != "" || r.Name != "" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -25,7 +26,7 @@ var fireOutcomes = []string{
 func (a scheduleCommands) scheduleFires() *cobra.Command {
 	var outcome, since, until, cursor string
 	var limit int
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "fires NAME",
 		Short: "List what came of the due times of a schedule, newest first",
 		Long: `List what came of the due times of a schedule, newest first, in its zone: fired with which
@@ -35,20 +36,20 @@ in a long row share a line. Rows are kept for 90 days.
 ENDED is how the task ended; it is empty while the task is not final, and when the task is not
 kept any more and the schedule did not have to know (by --overlap, --notify or a follower).`,
 		Example: "  rota schedule fires nightly\n  rota schedule fires nightly --outcome missed --since 48h",
-		Args:    takes("NAME"),
+		Args:    app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("schedule", args...); err != nil {
+		if err := app.CheckNames("schedule", args...); err != nil {
 			return err
 		}
 		if outcome != "" && !slices.Contains(fireOutcomes, outcome) {
 			return usage.Errorf("--outcome %q: want one of %s", outcome,
 				strings.Join(fireOutcomes, ", "))
 		}
-		from, err := moment("--since", since, a.Now())
+		from, err := app.Moment("--since", since, a.Now())
 		if err != nil {
 			return err
 		}
-		to, err := moment("--until", until, a.Now())
+		to, err := app.Moment("--until", until, a.Now())
 		if err != nil {
 			return err
 		}
@@ -84,12 +85,12 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 	f.StringVar(&until, "until", "", "due before this `time`: RFC 3339, or an age like 90m or 2d")
 	f.IntVar(&limit, "limit", 100, "at most so many, up to 1,000")
 	f.StringVar(&cursor, "cursor", "", "where an earlier list ended")
-	complete(cmd, "outcome", fireOutcomes...)
+	app.Complete(cmd, "outcome", fireOutcomes...)
 	return cmd
 }
 
 // fireTable lists due times of a schedule, and what came of each.
-func fireTable(a *App, fires []view.Fire, zone string) string {
+func fireTable(a *app.App, fires []view.Fire, zone string) string {
 	t := a.Table("DUE ("+zone+")", "OUTCOME", "TASK", "ENDED", "BY", "#LATE", "NODE", "REASON")
 	t.Below = true
 	for _, f := range fires {
@@ -146,7 +147,7 @@ func paintedFire(o task.FireOutcome) string {
 func (a scheduleCommands) scheduleBackfill() *cobra.Command {
 	var from, to string
 	var b client.Backfill
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "backfill NAME --from TIME --to TIME",
 		Short: "Submit tasks of due times of the past that were not fired",
 		Long: `Submit the tasks of due times that were missed or skipped, or that lie before the schedule
@@ -156,16 +157,16 @@ tasks of the schedule are open at a time, and the others wait as queued: rota sc
 holds them, resume lets them go on. --dry-run only says which due times it would be.`,
 		Example: `  rota schedule backfill nightly --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z --dry-run
   rota schedule backfill nightly --from 168h --to 0s --limit 2`,
-		Args: takes("NAME"),
+		Args: app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("schedule", args...); err != nil {
+		if err := app.CheckNames("schedule", args...); err != nil {
 			return err
 		}
 		var err error
-		if b.From, err = moment("--from", from, a.Now()); err != nil {
+		if b.From, err = app.Moment("--from", from, a.Now()); err != nil {
 			return err
 		}
-		if b.To, err = moment("--to", to, a.Now()); err != nil {
+		if b.To, err = app.Moment("--to", to, a.Now()); err != nil {
 			return err
 		}
 		if b.From.IsZero() || b.To.IsZero() {
@@ -221,23 +222,23 @@ var errIncomplete = errors.New("incomplete")
 
 func (a scheduleCommands) scheduleAudit() *cobra.Command {
 	var from, to string
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "audit NAME",
 		Short: "Compare what was due with what came of it",
 		Long: `Compare the due times that the schedule demanded, by what it was at each time, with the rows
 of what came of them. It says "complete", or lists due times without a row (holes) and rows
 of times that were not due (strays), and exits 1.`,
 		Example: "  rota schedule audit nightly\n  rota schedule audit nightly --from 168h",
-		Args:    takes("NAME"),
+		Args:    app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("schedule", args...); err != nil {
+		if err := app.CheckNames("schedule", args...); err != nil {
 			return err
 		}
-		begin, err := moment("--from", from, a.Now())
+		begin, err := app.Moment("--from", from, a.Now())
 		if err != nil {
 			return err
 		}
-		end, err := moment("--to", to, a.Now())
+		end, err := app.Moment("--to", to, a.Now())
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -26,7 +27,7 @@ type scheduleFlags struct {
 	jitter                    string
 	notify, origins           []string
 	slow                      time.Duration
-	meta                      metaFlag
+	meta                      app.MetaFlag
 }
 
 func (a scheduleCommands) scheduleSet() *cobra.Command {
@@ -53,51 +54,51 @@ Times are written as 2026-12-01T08:00:00+01:00, or as how long from now: 90m.`,
   rota schedule set reindex --manual --queue reports                   # rota schedule run reindex
   rota schedule set nightly --set-next 2026-12-24T12:00:00+01:00      # this once
   rota schedule set nightly --title 'Sales of the day' --owner ana@example.com`,
-		Args: takes("NAME"),
+		Args: app.Takes("NAME"),
 	}
 	f := cmd.Flags()
 	set := []func(){
-		optional(f.String("cron", "", "`expression` that says when it is due"), f, "cron",
+		app.Optional(f.String("cron", "", "`expression` that says when it is due"), f, "cron",
 			&change.Cron),
-		optional(f.Bool("manual", false,
+		app.Optional(f.Bool("manual", false,
 			"no due times, in place of --cron: it runs by hand, by a backfill, or as a follower (default false)"),
 			f, "manual", &change.Manual),
-		optional(f.Duration("after-delay", 0,
+		app.Optional(f.Duration("after-delay", 0,
 			"how long after what it follows ended the task is due, as 30s (default none)"), f,
 			"after-delay", &change.AfterDelay),
-		optional(f.Int("parallel", 0,
+		app.Optional(f.Int("parallel", 0,
 			"so many of its tasks may run before --overlap decides, which is skip then unless it is given; 0 = one (default 0)"),
 			f, "parallel", &change.Parallel),
-		optional(f.String("zone", "",
+		app.Optional(f.String("zone", "",
 			"`zone` of the expression's times of day, as Europe/Berlin (default UTC)"), f, "zone",
 			&change.Zone),
-		optional(f.String("calendar", "",
+		app.Optional(f.String("calendar", "",
 			"`calendar` on whose days it is due; \"\" takes it away (default all days)"), f,
 			"calendar", &change.Calendar),
-		optional(f.Bool("paused", false, "skip due times until it is resumed (default false)"), f,
+		app.Optional(f.Bool("paused", false, "skip due times until it is resumed (default false)"), f,
 			"paused", &change.Paused),
-		optional(f.String("queue", "", "`queue` of the tasks"), f, "queue", &change.Queue),
-		optional(f.String("stage", "", "first `stage` of the tasks (default none)"), f, "stage",
+		app.Optional(f.String("queue", "", "`queue` of the tasks"), f, "queue", &change.Queue),
+		app.Optional(f.String("stage", "", "first `stage` of the tasks (default none)"), f, "stage",
 			&change.Stage),
-		optional(f.Duration("priority", 0,
+		app.Optional(f.Duration("priority", 0,
 			"head start of the tasks in the queue, as 30s (default none)"), f, "priority",
 			&change.Priority),
-		optional(f.Int("max-attempts", 0,
+		app.Optional(f.Int("max-attempts", 0,
 			"attempts per stage; 0 = the queue's (default the queue's)"), f, "max-attempts",
 			&change.MaxAttempts),
-		optional(f.Duration("timeout", 0, "longest attempt; 0 = the queue's (default the queue's)"),
+		app.Optional(f.Duration("timeout", 0, "longest attempt; 0 = the queue's (default the queue's)"),
 			f, "timeout", &change.Timeout),
-		optional(f.Duration("start-within", 0,
+		app.Optional(f.Duration("start-within", 0,
 			"a task that nobody begins so long after it is due expires; 0 = no limit (default none)"),
 			f, "start-within", &change.StartWithin),
-		optional(f.Duration("misfire-window", 0,
+		app.Optional(f.Duration("misfire-window", 0,
 			"what is later than this, and than a minute, is missed, whatever --misfire says (default 24h)"), f, "misfire-window",
 			&change.MisfireWindow),
-		titleFlag(f, &change.Title), ownerFlag(f, &change.Owner),
+		app.TitleFlag(f, &change.Title), app.OwnerFlag(f, &change.Owner),
 	}
 	in.add(cmd)
-	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("schedule", args...); err != nil {
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("schedule", args...); err != nil {
 			return err
 		}
 		for _, take := range set {
@@ -109,7 +110,7 @@ Times are written as 2026-12-01T08:00:00+01:00, or as how long from now: 90m.`,
 		if reflect.DeepEqual(change, client.ScheduleChange{}) { // as with queues
 			s, err := c.Schedule(ctx, args[0])
 			if err != nil {
-				return absent(err, "schedule", args[0],
+				return app.Absent(err, "schedule", args[0],
 					"schedule set with --cron, --after or --manual, and --queue, creates it")
 			}
 			return a.Show(s, func() string { return scheduleText(a.App, &s) })
@@ -154,18 +155,18 @@ func (in *scheduleFlags) add(cmd *cobra.Command) {
 		"only of tasks that came so: schedule, manual, backfill, after, retry; \"\" = all (default all)")
 	f.DurationVar(&in.slow, "slow", 0,
 		"a task is slow that is not final so long after it was submitted")
-	complete(cmd, "overlap", string(task.OverlapAllow), string(task.OverlapSkip),
+	app.Complete(cmd, "overlap", string(task.OverlapAllow), string(task.OverlapSkip),
 		string(task.OverlapQueue), string(task.OverlapReplace))
-	complete(cmd, "after-mode", string(task.AfterAll), string(task.AfterAny))
-	complete(cmd, "after-on", string(task.AfterDone), string(task.AfterFailed),
+	app.Complete(cmd, "after-mode", string(task.AfterAll), string(task.AfterAny))
+	app.Complete(cmd, "after-on", string(task.AfterDone), string(task.AfterFailed),
 		string(task.AfterEnded))
-	complete(cmd, "on-dead", string(task.OnDeadContinue), string(task.OnDeadStop))
-	complete(cmd, "notify", string(task.NoticeSubmitted), string(task.NoticeFailed),
+	app.Complete(cmd, "on-dead", string(task.OnDeadContinue), string(task.OnDeadStop))
+	app.Complete(cmd, "notify", string(task.NoticeSubmitted), string(task.NoticeFailed),
 		string(task.NoticeTimeout), string(task.NoticeDead), string(task.NoticeDone),
 		string(task.NoticeSlow), string(task.NoticeMissed))
-	complete(cmd, "notify-of", string(task.OriginSchedule), string(task.OriginManual),
+	app.Complete(cmd, "notify-of", string(task.OriginSchedule), string(task.OriginManual),
 		string(task.OriginBackfill), string(task.OriginAfter), string(task.OriginRetry))
-	complete(cmd, "misfire", string(task.MisfireSkip), string(task.MisfireOnce),
+	app.Complete(cmd, "misfire", string(task.MisfireSkip), string(task.MisfireOnce),
 		string(task.MisfireAll))
 }
 
@@ -195,7 +196,7 @@ func (a scheduleCommands) takeScheduleFlags(
 		}
 	}
 	if given.Changed("meta") {
-		change.Meta = in.meta.list
+		change.Meta = in.meta.List
 	}
 	if given.Changed("after") {
 		change.After = new(strings.Join(words[string](in.after), ","))

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -17,7 +18,7 @@ import (
 
 func (a scheduleCommands) scheduleShow() *cobra.Command {
 	var run string
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a schedule and its newest due times, or a run",
 		Long: `Show a schedule: what it does when, how it stands, and what came of its newest due times.
@@ -27,9 +28,9 @@ followed it by way of --after, with the states and times of the tasks.`,
   rota schedule show nightly -o json
   rota schedule show nightly --run last
   rota schedule show nightly --run 2026-12-01T02:30:00Z`,
-		Args: takes("NAME"),
+		Args: app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("schedule", args...); err != nil {
+		if err := app.CheckNames("schedule", args...); err != nil {
 			return err
 		}
 		if run != "" {

@@ -15,13 +15,14 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/rotahq/rota"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/spf13/cobra"
 )
 
 // serveCommands are the commands that run a node, and look after its store and its machine.
-type serveCommands struct{ *App }
+type serveCommands struct{ *app.App }
 
 func (a serveCommands) serve() *cobra.Command {
 	var c rota.Config
@@ -69,14 +70,14 @@ gets. A drained node finishes what it runs and takes nothing new.`,
   rota serve --store postgres://rota@db/rota --name a --listen 10.0.0.5:7700 --token-file /etc/rota/tokens
   rota serve --capacity 4 --queue thumbnails -- ./thumbnail.sh`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.Log, c.Version = a.logger(level), version()
+			c.Log, c.Version = a.Logger(level), app.Version()
 			if err := errors.Join(
 				checkAccess(c.Listen, c.TokenFile, c.Insecure),
 				own.check(cmd.ArgsLenAtDash(), args),
 			); err != nil {
 				return err
 			}
-			c.Load, c.Capacity = machineLoad, own.capacity
+			c.Load, c.Capacity = app.MachineLoad, own.capacity
 			done, err := a.begin(&own)
 			if err != nil {
 				return err
@@ -151,7 +152,7 @@ func (a serveCommands) runMember(ctx context.Context, c rota.Config, own *ownWor
 func (a serveCommands) attend(ctx context.Context, node *rota.Node, log *slog.Logger) error {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)
-	a.heedHangups()
+	a.HeedHangups()
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for {

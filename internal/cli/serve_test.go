@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 )
 
@@ -22,7 +23,7 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 	log := new(bytes.Buffer)
 	code := make(chan int, 1)
 	go func() {
-		a := &App{Output: term.Output{Out: to, Err: log, Now: time.Now}, env: noEnv}
+		a := &app.App{Output: term.Output{Out: to, Err: log, Now: time.Now}, Env: noEnv}
 		code <- Run(ctx, a, []string{"serve", "--listen", "127.0.0.1:0", "--store", store})
 		to.Close()
 	}()
@@ -47,7 +48,7 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 	}
 
 	second, complaint := new(bytes.Buffer), new(bytes.Buffer)
-	a := &App{Output: term.Output{Out: second, Err: complaint, Now: time.Now}, env: noEnv}
+	a := &app.App{Output: term.Output{Out: second, Err: complaint, Now: time.Now}, Env: noEnv}
 	if got := Run(
 		ctx, a, []string{"serve", "--listen", "127.0.0.1:0", "--store", store},
 	); got != ExitFailed || second.Len() > 0 {

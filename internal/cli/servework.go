@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/worker"
 	"github.com/spf13/cobra"
@@ -59,7 +60,7 @@ func (f *ownWork) check(dash int, args []string) error {
 			"--capacity %d: this node runs nothing itself; give it --queue Q (or --group G) and a command after --, run tasks with `rota worker --capacity %d`, or in a Go program that calls rota.Node.Handle",
 			f.capacity, f.capacity)
 	}
-	return errors.Join(checkNames("queue", f.queues...), checkNames("group", f.groups...))
+	return errors.Join(app.CheckNames("queue", f.queues...), app.CheckNames("group", f.groups...))
 }
 
 // begin lets nodes run commands; done ends that. A node is made ready by handlers.
@@ -71,7 +72,7 @@ func (a serveCommands) begin(f *ownWork) (done func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("guard the commands: %w", err)
 	}
-	a.leash.Guard = guard
+	a.Leash.Guard = guard
 	return guard.close, nil
 }
 
@@ -80,7 +81,7 @@ func (a serveCommands) handlers(node *rota.Node, name string, f *ownWork) error 
 	if len(f.queues)+len(f.groups) == 0 {
 		return nil
 	}
-	how := worker.CommandConfig{Argv: f.argv, Grace: f.grace, Worker: name, Leash: &a.leash}
+	how := worker.CommandConfig{Argv: f.argv, Grace: f.grace, Worker: name, Leash: &a.Leash}
 	handler := worker.Command
 	if f.shell {
 		handler = worker.Shell

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,10 +19,10 @@ import (
 // configured is the app and the command after the settings for args were read.
 func configured(
 	t *testing.T, file string, env map[string]string, args ...string,
-) (*App, *cobra.Command, error) {
+) (*app.App, *cobra.Command, error) {
 	t.Helper()
-	a := &App{Output: term.Output{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Now: time.Now}}
-	a.env = func(name string) (string, bool) {
+	a := &app.App{Output: term.Output{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Now: time.Now}}
+	a.Env = func(name string) (string, bool) {
 		v, ok := env[name]
 		return v, ok
 	}
@@ -50,7 +51,7 @@ func TestFlagWinsOverEnvironmentWinsOverFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"http://flag"}, a.servers); diff != "" {
+	if diff := cmp.Diff([]string{"http://flag"}, a.Servers); diff != "" {
 		t.Error(diff)
 	}
 	if got := cmd.Flag("capacity").Value.String(); got != "3" {
@@ -61,16 +62,16 @@ func TestFlagWinsOverEnvironmentWinsOverFile(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b", "zone=x"}, append(queues, labels...)); diff != "" {
 		t.Error(diff)
 	}
-	if a, _, err = configured(t, file, env, "worker"); err != nil || len(a.servers) != 2 ||
-		a.servers[1] != "http://env2" {
-		t.Errorf("servers = %q (%v), want the environment's", a.servers, err)
+	if a, _, err = configured(t, file, env, "worker"); err != nil || len(a.Servers) != 2 ||
+		a.Servers[1] != "http://env2" {
+		t.Errorf("servers = %q (%v), want the environment's", a.Servers, err)
 	}
-	if a, _, err = configured(t, file, nil, "worker"); err != nil || a.servers[0] != "http://file" {
-		t.Errorf("servers = %q (%v), want the file's", a.servers, err)
+	if a, _, err = configured(t, file, nil, "worker"); err != nil || a.Servers[0] != "http://file" {
+		t.Errorf("servers = %q (%v), want the file's", a.Servers, err)
 	}
 	if a, _, err = configured(t, "", nil, "worker"); err != nil ||
-		a.servers[0] != "http://127.0.0.1:7700" {
-		t.Errorf("servers = %q (%v), want the default", a.servers, err)
+		a.Servers[0] != "http://127.0.0.1:7700" {
+		t.Errorf("servers = %q (%v), want the default", a.Servers, err)
 	}
 }
 
@@ -122,18 +123,18 @@ func TestTaskVariablesAreNoSettingsInsideATask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.token != "" || a.Format != "" || cmd.Flag("stage").Value.String() != "" {
-		t.Errorf("token %q, format %q, stage %q were taken from the task", a.token, a.Format,
+	if a.Token != "" || a.Format != "" || cmd.Flag("stage").Value.String() != "" {
+		t.Errorf("token %q, format %q, stage %q were taken from the task", a.Token, a.Format,
 			cmd.Flag("stage").Value)
 	}
-	if a.servers[0] != "http://node" {
-		t.Errorf("server = %q, want the environment's", a.servers)
+	if a.Servers[0] != "http://node" {
+		t.Errorf("server = %q, want the environment's", a.Servers)
 	}
 	delete(env, "ROTA_TASK")
 	delete(env, "ROTA_OUTPUT")
 	if a, cmd, err = configured(t, "", env, "submit", "next"); err != nil ||
-		a.token != "hand-out" || cmd.Flag("stage").Value.String() != "digest" {
-		t.Errorf("outside a task token = %q, stage = %q (%v), want the environment's", a.token,
+		a.Token != "hand-out" || cmd.Flag("stage").Value.String() != "digest" {
+		t.Errorf("outside a task token = %q, stage = %q (%v), want the environment's", a.Token,
 			cmd.Flag("stage").Value, err)
 	}
 }
@@ -165,7 +166,7 @@ func TestEachFlagIsAListOrTakesOneValue(t *testing.T) {
 			walk(sub)
 		}
 	}
-	if walk(rootOf(&App{})); seen < 100 {
+	if walk(rootOf(&app.App{})); seen < 100 {
 		t.Errorf("%d flags", seen)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
@@ -24,7 +25,7 @@ type sent struct {
 // taskSignal sends a signal to a task.
 func (a taskCommands) taskSignal() *cobra.Command {
 	var payload, key string
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "signal ID NAME",
 		Short: "Send a signal to a task that waits for it, or will",
 		Long: `Send the signal NAME to a task. A stage that waits for it begins, and is told the payload
@@ -33,7 +34,7 @@ Each call counts, but for calls with the same --key, which count once.`,
 		Example: `  rota task signal 1pq3v0m7d2k5g10 approved
   rota task signal 1pq3v0m7d2k5g10 approved --payload '{"by":"ann","limit":500}'
   rota task signal 1pq3v0m7d2k5g10 paid --payload @receipt.json --key receipt-77`,
-		Args: takes("ID", "NAME"),
+		Args: app.Takes("ID", "NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		ids, err := taskIDs(args[:1])
 		if err != nil {
@@ -52,7 +53,7 @@ Each call counts, but for calls with the same --key, which count once.`,
 func (a taskCommands) signal() *cobra.Command {
 	var payload string
 	var keep time.Duration
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "signal NAME KEY",
 		Short: "Send a signal to the task that waits for its name and key",
 		Long: `Send the signal NAME with KEY, which the waiting task names, too: so whoever sends it need not
@@ -61,7 +62,7 @@ stands for --keep: it may come first. Meanwhile the same NAME and KEY count once
 		Example: `  rota signal paid order-7
   rota signal paid order-7 --payload '{"euro":12.50}'
   rota signal paid order-7 --payload @receipt.json --keep 72h`,
-		Args: takes("NAME", "KEY"),
+		Args: app.Takes("NAME", "KEY"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		return a.sendSignal(ctx, c, task.SignalRequest{
 			Name: args[0], Key: args[1], Keep: keep,

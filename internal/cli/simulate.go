@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/simulate"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/place"
@@ -10,7 +11,7 @@ import (
 )
 
 func (a toolCommands) simulate() *cobra.Command {
-	conf := simulate.Config{Connect: a.client, Output: &a.Output}
+	conf := simulate.Config{Connect: a.Client, Output: &a.Output}
 	var script string
 	cmd := &cobra.Command{
 		Use:   "simulate",
@@ -37,7 +38,7 @@ script is over and a plan has nothing more to do.`,
   rota simulate --workers 2x40@zone=a,2x40@zone=b --jobs 60 --replicas 2 --script '1: kill zone=a' -o json
   rota simulate --workers 5x60 --jobs 100 --replicas 3 --script @deaths.txt --svg loads.svg
   rota simulate --live tails --script '1: kill w1 w2'`,
-		Args: takes(),
+		Args: app.Takes(),
 	}
 	s := cmd.Flags()
 	s.StringArrayVar(&conf.Workers, "workers", nil,
@@ -58,8 +59,8 @@ script is over and a plan has nothing more to do.`,
 	s.StringVar(&conf.Live, "live", "",
 		"begin with the workers, jobs and assignments of this `group`")
 	s.StringVar(&conf.Picture, "svg", "", "write a picture of the loads to this `file`, too")
-	complete(cmd, "spread", "zone", "worker")
-	a.addShared(s)
+	app.Complete(cmd, "spread", "zone", "worker")
+	a.AddShared(s)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if err := checkSimulation(conf, s.Changed); err != nil {
 			return err
@@ -100,6 +101,6 @@ func (a toolCommands) readScript(flag string) (script, name string, err error) {
 	if !named {
 		return flag, "--script", nil
 	}
-	text, err := a.readFrom(file)
-	return string(text), sourceName(file), err
+	text, err := a.ReadFrom(file)
+	return string(text), app.SourceName(file), err
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/tracecontext"
@@ -29,7 +30,7 @@ type submission struct {
 	text    string // any text, "-" or "@file", where --context-text was given
 	isText  bool   // it was
 	due     string
-	meta    metaFlag
+	meta    app.MetaFlag
 	unique  task.Unique
 	while   string
 	exists  string
@@ -85,9 +86,9 @@ told on stderr.`,
   rota submit reindex --unique customer-7 --on-existing debounce --delay 30s
   rota submit report --after 1pq3v0m7d2k5g10 --after 1pq3v0m7d2k5g11
   rota submit build --tasks '[{"ref":"a"},{"ref":"b"},{"queue":"ship","after":["a","b"]}]'`,
-		Args: takes("QUEUE"),
+		Args: app.Takes("QUEUE"),
 	}
-	a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+	a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		s.Queue = args[0]
 		if err := errors.Join(
 			nonZero(cmd.Flags(), "timeout", "max-attempts"),
@@ -95,7 +96,7 @@ told on stderr.`,
 		); err != nil {
 			return err
 		}
-		s.trace(a.env)
+		s.trace(a.Env)
 		if s.tasks != "" {
 			return a.submitTasks(ctx, c, cmd.Flags(), s)
 		}
@@ -188,7 +189,7 @@ func (s *submission) check(isText bool, now time.Time) error {
 		}
 		s.Due = due
 	}
-	s.Meta, s.If = s.meta.strings(), task.Condition(s.ended)
+	s.Meta, s.If = s.meta.Strings(), task.Condition(s.ended)
 	for i, id := range s.After {
 		if _, err := task.ParseID(id); err != nil {
 			return usage.Errorf("--after[%d]: %.60q is not a task id", i, id)
@@ -208,7 +209,7 @@ func (s *submission) trace(env func(string) (string, bool)) {
 	switch parent, said := s.Meta[tracecontext.Parent]; {
 	case said && parent == "":
 		delete(s.Meta, tracecontext.Parent)
-	case s.meta.list == nil || len(s.Meta) > 0:
+	case s.meta.List == nil || len(s.Meta) > 0:
 		s.Meta = tracecontext.With(s.Meta, env)
 	}
 }
@@ -239,7 +240,7 @@ func (a taskCommands) submitOne(ctx context.Context, c *client.Client, s submiss
 }
 
 // readText reads the value of --context-text.
-func readText(a *App, arg string) (json.RawMessage, error) {
+func readText(a *app.App, arg string) (json.RawMessage, error) {
 	text, err := readValue(a, "--context-text", arg)
 	if err != nil {
 		return nil, err
@@ -255,12 +256,12 @@ func readText(a *App, arg string) (json.RawMessage, error) {
 }
 
 // readValue reads what a flag says, or the file or stdin that it names.
-func readValue(a *App, flag, arg string) (text []byte, err error) {
+func readValue(a *app.App, flag, arg string) (text []byte, err error) {
 	text = []byte(arg)
 	name, isFile := strings.CutPrefix(arg, "@")
 	switch {
 	case arg == "-":
-		text, err = io.ReadAll(io.LimitReader(a.in, maxContext+1))
+		text, err = io.ReadAll(io.LimitReader(a.In, maxContext+1))
 	case isFile:
 		text, err = os.ReadFile(name)
 	}
@@ -274,12 +275,12 @@ func readValue(a *App, flag, arg string) (text []byte, err error) {
 }
 
 // readContext reads the value of --context.
-func readContext(a *App, arg string) (json.RawMessage, error) {
+func readContext(a *app.App, arg string) (json.RawMessage, error) {
 	return readJSON(a, "--context", arg)
 }
 
 // readJSON is the JSON that a flag gives; "" = none.
-func readJSON(a *App, flag, arg string) (json.RawMessage, error) {
+func readJSON(a *app.App, flag, arg string) (json.RawMessage, error) {
 	if arg == "" {
 		return nil, nil
 	}

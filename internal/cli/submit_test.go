@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -68,9 +69,9 @@ func submitBy(
 	server := httptest.NewServer(s)
 	defer server.Close()
 	out, stderr := new(bytes.Buffer), new(bytes.Buffer)
-	a := &App{
-		Output: term.Output{Out: out, Err: stderr, Now: time.Now}, in: strings.NewReader(in),
-		env: noEnv,
+	a := &app.App{
+		Output: term.Output{Out: out, Err: stderr, Now: time.Now}, In: strings.NewReader(in),
+		Env: noEnv,
 	}
 	args := slices.Concat([]string{"submit", "q", "--server", server.URL}, flags)
 	code = Run(t.Context(), a, args)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -16,10 +17,10 @@ import (
 )
 
 // taskCommands are the commands that submit tasks, and show and steer them.
-type taskCommands struct{ *App }
+type taskCommands struct{ *app.App }
 
 func (a taskCommands) task() *cobra.Command {
-	return family("task", "Show, follow, signal, cancel, replay and edit tasks",
+	return app.Family("task", "Show, follow, signal, cancel, replay and edit tasks",
 		`Look at tasks and steer them. Ids are those that submit printed.
 
 A task that failed for good, or used up its attempts, is dead: a dead letter, kept with its
@@ -56,14 +57,14 @@ the task hears of it with its next beat, and its late report is refused.`,
 type filterFlags struct {
 	queue, state, stage, worker, key, since, until, matching string
 
-	meta metaFlag
+	meta app.MetaFlag
 }
 
 func (f *filterFlags) add(cmd *cobra.Command) {
 	s := cmd.Flags()
 	s.StringVar(&f.queue, "queue", "", "tasks of this `queue`")
 	s.StringVar(&f.state, "state", "", "tasks in this `state`: "+stateWords())
-	complete(cmd, "state", strings.Split(stateWords(), ", ")...)
+	app.Complete(cmd, "state", strings.Split(stateWords(), ", ")...)
 	s.StringVar(&f.stage, "stage", "", "tasks in this `stage`")
 	s.StringVar(&f.worker, "worker", "", "tasks that this `worker` has, or had last")
 	s.StringVar(&f.key, "key", "", "the task with this `key`")
@@ -90,11 +91,11 @@ func (f *filterFlags) filter(now time.Time) (client.TaskFilter, error) {
 		return client.TaskFilter{},
 			usage.Errorf("--state %q: want one of %s", f.state, stateWords())
 	}
-	since, err := moment("--since", f.since, now)
+	since, err := app.Moment("--since", f.since, now)
 	if err != nil {
 		return client.TaskFilter{}, err
 	}
-	until, err := moment("--until", f.until, now)
+	until, err := app.Moment("--until", f.until, now)
 	if err != nil {
 		return client.TaskFilter{}, err
 	}
@@ -103,7 +104,7 @@ func (f *filterFlags) filter(now time.Time) (client.TaskFilter, error) {
 	}
 	return client.TaskFilter{
 		Queue: f.queue, State: state, Stage: f.stage, Worker: f.worker, Key: f.key,
-		Meta: f.meta.strings(), Since: since, Until: until, Error: f.matching,
+		Meta: f.meta.Strings(), Since: since, Until: until, Error: f.matching,
 	}, nil
 }
 
@@ -112,7 +113,7 @@ func (a taskCommands) taskList() *cobra.Command {
 	var cursor string
 	var limit int
 	var stuck bool
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List tasks, newest first",
 		Long: `List tasks, newest first. When there are more than --limit, the cursor to go on from is
@@ -128,7 +129,7 @@ at a worker that has been silent for longer than it may.`,
   rota task ls --meta customer=7
   rota task ls --stuck
   rota task ls --since 1h --limit 1000 -o json`,
-		Args: takes(),
+		Args: app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		f, err := filter.filter(a.Now())
 		if err != nil {
@@ -218,7 +219,7 @@ func (a taskCommands) taskTable(views []task.View) string {
 			term.Short(v.Created, now), due, v.Worker,
 		}
 		if carry {
-			cells = append(cells, metaText(v.Meta))
+			cells = append(cells, app.MetaText(v.Meta))
 		}
 		if failed {
 			cells = append(cells, term.OneLine(v.Error))
@@ -240,13 +241,13 @@ func (a taskCommands) stuckTable(views []task.View) string {
 }
 
 func (a taskCommands) taskShow() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show one task and every step of it",
 		Long: `Show one task: where it stands, its context and result, and what became of each hand-out.
 Below it stands what it has submitted while it ran, drawn as rota task tree does: 100 tasks.`,
 		Example: `  rota task show 1pq3v0m7d2k5g10`,
-		Args:    takes("ID"),
+		Args:    app.Takes("ID"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		ids, err := taskIDs(args)
 		if err != nil {
@@ -273,7 +274,7 @@ func stepNote(s task.Step) string {
 }
 
 // taskText says where a task stands, and what became of each hand-out.
-func taskText(a *App, v task.View) string {
+func taskText(a *app.App, v task.View) string {
 	s := term.Sheet{Indent: 10}
 	now := a.Now()
 	s.Line("task", term.Bold(v.ID.String()))
@@ -303,7 +304,7 @@ func taskText(a *App, v task.View) string {
 	}
 	s.Line("key", term.OneLine(v.Key))
 	s.Line("group-key", term.OneLine(v.GroupKey))
-	s.Line("meta", metaText(v.Meta))
+	s.Line("meta", app.MetaText(v.Meta))
 	s.Line("worker", v.Worker)
 	s.Line("progress", progressText(v))
 	s.Line("context", term.OneLine(string(v.Context)))

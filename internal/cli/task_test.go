@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
 
 func TestProgressOfARunningTaskIsShown(t *testing.T) {
-	a := taskCommands{&App{Output: term.Output{Now: time.Now}}}
+	a := taskCommands{&app.App{Output: term.Output{Now: time.Now}}}
 	v := task.View{
 		ID: task.ID{Batch: 1 << 40}, State: task.Running, Progress: 0.37, Note: "page 3\nof 8",
 	}
@@ -36,7 +37,7 @@ func TestErrorsOfTasksAreReadWholeAt80Columns(t *testing.T) {
 		Worker: "box-4711", Created: time.Now(), Error: why,
 	}
 	for _, width := range []int{80, 200} {
-		a := taskCommands{&App{Output: term.Output{Now: time.Now, Columns: width}}}
+		a := taskCommands{&app.App{Output: term.Output{Now: time.Now, Columns: width}}}
 		got := ansi.Strip(a.taskTable([]task.View{v}))
 		for line := range strings.Lines(got) {
 			if w := ansi.StringWidth(strings.TrimSuffix(line, "\n")); w > width {
@@ -49,7 +50,7 @@ func TestErrorsOfTasksAreReadWholeAt80Columns(t *testing.T) {
 		}
 	}
 	v.Error = ""
-	a := taskCommands{&App{Output: term.Output{Now: time.Now, Columns: 80}}}
+	a := taskCommands{&app.App{Output: term.Output{Now: time.Now, Columns: 80}}}
 	if got := a.taskTable([]task.View{v}); strings.Contains(got, "ERROR") {
 		t.Errorf("without errors there is a column for them:\n%s", got)
 	}

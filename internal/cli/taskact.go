@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -26,7 +27,7 @@ type act struct {
 func (a taskCommands) taskAct(v act) *cobra.Command {
 	var filter filterFlags
 	var all, dryRun, tree bool
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   v.verb + " ID… | --queue Q --state S …",
 		Short: v.short,
 		Long: v.long + `
@@ -62,7 +63,7 @@ children and theirs.`,
 			if tree {
 				one = v.tree
 			}
-			return each(ids, func(id task.ID) error { return one(c, ctx, id) })
+			return app.Each(ids, func(id task.ID) error { return one(c, ctx, id) })
 		}
 		f.All = all && !filtered
 		return a.actAll(ctx, c, v, f, dryRun)
@@ -124,7 +125,7 @@ Filters select dead tasks (dead letters), also with --all; done or cancelled one
 				return usage.Errorf("--from and --stage say the same of named tasks: give one")
 			}
 			named, *begin = true, given.Value.String()
-			if err := override(given, ""); err != nil { // it selects nothing
+			if err := app.Override(given, ""); err != nil { // it selects nothing
 				return err
 			}
 		}
@@ -174,19 +175,19 @@ func partly(err error, changed int64, past string) error {
 
 func (a taskCommands) taskRemove() *cobra.Command {
 	var tree bool
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "rm ID…",
 		Short: "Delete tasks",
 		Long: `Delete tasks that do not run. Nothing of them is kept; cancel keeps the history. Finished
 tasks go by themselves when the retention of their queue has passed.`,
 		Example: `  rota task rm 1pq3v0m7d2k5g10`,
-		Args:    takes("ID…"),
+		Args:    app.Takes("ID…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		ids, err := taskIDs(args)
 		if err != nil {
 			return err
 		}
-		return each(ids, func(id task.ID) error {
+		return app.Each(ids, func(id task.ID) error {
 			if tree {
 				return c.DeleteTree(ctx, id)
 			}

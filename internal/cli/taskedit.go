@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -20,7 +21,7 @@ type editFlags struct {
 	due, context, text, groupKey string
 	maxAttempts                  int
 	startWithin                  time.Duration
-	meta                         metaFlag
+	meta                         app.MetaFlag
 }
 
 func (e *editFlags) add(f *pflag.FlagSet) {
@@ -41,19 +42,19 @@ func (e *editFlags) add(f *pflag.FlagSet) {
 }
 
 // edit is the edit that the flags ask for.
-func (e *editFlags) edit(a *App) (d task.Edit, err error) {
+func (e *editFlags) edit(a *app.App) (d task.Edit, err error) {
 	var due time.Time
 	for _, set := range []func(){
-		optional(&e.priority, e.flags, "priority", &d.Priority),
-		optional(&due, e.flags, "due", &d.Due),
-		optional(&e.delay, e.flags, "delay", &d.Delay),
-		optional(&e.groupKey, e.flags, "group-key", &d.GroupKey),
-		optional(&e.maxAttempts, e.flags, "max-attempts", &d.MaxAttempts),
-		optional(&e.startWithin, e.flags, "start-within", &d.StartWithin),
+		app.Optional(&e.priority, e.flags, "priority", &d.Priority),
+		app.Optional(&due, e.flags, "due", &d.Due),
+		app.Optional(&e.delay, e.flags, "delay", &d.Delay),
+		app.Optional(&e.groupKey, e.flags, "group-key", &d.GroupKey),
+		app.Optional(&e.maxAttempts, e.flags, "max-attempts", &d.MaxAttempts),
+		app.Optional(&e.startWithin, e.flags, "start-within", &d.StartWithin),
 	} {
 		set()
 	}
-	d.Meta = e.meta.strings()
+	d.Meta = e.meta.Strings()
 	if d.Due != nil {
 		if due, err = time.Parse(time.RFC3339, e.due); err != nil {
 			return d, usage.Errorf("--due %q: want a time like %s", e.due,

@@ -4,11 +4,12 @@ import (
 	"context"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/spf13/cobra"
 )
 
 func (a taskCommands) taskExplain() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:   "explain ID",
 		Short: "Say why a task does not run",
 		Long: `Say what holds a task back now, what would change that and, where it can be said, when it
@@ -17,7 +18,7 @@ its group key holds it back, all workers are full, others come first, group keys
 not due, it backs off after an attempt that failed, it waits for a signal, for its children or for
 other tasks, or it was not begun in time.`,
 		Example: "  rota task explain 1pq3v0m7d2k5g10",
-		Args:    takes("ID"),
+		Args:    app.Takes("ID"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		ids, err := taskIDs(args)
 		if err != nil {
@@ -27,6 +28,6 @@ other tasks, or it was not begun in time.`,
 		if err != nil {
 			return err
 		}
-		return a.Show(e, func() string { return a.whyNot(e) })
+		return a.Show(e, func() string { return a.WhyNot(e) })
 	})
 }

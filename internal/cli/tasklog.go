@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
 )
 
 func (a taskCommands) taskLogs() *cobra.Command {
 	var follow bool
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "logs ID",
 		Short: "Print a task's log",
 		Long: `Print what the task's attempts logged: lines that were written to stdout go to stdout,
@@ -21,7 +22,7 @@ With -f it goes on until the task has ended, also when the server is away for a 
 Ctrl-C ends it before.`,
 		Example: `  rota task logs 1pq3v0m7d2k5g10
   rota task logs -f 1pq3v0m7d2k5g10      # until the task ends`,
-		Args: takes("ID"),
+		Args: app.Takes("ID"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		ids, err := taskIDs(args)
 		if err != nil {
@@ -46,7 +47,7 @@ func (a taskCommands) followLines(ctx context.Context, c *client.Client, id task
 		if err != nil {
 			return err
 		}
-		if err := a.printLine(line); err != nil {
+		if err := a.PrintLine(line); err != nil {
 			return err
 		}
 	}
@@ -60,7 +61,7 @@ func (a taskCommands) allLines(ctx context.Context, c *client.Client, id task.ID
 			return err
 		}
 		for _, line := range lines {
-			if err := a.printLine(line); err != nil {
+			if err := a.PrintLine(line); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
 	"github.com/rotahq/rota/internal/usage"
@@ -12,11 +13,11 @@ import (
 )
 
 // topCommands are the commands that show everything at once.
-type topCommands struct{ *App }
+type topCommands struct{ *app.App }
 
 func (a topCommands) top() *cobra.Command {
 	var once, doc bool
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "top",
 		Short: "Watch the whole cluster in a terminal, and steer it",
 		Long: `Watch how everything stands, live: the age of the oldest ready task, what waits and runs,
@@ -31,7 +32,7 @@ JSON, as GET /v1/overview answers.`,
 		Example: `  rota top
   rota top --once
   rota top --json | jq .oldest_ready`,
-		Args: takes(),
+		Args: app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		if doc {
 			if err := a.Format.Set("json"); err != nil {
@@ -39,7 +40,7 @@ JSON, as GET /v1/overview answers.`,
 			}
 		}
 		width, isTerminal := term.Terminal(a.Out)
-		in, isFile := a.in.(*os.File)
+		in, isFile := a.In.(*os.File)
 		_, answers := term.Terminal(in)
 		if once || a.JSON() || !isTerminal {
 			return a.topOnce(ctx, c, width)

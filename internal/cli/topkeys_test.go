@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
 )
@@ -38,7 +39,7 @@ func topBefore(t *testing.T, queue, keys string) (s *topSource, calls *[]string)
 	}
 	t.Cleanup(func() { c.Close() })
 	noon := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
-	return &topSource{&App{Output: term.Output{Now: func() time.Time { return noon }}}, c}, calls
+	return &topSource{&app.App{Output: term.Output{Now: func() time.Time { return noon }}}, c}, calls
 }
 
 // flat is a list as text, a row a line.

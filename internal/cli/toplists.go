@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
 	"github.com/rotahq/rota/task"
@@ -19,7 +20,7 @@ import (
 
 // topSource answers what `rota top` asks.
 type topSource struct {
-	*App
+	*app.App
 	client *client.Client
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
 	"github.com/rotahq/rota/task"
@@ -21,7 +22,7 @@ import (
 // Open is part of top.Source: what the commands show of a thing, and why it does not run.
 func (s *topSource) Open(ctx context.Context, t top.Thing, width int) (string, error) {
 	// tables in it are as wide as they are: top wraps them
-	a := &App{Output: term.Output{Out: io.Discard, Err: io.Discard, Now: s.Now}}
+	a := &app.App{Output: term.Output{Out: io.Discard, Err: io.Discard, Now: s.Now}}
 	switch t.Screen {
 	case top.Overview, top.Queues:
 		return s.openQueue(ctx, a, t.ID, width)
@@ -62,7 +63,7 @@ func (s *topSource) Open(ctx context.Context, t top.Thing, width int) (string, e
 
 // lastHour is what was done in the last hour, in columns of which a line so wide has room.
 func (s *topSource) lastHour(
-	ctx context.Context, a *App, of client.StatsQuery, width int,
+	ctx context.Context, a *app.App, of client.StatsQuery, width int,
 ) (history, error) {
 	step, err := columnOf(time.Hour, width-historyMargin)
 	if err != nil {
@@ -72,7 +73,7 @@ func (s *topSource) lastHour(
 }
 
 func (s *topSource) openQueue(
-	ctx context.Context, a *App, name string, width int,
+	ctx context.Context, a *app.App, name string, width int,
 ) (string, error) {
 	q, err := s.client.Queue(ctx, name)
 	if err != nil {
@@ -99,10 +100,10 @@ func (s *topSource) openQueue(
 	} {
 		counts.Line(string(c.state), term.Count(c.n))
 	}
-	return a.whyNot(e) + "\n" + h.text() + "\n" + counts.String() + "\n" + queueText(q), nil
+	return a.WhyNot(e) + "\n" + h.text() + "\n" + counts.String() + "\n" + queueText(q), nil
 }
 
-func (s *topSource) openTask(ctx context.Context, a *App, text string) (string, error) {
+func (s *topSource) openTask(ctx context.Context, a *app.App, text string) (string, error) {
 	id, err := task.ParseID(text)
 	if err != nil {
 		return "", err
@@ -119,7 +120,7 @@ func (s *topSource) openTask(ctx context.Context, a *App, text string) (string, 
 			return b.String(), err
 		}
 		endOfSheet(&b)
-		b.WriteString(a.whyNot(e))
+		b.WriteString(a.WhyNot(e))
 	}
 	lines, err := s.logOf(ctx, id)
 	if len(lines) > 0 {

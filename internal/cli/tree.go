@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -38,7 +39,7 @@ func treeOf(t *task.Tree) treeView {
 
 func (a taskCommands) taskTree() *cobra.Command {
 	var limit int
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "tree ID",
 		Short: "Draw a task and what hangs below it, with states and times",
 		Long: `Draw a task and what hangs below it: the tasks that it has submitted in its present run, and
@@ -48,7 +49,7 @@ out is counted below the task that lacks it.`,
 		Example: `  rota task tree 1pq3v0m7d2k5g10
   rota task tree 1pq3v0m7d2k5g10 --limit 50
   rota task tree 1pq3v0m7d2k5g10 -o json`,
-		Args: takes("ID"),
+		Args: app.Takes("ID"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		ids, err := taskIDs(args)
 		if err != nil {
@@ -91,7 +92,7 @@ type branches struct{ fork, last, line, gap string }
 // branches are those that the terminal can show, by what its locale says.
 func (a taskCommands) branches() branches {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if v, _ := a.env(name); v != "" {
+		if v, _ := a.Env(name); v != "" {
 			v = strings.ToUpper(v)
 			if !strings.Contains(v, "UTF-8") && !strings.Contains(v, "UTF8") {
 				return branches{"|- ", "`- ", "|  ", "   "}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
@@ -38,10 +39,10 @@ func TestATreeIsDrawn(t *testing.T) {
 	for locale, signs := range map[string]string{
 		"en_GB.UTF-8": "├─└─│", "": "├─└─│", "C": "|-`-|",
 	} {
-		a := taskCommands{&App{Output: term.Output{
+		a := taskCommands{&app.App{Output: term.Output{
 			Now: func() time.Time { return now }, Columns: 200,
 		}}}
-		a.env = func(name string) (string, bool) { return locale, name == "LANG" && locale != "" }
+		a.Env = func(name string) (string, bool) { return locale, name == "LANG" && locale != "" }
 		got := ansi.Strip(a.treeText(&tree))
 		r := []rune(signs)
 		fork, last, line := string(r[:2]), string(r[2:4]), string(r[4])

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/pause"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
@@ -50,7 +51,7 @@ func (w *wait) end(ctx context.Context, id task.ID, seen func(task.View)) (task.
 			seen(view)
 			failures = 0
 			continue
-		case ctx.Err() != nil || !passes(err):
+		case ctx.Err() != nil || !app.Passes(err):
 			return view, err
 		}
 		w.answered(false)
@@ -138,7 +139,7 @@ func verdict(v task.View) error {
 
 // await prints the result of the task once it ended. Its id is told before, apart from the result:
 // whoever waits may have to stop waiting.
-func await(ctx context.Context, a *App, c *client.Client, id task.ID) error {
+func await(ctx context.Context, a *app.App, c *client.Client, id task.ID) error {
 	progress := a.Progress()
 	say := func(text string) {
 		progress.Clear()

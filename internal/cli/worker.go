@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/worker"
@@ -18,7 +19,7 @@ import (
 )
 
 // workerCommands are the commands that run a worker and look after workers.
-type workerCommands struct{ *App }
+type workerCommands struct{ *app.App }
 
 // workerFlags are what `rota worker` was told.
 type workerFlags struct {
@@ -113,8 +114,8 @@ worker, not even when that is killed.`,
 			if err := f.check(cmd.ArgsLenAtDash(), args); err != nil {
 				return err
 			}
-			log := a.logger(f.level)
-			c, err := a.connect(client.Config{HTTPOnly: !f.stream, Log: log})
+			log := a.Logger(f.level)
+			c, err := a.Connect(client.Config{HTTPOnly: !f.stream, Log: log})
 			if err != nil {
 				return err
 			}
@@ -123,7 +124,7 @@ worker, not even when that is killed.`,
 		},
 	}
 	s := cmd.Flags()
-	a.addShared(s, "server", "fixed", "token")
+	a.AddShared(s, "server", "fixed", "token")
 	s.StringSliceVar(&f.queues, "queue", nil, "`queue` to take tasks from; repeat it for more")
 	s.BoolVar(&f.shell, "shell", false,
 		"in place of COMMAND: run the command line that each task brings, as those of rota schedule import do")
@@ -177,8 +178,8 @@ func (f *workerFlags) check(dash int, args []string) error {
 	}
 	f.name = names.Canonical(f.name)
 	f.queues, f.groups = names.All(f.queues), names.All(f.groups)
-	return errors.Join(checkNames("queue", f.queues...), checkNames("group", f.groups...),
-		checkNames("worker", f.name))
+	return errors.Join(app.CheckNames("queue", f.queues...), app.CheckNames("group", f.groups...),
+		app.CheckNames("worker", f.name))
 }
 
 func (a workerCommands) runWorker(
@@ -191,10 +192,10 @@ func (a workerCommands) runWorker(
 	w, err := worker.New(worker.Config{
 		// no command is so quick that it must wait here to be started
 		Queue: c, Name: f.name, Capacity: f.capacity, Ahead: -1,
-		Labels: labels, Zone: f.zone, Version: "rota " + version(), Load: machineLoad, Log: log,
+		Labels: labels, Zone: f.zone, Version: "rota " + app.Version(), Load: app.MachineLoad, Log: log,
 		StopGrace: f.stopGrace,
 	})
-	how := worker.CommandConfig{Argv: argv, Grace: f.grace, Worker: f.name, Leash: &a.leash}
+	how := worker.CommandConfig{Argv: argv, Grace: f.grace, Worker: f.name, Leash: &a.Leash}
 	handler := worker.Command
 	if f.shell {
 		handler = worker.Shell
@@ -215,9 +216,9 @@ func (a workerCommands) runWorker(
 		return fmt.Errorf("guard the commands: %w", err)
 	}
 	defer guard.close()
-	a.leash.Guard = guard
+	a.Leash.Guard = guard
 	log.Info("worker runs", "worker", f.name, "queues", f.queues, "groups", f.groups, "capacity",
-		f.capacity, "server", a.servers)
+		f.capacity, "server", a.Servers)
 	return w.Run(ctx)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/pause"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
@@ -21,7 +22,7 @@ func (a workerCommands) workerDrain() *cobra.Command {
 		what client.WorkerDrain
 		wait bool
 	)
-	cmd := a.remote(&cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "drain NAME…",
 		Short: "Let workers give up their work, all of it or a part",
 		Long: `Let workers finish the tasks that they run and take nothing new; their jobs move to other
@@ -43,16 +44,16 @@ Ctrl-C only ends the waiting.`,
 		Example: "  rota worker drain box-4711\n  rota worker drain box-4711 --wait\n" +
 			"  rota worker drain box-4711 --shed 30 --dry-run\n" +
 			"  rota worker drain box-4711 --shed 30 --deadline 10m",
-		Args: takes("NAME…"),
+		Args: app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("worker", args...); err != nil {
+		if err := app.CheckNames("worker", args...); err != nil {
 			return err
 		}
 		if what.Shed < 0 || what.Within < 0 {
 			return usage.Errorf("--shed and --deadline must not be negative")
 		}
 		prices := make([]view.WorkerDrained, 0, len(args))
-		err := each(args, func(name string) error {
+		err := app.Each(args, func(name string) error {
 			price, err := c.DrainWorkerWith(ctx, name, what)
 			if err != nil {
 				return forceHint(err, what.Force)
@@ -72,7 +73,7 @@ Ctrl-C only ends the waiting.`,
 		if err != nil || !wait {
 			return err
 		}
-		return each(args, func(name string) error { return a.workerDrained(ctx, c, name) })
+		return app.Each(args, func(name string) error { return a.workerDrained(ctx, c, name) })
 	})
 	flags := cmd.Flags()
 	flags.Float64Var(&what.Shed, "shed", 0,
@@ -151,7 +152,7 @@ func (a workerCommands) workerDrained(ctx context.Context, c *client.Client, nam
 			said = left
 			fmt.Fprintf(a.Err, "%s still runs %s\n", name, left)
 		}
-		if err := pause.For(ctx, Poll); err != nil {
+		if err := pause.For(ctx, app.Poll); err != nil {
 			return err
 		}
 	}

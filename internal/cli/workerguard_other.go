@@ -2,7 +2,10 @@
 
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/spf13/cobra"
+)
 
 // guard does nothing: there are no process groups here.
 type guard struct{}
@@ -15,6 +18,6 @@ func (*guard) Write(p []byte) (int, error) { return len(p), nil }
 func (*guard) close() {}
 
 // workerGuard does nothing either.
-func workerGuard(*App) *cobra.Command {
+func workerGuard(*app.App) *cobra.Command {
 	return &cobra.Command{Use: "guard", Hidden: true}
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/spf13/cobra"
 )
 
@@ -47,15 +48,15 @@ func (g *guard) close() {
 }
 
 // workerGuard is the process that startGuard starts.
-func workerGuard(a *App) *cobra.Command {
+func workerGuard(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:    "guard",
 		Short:  "Kill what a killed worker leaves behind",
 		Hidden: true,
-		Args:   takes(),
+		Args:   app.Takes(),
 		RunE: func(*cobra.Command, []string) error {
 			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-			if err := guardGroups(a.in, func(group int) {
+			if err := guardGroups(a.In, func(group int) {
 				syscall.Kill(-group, syscall.SIGKILL)
 			}); err != nil {
 				return fmt.Errorf("read process groups: %w", err)

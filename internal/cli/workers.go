@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
@@ -37,12 +38,12 @@ func condition(w task.Worker) string {
 }
 
 func (a workerCommands) workerList() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     "ls",
 		Short:   "List workers",
 		Long:    `List the workers of all nodes: those that speak, and those that fell silent lately.`,
 		Example: `  rota worker ls`,
-		Args:    takes(),
+		Args:    app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error {
 		workers, missing, err := c.Workers(ctx)
 		if err != nil {
@@ -83,11 +84,11 @@ Of a worker that nobody knows any more it shows the past, and that it is gone.`,
 		Example: `  rota worker show box-4711
   rota worker show box-4711 --last 24h
   rota worker show box-4711 -o json | jq '[.periods[].done] | add'`,
-		Args: takes("NAME"),
+		Args: app.Takes("NAME"),
 	}
 	lastFlag(cmd, &last)
-	return a.remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("worker", args...); err != nil {
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("worker", args...); err != nil {
 			return err
 		}
 		step, err := columnHere(a.App, last)
@@ -158,7 +159,7 @@ func inUse(used float64) string {
 }
 
 // workerText says how a worker stands, what it did lately, and which jobs it has.
-func workerText(a *App, w task.Worker, jobs []workerJob, h *history) string {
+func workerText(a *app.App, w task.Worker, jobs []workerJob, h *history) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("worker", term.Bold(w.Name))
 	s.Line("state", condition(w))
@@ -191,16 +192,16 @@ func workerText(a *App, w task.Worker, jobs []workerJob, h *history) string {
 }
 
 func (a workerCommands) workerUndrain() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return a.Remote(&cobra.Command{
 		Use:     "undrain NAME…",
 		Short:   "Let workers take work again",
 		Long:    `Let drained workers take tasks and jobs again, and those that shed a part of their capacity use all of it.`,
 		Example: "  rota worker undrain box-4711",
-		Args:    takes("NAME…"),
+		Args:    app.Takes("NAME…"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkNames("worker", args...); err != nil {
+		if err := app.CheckNames("worker", args...); err != nil {
 			return err
 		}
-		return each(args, func(name string) error { return c.UndrainWorker(ctx, name) })
+		return app.Each(args, func(name string) error { return c.UndrainWorker(ctx, name) })
 	})
 }

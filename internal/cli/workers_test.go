@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
@@ -67,7 +68,7 @@ func TestDrainWaitsForJobsThatTheWorkerHasNotSpokenOf(t *testing.T) {
 	}
 	defer c.Close()
 	var said bytes.Buffer
-	a := workerCommands{&App{Output: term.Output{Err: &said}}}
+	a := workerCommands{&app.App{Output: term.Output{Err: &said}}}
 	if err := a.workerDrained(t.Context(), c, "w1"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"log/slog"
@@ -8,12 +8,12 @@ import (
 	"github.com/rotahq/rota/internal/term"
 )
 
-// logger writes for people on a terminal, JSON for everything else.
-func (a *App) logger(level slog.Level) *slog.Logger {
+// Logger writes for people on a terminal, JSON for everything else.
+func (a *App) Logger(level slog.Level) *slog.Logger {
 	if _, ok := term.Terminal(a.Err); !ok {
 		return slog.New(slog.NewJSONHandler(a.Err, &slog.HandlerOptions{Level: level}))
 	}
-	noColour, _ := a.env("NO_COLOR")
+	noColour, _ := a.Env("NO_COLOR")
 	return slog.New(tint.NewTextHandler(a.Err,
 		&tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: noColour != ""}))
 }

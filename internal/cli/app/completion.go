@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -83,7 +83,7 @@ func (a *App) offer(kind string, many bool) cobra.CompletionFunc {
 			return nil, nothing
 		}
 		c, err := client.New(client.Config{
-			Servers: a.servers, Fixed: true, Token: a.token, UserAgent: "rota/" + version(),
+			Servers: a.Servers, Fixed: true, Token: a.Token, UserAgent: "rota/" + Version(),
 			Attempts: 1, Timeout: completeWithin,
 		})
 		if err != nil {

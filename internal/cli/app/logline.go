@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"encoding/json"
@@ -10,9 +10,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// printLine prints one line of a log. On a terminal without its control sequences: they come from
+// PrintLine prints one line of a log. On a terminal without its control sequences: they come from
 // somewhere else and could do more than colour the text.
-func (a *App) printLine(line task.LogLine) error {
+func (a *App) PrintLine(line task.LogLine) error {
 	if a.JSON() {
 		e := json.NewEncoder(a.Out)
 		e.SetEscapeHTML(false)

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"fmt"
@@ -31,8 +31,8 @@ func (o *once) Set(text string) error {
 	return o.Value.Set(d.String())
 }
 
-// override gives a flag another value than its caller has.
-func override(f *pflag.Flag, text string) error {
+// Override gives a flag another value than its caller has.
+func Override(f *pflag.Flag, text string) error {
 	if o, ok := f.Value.(*once); ok {
 		return o.Value.Set(text)
 	}

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"bytes"
@@ -64,7 +64,7 @@ func (w *watching) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && (n == 0 || !passes(err)):
+		case err != nil && (n == 0 || !Passes(err)):
 			return err
 		case err == nil:
 			w.shown = text

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"errors"
@@ -8,18 +8,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// family is a command that only has subcommands.
-func family(use, short, long, example string, members ...*cobra.Command) *cobra.Command {
+// Family is a command that only has subcommands.
+func Family(use, short, long, example string, members ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, DisableFlagsInUseLine: true,
-		RunE: needsMember(members),
+		RunE: NeedsMember(members),
 	}
 	cmd.AddCommand(members...)
 	return cmd
 }
 
-// needsMember is what a command does that does nothing by itself.
-func needsMember(members []*cobra.Command) func(*cobra.Command, []string) error {
+// NeedsMember is what a command does that does nothing by itself.
+func NeedsMember(members []*cobra.Command) func(*cobra.Command, []string) error {
 	names := make([]string, len(members))
 	for i, m := range members {
 		names[i] = m.Name()
@@ -34,9 +34,9 @@ func needsMember(members []*cobra.Command) func(*cobra.Command, []string) error 
 	}
 }
 
-// takes makes an argument check: exactly the named arguments, or at least them when the last one
+// Takes makes an argument check: exactly the named arguments, or at least them when the last one
 // ends with "…".
-func takes(names ...string) cobra.PositionalArgs {
+func Takes(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		command := strings.TrimPrefix(cmd.CommandPath(), "rota ")
 		many := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "…")
@@ -50,8 +50,8 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// each does f to all of them, whatever becomes of the others, and joins the errors.
-func each[T any](all []T, f func(T) error) error {
+// Each does f to all of them, whatever becomes of the others, and joins the errors.
+func Each[T any](all []T, f func(T) error) error {
 	var wrong []error
 	for _, one := range all {
 		if err := f(one); err != nil {

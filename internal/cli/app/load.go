@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"github.com/rotahq/rota/task"
@@ -6,9 +6,9 @@ import (
 	"github.com/shirou/gopsutil/v4/mem"
 )
 
-// machineLoad is the machine's load since it was last asked for; what can't be found out counts as
+// MachineLoad is the machine's load since it was last asked for; what can't be found out counts as
 // none.
-func machineLoad() task.Load {
+func MachineLoad() task.Load {
 	var load task.Load
 	if busy, err := cpu.Percent(0, false); err == nil && len(busy) == 1 {
 		load.CPU = busy[0] / 100

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"time"
@@ -7,8 +7,8 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-// moment is a time as flags take it: RFC 3339, or how long ago.
-func moment(flag, text string, now time.Time) (time.Time, error) {
+// Moment is a time as flags take it: RFC 3339, or how long ago.
+func Moment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}

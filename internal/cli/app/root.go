@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"github.com/rotahq/rota/client"
@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// prepare makes root the root of this run, before commands are put below it: it gives it the
+// Prepare makes root the root of this run, before commands are put below it: it gives it the
 // run's streams, makes the flags that commands share, and has the settings read before a command
 // begins.
-func (a *App) prepare(root *cobra.Command) {
-	root.SetIn(a.in)
+func (a *App) Prepare(root *cobra.Command) {
+	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.RunE = mistypedCommand
@@ -22,22 +22,22 @@ func (a *App) prepare(root *cobra.Command) {
 		a.begun = true
 		return nil
 	}
-	root.PersistentFlags().StringVar(&a.config, "config", "",
+	root.PersistentFlags().StringVar(&a.Config, "config", "",
 		"YAML `file` with settings (default none)")
 
 	a.shared = pflag.NewFlagSet("shared", pflag.ContinueOnError)
-	a.shared.StringSliceVar(&a.servers, "server", []string{client.DefaultServer},
+	a.shared.StringSliceVar(&a.Servers, "server", []string{client.DefaultServer},
 		"`URL` of a node; repeat it to name others to turn to when one is away")
 	a.shared.BoolVar(&a.fixed, "fixed", false,
 		"keep to the nodes that --server names; else the others of their cluster are turned to, too")
-	a.shared.StringVar(&a.token, "token", "",
+	a.shared.StringVar(&a.Token, "token", "",
 		"access `token`; better kept in ROTA_TOKEN or the config file, out of the list of processes")
 	a.shared.VarP(&a.Format, "output", "o", "`format` of the result: table or json")
 }
 
-// addShared gives a command those flags of these names that mean the same in every command that
+// AddShared gives a command those flags of these names that mean the same in every command that
 // has them; without names all of them. It does so after prepare.
-func (a *App) addShared(flags *pflag.FlagSet, names ...string) {
+func (a *App) AddShared(flags *pflag.FlagSet, names ...string) {
 	if len(names) == 0 {
 		flags.AddFlagSet(a.shared)
 	}
@@ -46,13 +46,13 @@ func (a *App) addShared(flags *pflag.FlagSet, names ...string) {
 	}
 }
 
-// finish gives the commands below root what all of them have: lists can be watched, shells offer
+// Finish gives the commands below root what all of them have: lists can be watched, shells offer
 // names, and a flag that is no list takes one value.
-func (a *App) finish(root *cobra.Command) {
+func (a *App) Finish(root *cobra.Command) {
 	watchLists(a, root)
 	a.completeNames(root)
 	takeOnce(root)
 }
 
-// hasBegun tells whether the command itself has begun: what went wrong before that is wrong usage.
-func (a *App) hasBegun() bool { return a.begun }
+// HasBegun tells whether the command itself has begun: what went wrong before that is wrong usage.
+func (a *App) HasBegun() bool { return a.begun }

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"strings"
@@ -7,8 +7,8 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-// whyNot is an explanation as text.
-func (a *App) whyNot(e view.Explanation) string {
+// WhyNot is an explanation as text.
+func (a *App) WhyNot(e view.Explanation) string {
 	var b strings.Builder
 	b.WriteString(term.Bold(e.State))
 	if !e.Starts.IsZero() {

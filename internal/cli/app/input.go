@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"github.com/rotahq/rota/internal/usage"
 )
 
-// readFrom reads a whole file, or stdin.
-func (a *App) readFrom(name string) ([]byte, error) {
-	in := a.in
+// ReadFrom reads a whole file, or stdin.
+func (a *App) ReadFrom(name string) ([]byte, error) {
+	in := a.In
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -27,25 +27,25 @@ func (a *App) readFrom(name string) ([]byte, error) {
 		err = fmt.Errorf("longer than %s", term.Bytes(limits.MaxSourceSize))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", sourceName(name), err)
+		return nil, fmt.Errorf("read %s: %w", SourceName(name), err)
 	}
 	return text, nil
 }
 
-// sourceName is what errors call a file that readFrom reads.
-func sourceName(name string) string {
+// SourceName is what errors call a file that readFrom reads.
+func SourceName(name string) string {
 	if name == "-" {
 		return "stdin"
 	}
 	return name
 }
 
-// readSecret reads a file without the white space around what it holds; "" reads none, "-" stdin.
-func (a *App) readSecret(name string, to *string) error {
+// ReadSecret reads a file without the white space around what it holds; "" reads none, "-" stdin.
+func (a *App) ReadSecret(name string, to *string) error {
 	if name == "" {
 		return nil
 	}
-	in := a.in
+	in := a.In
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"errors"
@@ -17,19 +17,19 @@ import (
 // from the --config file. The file is checked as a whole whatever the command, so that a slip in it
 // is found at the first use.
 func configure(a *App, cmd *cobra.Command) error {
-	if err := fromEnvironment(cmd.Flags(), a.env); err != nil {
+	if err := fromEnvironment(cmd.Flags(), a.Env); err != nil {
 		return err
 	}
-	if a.config == "" {
+	if a.Config == "" {
 		return nil
 	}
-	text, err := os.ReadFile(a.config)
+	text, err := os.ReadFile(a.Config)
 	if err != nil {
 		return fmt.Errorf("read settings: %w", err)
 	}
 	settings, err := parseSettings(text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", a.config, err)
+		return fmt.Errorf("%s: %w", a.Config, err)
 	}
 	known := settable(a, cmd.Root())
 	section := topOf(cmd).Name()
@@ -37,7 +37,7 @@ func configure(a *App, cmd *cobra.Command) error {
 	for _, s := range settings {
 		if !slices.Contains(known[s.section], s.key) {
 			wrong = append(wrong,
-				fmt.Errorf("%s:%d: unknown setting %q; known %s are %s", a.config, s.line, s.key,
+				fmt.Errorf("%s:%d: unknown setting %q; known %s are %s", a.Config, s.line, s.key,
 					where(s.section), strings.Join(known[s.section], ", ")))
 			continue
 		}
@@ -46,7 +46,7 @@ func configure(a *App, cmd *cobra.Command) error {
 			continue
 		}
 		if err := s.apply(flag); err != nil {
-			wrong = append(wrong, fmt.Errorf("%s:%d: %s: %w", a.config, s.line, s.key, err))
+			wrong = append(wrong, fmt.Errorf("%s:%d: %s: %w", a.Config, s.line, s.key, err))
 		}
 	}
 	return errors.Join(wrong...)

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// remote makes cmd a command that talks to a node: with the flags to find one, and run in place of
+// Remote makes cmd a command that talks to a node: with the flags to find one, and run in place of
 // RunE.
-func (a *App) remote(
+func (a *App) Remote(
 	cmd *cobra.Command, run func(ctx context.Context, c *client.Client, args []string) error,
 ) *cobra.Command {
-	a.addShared(cmd.Flags())
+	a.AddShared(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.client()
+		c, err := a.Client()
 		if err != nil {
 			return err
 		}
@@ -30,9 +30,9 @@ func (a *App) remote(
 	return cmd
 }
 
-// complete offers the words for the flag in shells. It panics when cmd has no such flag: our own
+// Complete offers the words for the flag in shells. It panics when cmd has no such flag: our own
 // bug.
-func complete(cmd *cobra.Command, flag string, words ...string) {
+func Complete(cmd *cobra.Command, flag string, words ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(
 		flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp),
 	); err != nil {
@@ -40,16 +40,16 @@ func complete(cmd *cobra.Command, flag string, words ...string) {
 	}
 }
 
-// client speaks to the nodes that --server names. It gives up sooner than a program would: a person
+// Client speaks to the nodes that --server names. It gives up sooner than a program would: a person
 // is waiting; and a few calls are worth no stream.
-func (a *App) client() (*client.Client, error) {
-	return a.connect(client.Config{HTTPOnly: true})
+func (a *App) Client() (*client.Client, error) {
+	return a.Connect(client.Config{HTTPOnly: true})
 }
 
-// connect makes a client, with what conf says of streams.
-func (a *App) connect(conf client.Config) (*client.Client, error) {
+// Connect makes a client, with what conf says of streams.
+func (a *App) Connect(conf client.Config) (*client.Client, error) {
 	c, err := client.New(client.Config{
-		Servers: a.servers, Fixed: a.fixed, Token: a.token, UserAgent: "rota/" + version(),
+		Servers: a.Servers, Fixed: a.fixed, Token: a.Token, UserAgent: "rota/" + Version(),
 		Attempts: 3, HTTPOnly: conf.HTTPOnly, Log: conf.Log,
 	})
 	if err != nil {
@@ -58,9 +58,9 @@ func (a *App) connect(conf client.Config) (*client.Client, error) {
 	return c, nil
 }
 
-// checkNames brings the names of a list into their one form, and refuses what can name no queue or
+// CheckNames brings the names of a list into their one form, and refuses what can name no queue or
 // worker before it is sent anywhere.
-func checkNames(what string, list ...string) error {
+func CheckNames(what string, list ...string) error {
 	for i, name := range list {
 		if list[i] = names.Canonical(name); !limits.ValidName(list[i]) {
 			return usage.Errorf("%s %q %s", what, name, limits.NameRule)
@@ -72,14 +72,14 @@ func checkNames(what string, list ...string) error {
 // Poll is how often a command that waits for something looks at it.
 const Poll = 300 * time.Millisecond
 
-// passes tells whether an error may pass by itself: no answer, or one that says: not now.
-func passes(err error) bool {
+// Passes tells whether an error may pass by itself: no answer, or one that says: not now.
+func Passes(err error) bool {
 	var refused *client.Error
 	return !errors.As(err, &refused) || errors.Is(err, client.ErrUnavailable)
 }
 
-// absent says of a thing that was to be shown, and is not there, how it would come to be.
-func absent(err error, what, name, how string) error {
+// Absent says of a thing that was to be shown, and is not there, how it would come to be.
+func Absent(err error, what, name, how string) error {
 	if errors.Is(err, client.ErrNotFound) {
 		return fmt.Errorf("there is no %s %q (%s): %w", what, name, how, client.ErrNotFound)
 	}

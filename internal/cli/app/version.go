@@ -1,11 +1,11 @@
-package cli
+package app
 
 import (
 	"runtime/debug"
 )
 
-// version is what the build recorded of itself: a release, or the revision it was built from.
-func version() string {
+// Version is what the build recorded of itself: a release, or the revision it was built from.
+func Version() string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
