@@ -7,6 +7,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/chart"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/spf13/cobra"
 )
@@ -27,13 +28,13 @@ Of --stage, submitted are the tasks that came into the stage, and done those tha
   rota queue show order --stage pack --last 30d`,
 		Args: app.Takes("NAME"),
 	}
-	lastFlag(cmd, &last)
+	chart.LastFlag(cmd, &last)
 	cmd.Flags().StringVar(&stage, "stage", "", "draw this `stage` of the queue")
 	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := app.CheckNames("queue", args...); err != nil {
 			return err
 		}
-		step, err := columnHere(a.App, last)
+		step, err := chart.ColumnHere(a.App, last)
 		if err != nil {
 			return err
 		}
@@ -41,21 +42,21 @@ Of --stage, submitted are the tasks that came into the stage, and done those tha
 		if err != nil {
 			return app.Absent(err, "queue", args[0], "the first submission creates it")
 		}
-		h, err := historyOf(ctx, a.App, c, client.StatsQuery{Queue: args[0], Stage: stage}, last, step)
+		h, err := chart.Of(ctx, a.App, c, client.StatsQuery{Queue: args[0], Stage: stage}, last, step)
 		if err != nil {
 			return err
 		}
 		doc := struct {
 			Queue client.Queue `json:"queue"`
-			history
+			chart.History
 		}{q, h}
-		return a.Show(doc, func() string { return a.standText(&q) + "\n" + h.text() })
+		return a.Show(doc, func() string { return a.standText(&q) + "\n" + h.Text() })
 	})
 }
 
 // standText says how the tasks of a queue stand.
 func (a queueCommands) standText(q *client.Queue) string {
-	s := term.Sheet{Indent: historyNames}
+	s := term.Sheet{Indent: chart.Names}
 	s.Line("queue", term.Bold(term.OneLine(q.Name)))
 	s.Line("title", term.OneLine(q.Title))
 	s.Line("owner", term.OneLine(q.Owner))

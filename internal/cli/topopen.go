@@ -13,6 +13,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/chart"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
 	"github.com/rotahq/rota/task"
@@ -64,12 +65,12 @@ func (s *topSource) Open(ctx context.Context, t top.Thing, width int) (string, e
 // lastHour is what was done in the last hour, in columns of which a line so wide has room.
 func (s *topSource) lastHour(
 	ctx context.Context, a *app.App, of client.StatsQuery, width int,
-) (history, error) {
-	step, err := columnOf(time.Hour, width-historyMargin)
+) (chart.History, error) {
+	step, err := chart.Column(time.Hour, width-chart.Margin)
 	if err != nil {
-		return history{}, err
+		return chart.History{}, err
 	}
-	return historyOf(ctx, a, s.client, of, time.Hour, step)
+	return chart.Of(ctx, a, s.client, of, time.Hour, step)
 }
 
 func (s *topSource) openQueue(
@@ -100,7 +101,7 @@ func (s *topSource) openQueue(
 	} {
 		counts.Line(string(c.state), term.Count(c.n))
 	}
-	return a.WhyNot(e) + "\n" + h.text() + "\n" + counts.String() + "\n" + queueText(q), nil
+	return a.WhyNot(e) + "\n" + h.Text() + "\n" + counts.String() + "\n" + queueText(q), nil
 }
 
 func (s *topSource) openTask(ctx context.Context, a *app.App, text string) (string, error) {

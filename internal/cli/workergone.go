@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/chart"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/view"
@@ -17,7 +18,7 @@ type goneWorker struct {
 	Name  string      `json:"name"`
 	Gone  bool        `json:"gone"`            // always true
 	Event *view.Event `json:"event,omitempty"` // the last one that tells of its end
-	history
+	chart.History
 }
 
 // endKinds are the kinds of events that tell of a worker's end.
@@ -49,7 +50,7 @@ func (a workerCommands) goneOf(
 			break
 		}
 	}
-	g.history, err = historyOf(ctx, a.App, c, client.StatsQuery{Worker: name}, last, step)
+	g.History, err = chart.Of(ctx, a.App, c, client.StatsQuery{Worker: name}, last, step)
 	worked := slices.ContainsFunc(g.Periods, func(p view.Period) bool { return p.Started > 0 })
 	return g, worked || g.Event != nil, err
 }
@@ -69,7 +70,7 @@ func (a workerCommands) goneText(g *goneWorker) string {
 			break
 		}
 	}
-	return s.String() + "\n" + g.text()
+	return s.String() + "\n" + g.Text()
 }
 
 // showGone shows a worker that no node knows, if it has a past; else it answers what is wrong.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/chart"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
@@ -86,12 +87,12 @@ Of a worker that nobody knows any more it shows the past, and that it is gone.`,
   rota worker show box-4711 -o json | jq '[.periods[].done] | add'`,
 		Args: app.Takes("NAME"),
 	}
-	lastFlag(cmd, &last)
+	chart.LastFlag(cmd, &last)
 	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := app.CheckNames("worker", args...); err != nil {
 			return err
 		}
-		step, err := columnHere(a.App, last)
+		step, err := chart.ColumnHere(a.App, last)
 		if err != nil {
 			return err
 		}
@@ -106,14 +107,14 @@ Of a worker that nobody knows any more it shows the past, and that it is gone.`,
 		if err != nil {
 			return err
 		}
-		h, err := historyOf(ctx, a.App, c, client.StatsQuery{Worker: args[0]}, last, step)
+		h, err := chart.Of(ctx, a.App, c, client.StatsQuery{Worker: args[0]}, last, step)
 		if err != nil {
 			return err
 		}
 		doc := struct {
 			workerDoc
 			Assignments []workerJob `json:"assignments"`
-			history
+			chart.History
 		}{workerDoc{w, term.Stamp(w.Seen)}, jobs, h}
 		return a.Show(doc, func() string { return workerText(a.App, w, jobs, &h) })
 	})
@@ -159,7 +160,7 @@ func inUse(used float64) string {
 }
 
 // workerText says how a worker stands, what it did lately, and which jobs it has.
-func workerText(a *app.App, w task.Worker, jobs []workerJob, h *history) string {
+func workerText(a *app.App, w task.Worker, jobs []workerJob, h *chart.History) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("worker", term.Bold(w.Name))
 	s.Line("state", condition(w))
@@ -175,7 +176,7 @@ func workerText(a *app.App, w task.Worker, jobs []workerJob, h *history) string 
 	s.Line("version", term.OneLine(w.Version))
 	s.Line("node", w.Node)
 	s.Line("seen", term.Short(w.Seen, a.Now()))
-	text := s.String() + "\n" + h.text()
+	text := s.String() + "\n" + h.Text()
 	if len(jobs) == 0 {
 		return text
 	}

@@ -1,4 +1,4 @@
-package cli
+package chart
 
 import (
 	"strings"
@@ -14,18 +14,18 @@ import (
 func TestColumnsOfAHistoryFitTheScreen(t *testing.T) {
 	for last := time.Minute; last <= hoursLast; last += last/7 + time.Second {
 		for _, columns := range []int{-5, 20, 43, 83, 500} {
-			step, err := columnOf(last, columns)
+			step, err := Column(last, columns)
 			if err != nil {
 				t.Fatal(err)
 			}
-			most := min(max(columns, historyLeast), historyMost)
+			most := min(max(columns, leastColumns), mostColumns)
 			if n := int(last / step); n > most || last > minutesLast && step%time.Hour != 0 {
 				t.Errorf("%v in %d columns of %v: %d", last, columns, step, n)
 			}
 		}
 	}
 	for _, last := range []time.Duration{0, -time.Hour, time.Second, hoursLast + 1} {
-		if _, err := columnOf(last, 80); err == nil {
+		if _, err := Column(last, 80); err == nil {
 			t.Errorf("--last %v was taken", last)
 		}
 	}
@@ -38,7 +38,7 @@ func TestHistoryIsDrawn(t *testing.T) {
 		periods[i].At = view.Time{Time: noon.Add(time.Duration(i) * 5 * time.Minute)}
 	}
 	draw := func() string {
-		return ansi.Strip(historyText("in queue mail", historyRows(), periods, 5*time.Minute,
+		return ansi.Strip(draw("in queue mail", allRows(), periods, 5*time.Minute,
 			noon.Add(98*time.Minute)))
 	}
 	if got, want := draw(),
@@ -69,7 +69,7 @@ a column is 5m, from 12:00 to 13:38
 		t.Errorf("got\n%s\nwant%s", got, want)
 	}
 	for _, line := range strings.Split(got, "\n") {
-		if ansi.StringWidth(line) > len(periods)+historyMargin {
+		if ansi.StringWidth(line) > len(periods)+Margin {
 			t.Errorf("%q is wider than it may be", line)
 		}
 	}

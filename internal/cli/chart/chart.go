@@ -1,4 +1,4 @@
-package cli
+package chart
 
 import (
 	"cmp"
@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// history is what a queue, a stage of one or a worker did lately, as GET /v1/stats answers.
-type history struct {
+// History is what a queue, a stage of one or a worker did lately, as GET /v1/stats answers.
+type History struct {
 	Step    view.Duration `json:"step"`
 	Periods []view.Period `json:"periods"`
 
@@ -25,30 +25,30 @@ type history struct {
 	now time.Time
 }
 
-// historyOf asks what was done in so much time, in periods of a step.
-func historyOf(
+// Of asks what was done in so much time, in periods of a step.
+func Of(
 	ctx context.Context, a *app.App, c *client.Client, of client.StatsQuery, last, step time.Duration,
-) (h history, err error) {
+) (h History, err error) {
 	h.of, h.now, h.Step = of, a.Now(), view.Duration(step)
 	of.From, of.To, of.Step = h.now.Add(step-last), h.now, step
 	h.Periods, err = c.Stats(ctx, of)
 	return h, err
 }
 
-// lastFlag says how much time is drawn.
-func lastFlag(cmd *cobra.Command, last *time.Duration) {
+// LastFlag says how much time is drawn.
+func LastFlag(cmd *cobra.Command, last *time.Duration) {
 	cmd.Flags().DurationVar(last, "last", time.Hour, "draw so much time, up to 90d")
 }
 
-// columnHere is how long a column is when so much time is drawn where the command writes.
-func columnHere(a *app.App, last time.Duration) (time.Duration, error) {
+// ColumnHere is how long a column is when so much time is drawn where the command writes.
+func ColumnHere(a *app.App, last time.Duration) (time.Duration, error) {
 	width, _ := term.Terminal(a.Out)
-	return columnOf(last, cmp.Or(width, 80)-historyMargin)
+	return Column(last, cmp.Or(width, 80)-Margin)
 }
 
-// text draws it.
-func (h *history) text() string {
-	rows := historyRows()
+// Text draws it.
+func (h *History) Text() string {
+	rows := allRows()
 	where := "in queue " + term.OneLine(h.of.Queue)
 	switch {
 	case h.of.Worker != "":
@@ -58,15 +58,15 @@ func (h *history) text() string {
 	case h.of.Stage != "":
 		where = "in stage " + term.OneLine(h.of.Stage)
 	}
-	return historyText(where, rows, h.Periods, time.Duration(h.Step), h.now.In(time.Local))
+	return draw(where, rows, h.Periods, time.Duration(h.Step), h.now.In(time.Local))
 }
 
 // Columns of a drawing: in front of it are names, behind it two numbers.
 const (
-	historyNames  = 10
-	historyMargin = historyNames + 1 + 2 + 12 + 2 + 10
-	historyLeast  = 20 // columns, however narrow the terminal
-	historyMost   = 120
+	Names        = 10
+	Margin       = Names + 1 + 2 + 12 + 2 + 10
+	leastColumns = 20 // columns, however narrow the terminal
+	mostColumns  = 120
 )
 
 // steps are how long a column may be.
@@ -80,12 +80,12 @@ const (
 	hoursLast   = 90 * 24 * time.Hour
 )
 
-// columnOf is how long a column is when so much time is drawn in so many.
-func columnOf(last time.Duration, columns int) (time.Duration, error) {
+// Column is how long a column is when so much time is drawn in so many.
+func Column(last time.Duration, columns int) (time.Duration, error) {
 	if last < time.Minute || last > hoursLast {
 		return 0, usage.Errorf("--last %v: want 1m to 90d", last)
 	}
-	columns = min(max(columns, historyLeast), historyMost)
+	columns = min(max(columns, leastColumns), mostColumns)
 	for _, step := range steps {
 		if int(last/step) <= columns && (last <= minutesLast || step >= time.Hour) {
 			return step, nil
@@ -103,7 +103,7 @@ type row struct {
 	rare  bool // left out while it is zero
 }
 
-func historyRows() []row {
+func allRows() []row {
 	tasks := func(n float64) string { return term.Count(int64(n)) }
 	lasted := func(n float64) string { return term.Round(time.Duration(n)).String() }
 	counted := func(name string, rare bool, of func(*view.Period) int64) row {
@@ -146,8 +146,8 @@ func historyRows() []row {
 	}
 }
 
-// historyText draws periods. where is of whom they are, as in "in queue mail".
-func historyText(
+// draw draws periods. where is of whom they are, as in "in queue mail".
+func draw(
 	where string, rows []row, periods []view.Period, step time.Duration, now time.Time,
 ) string {
 	var b strings.Builder
@@ -163,7 +163,7 @@ func historyText(
 		form = "Jan 2 15:04"
 	}
 	line := func(name, drawn, total, most string) {
-		name = term.Faint(fmt.Sprintf("%-*s", historyNames, name))
+		name = term.Faint(fmt.Sprintf("%-*s", Names, name))
 		text := fmt.Sprintf("%s %-*s  %12s  %10s", name, len(periods), drawn, total, most)
 		b.WriteString(strings.TrimRight(text, " ") + "\n")
 	}
