@@ -7,6 +7,7 @@ import (
 
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/guard"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/worker"
 	"github.com/spf13/cobra"
@@ -68,12 +69,12 @@ func (a serveCommands) begin(f *ownWork) (done func(), err error) {
 	if len(f.queues)+len(f.groups) == 0 {
 		return func() {}, nil
 	}
-	guard, err := startGuard()
+	beside, err := guard.Start()
 	if err != nil {
 		return nil, fmt.Errorf("guard the commands: %w", err)
 	}
-	a.Leash.Guard = guard
-	return guard.close, nil
+	a.Leash.Guard = beside
+	return beside.Close, nil
 }
 
 // handlers gives a node the handlers of what it runs itself.

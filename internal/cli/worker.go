@@ -12,6 +12,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/guard"
 	"github.com/rotahq/rota/internal/names"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/worker"
@@ -143,7 +144,7 @@ worker, not even when that is killed.`,
 	s.TextVar(&f.level, "log-level", slog.LevelInfo,
 		"`level` from which on to log: debug, info, warn or error")
 	cmd.AddCommand(a.workerList(), a.workerShow(), a.workerDrain(), a.workerUndrain(),
-		workerGuard(a.App))
+		guard.Command(a.App))
 	return cmd
 }
 
@@ -211,12 +212,12 @@ func (a workerCommands) runWorker(
 	for _, group := range f.groups {
 		w.HandleJob(group, jobCommand)
 	}
-	guard, err := startGuard()
+	beside, err := guard.Start()
 	if err != nil {
 		return fmt.Errorf("guard the commands: %w", err)
 	}
-	defer guard.close()
-	a.Leash.Guard = guard
+	defer beside.Close()
+	a.Leash.Guard = beside
 	log.Info("worker runs", "worker", f.name, "queues", f.queues, "groups", f.groups, "capacity",
 		f.capacity, "server", a.Servers)
 	return w.Run(ctx)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package guard
 
 import (
 	"bufio"
@@ -16,21 +16,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// guard is a process beside a worker that kills what the worker leaves behind when it is killed.
+// Guard is a process beside a worker that kills what the worker leaves behind when it is killed.
 // The kernel could do that for the commands alone (and does on Linux), but not for what they have
 // started: a shell's children would live on, as replicas of jobs that by then run elsewhere.
-type guard struct {
+type Guard struct {
 	process *exec.Cmd
 	in      io.WriteCloser
 }
 
-// startGuard starts a guard. It lasts as long as we do, or until it is closed.
-func startGuard() (*guard, error) {
+// Start starts a guard. It lasts as long as we do, or until it is closed.
+func Start() (*Guard, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	g := &guard{process: exec.Command(self, "worker", "guard")}
+	g := &Guard{process: exec.Command(self, "worker", "guard")}
 	// a signal to our group is none to it
 	g.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if g.in, err = g.process.StdinPipe(); err != nil {
@@ -40,15 +40,16 @@ func startGuard() (*guard, error) {
 }
 
 // Write tells of a process group, as worker.Leash does.
-func (g *guard) Write(p []byte) (int, error) { return g.in.Write(p) }
+func (g *Guard) Write(p []byte) (int, error) { return g.in.Write(p) }
 
-func (g *guard) close() {
+// Close ends it.
+func (g *Guard) Close() {
 	g.in.Close()
 	g.process.Wait() // it has nothing to say
 }
 
-// workerGuard is the process that startGuard starts.
-func workerGuard(a *app.App) *cobra.Command {
+// Command is the process that Start starts.
+func Command(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:    "guard",
 		Short:  "Kill what a killed worker leaves behind",
@@ -56,7 +57,7 @@ func workerGuard(a *app.App) *cobra.Command {
 		Args:   app.Takes(),
 		RunE: func(*cobra.Command, []string) error {
 			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-			if err := guardGroups(a.In, func(group int) {
+			if err := watchGroups(a.In, func(group int) {
 				syscall.Kill(-group, syscall.SIGKILL)
 			}); err != nil {
 				return fmt.Errorf("read process groups: %w", err)
@@ -66,9 +67,9 @@ func workerGuard(a *app.App) *cobra.Command {
 	}
 }
 
-// guardGroups reads lines until their end: +N when the process group N has begun, -N when it has
+// watchGroups reads lines until their end: +N when the process group N has begun, -N when it has
 // ended. Then it kills the rest.
-func guardGroups(in io.Reader, kill func(group int)) error {
+func watchGroups(in io.Reader, kill func(group int)) error {
 	left := map[int]bool{}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package guard
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ func TestGuardKillsOnlyGroupsThatHaveNotEnded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var killed []int
-			if err := guardGroups(strings.NewReader(c.told), func(group int) {
+			if err := watchGroups(strings.NewReader(c.told), func(group int) {
 				killed = append(killed, group)
 			}); err != nil {
 				t.Error(err)
@@ -45,7 +45,7 @@ func FuzzGuardKillsNothingThatHasEnded(f *testing.F) {
 				newest[max(n, -n)] = line
 			}
 		}
-		_ = guardGroups(strings.NewReader(told), func(group int) {
+		_ = watchGroups(strings.NewReader(told), func(group int) {
 			// a line without end is an error; what was told before counts
 			if group <= 1 || strings.HasPrefix(newest[group], "-") {
 				t.Errorf("%q kills %d", told, group)
