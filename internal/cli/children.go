@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/taskview"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/tracecontext"
@@ -26,7 +27,7 @@ func treeFlag(cmd *cobra.Command, tree *bool) {
 
 // childView is a child in JSON: a task in a list, and its result.
 type childView struct {
-	taskView
+	taskview.View
 	Result json.RawMessage `json:"result"`
 }
 
@@ -69,7 +70,7 @@ cursor to go on from is printed to stderr (with -o json it stands in "next").`,
 		}
 		doc := term.Page[childView]{Items: make([]childView, len(views)), Next: next}
 		for i, v := range views {
-			doc.Items[i] = childView{rowOf(v), orNull(v.Result)}
+			doc.Items[i] = childView{taskview.Row(v), taskview.OrNull(v.Result)}
 		}
 		if err := a.Show(doc, func() string { return a.childTable(views) }); err != nil {
 			return err

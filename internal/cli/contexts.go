@@ -11,6 +11,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/taskview"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -64,7 +65,7 @@ it stands in "next").`,
 		doc := term.Page[contextView]{Items: make([]contextView, len(all)), Next: next}
 		for i, s := range all {
 			doc.Items[i] = contextView{
-				s.Seq, s.Stage, s.Outcome, s.By, term.Stamp(s.Time), orNull(s.Context),
+				s.Seq, s.Stage, s.Outcome, s.By, term.Stamp(s.Time), taskview.OrNull(s.Context),
 			}
 		}
 		if err := a.Show(doc, func() string { return a.contextsText(all) }); err != nil {

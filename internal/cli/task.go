@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/taskview"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -143,9 +144,9 @@ at a worker that has been silent for longer than it may.`,
 		if err != nil {
 			return err
 		}
-		doc := term.Page[taskView]{Items: make([]taskView, len(views)), Next: next}
+		doc := term.Page[taskview.View]{Items: make([]taskview.View, len(views)), Next: next}
 		for i, v := range views {
-			doc.Items[i] = rowOf(v)
+			doc.Items[i] = taskview.Row(v)
 		}
 		table := a.taskTable
 		if stuck {
@@ -261,7 +262,7 @@ Below it stands what it has submitted while it ran, drawn as rota task tree does
 		if err != nil {
 			return err
 		}
-		return a.Show(viewOf(v), func() string { return taskText(a.App, v) + below })
+		return a.Show(taskview.Of(v), func() string { return taskText(a.App, v) + below })
 	})
 }
 
@@ -306,7 +307,7 @@ func taskText(a *app.App, v task.View) string {
 	s.Line("group-key", term.OneLine(v.GroupKey))
 	s.Line("meta", app.MetaText(v.Meta))
 	s.Line("worker", v.Worker)
-	s.Line("progress", progressText(v))
+	s.Line("progress", taskview.ProgressText(v))
 	s.Line("context", term.OneLine(string(v.Context)))
 	s.Line("result", term.OneLine(string(v.Result)))
 	if len(v.Steps) == 0 {

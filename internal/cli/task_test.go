@@ -8,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/taskview"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
@@ -20,7 +21,7 @@ func TestProgressOfARunningTaskIsShown(t *testing.T) {
 	if got := ansi.Strip(taskText(a.App, v)); !strings.Contains(got, "progress   37% page 3 of 8\n") {
 		t.Errorf("text =\n%s", got)
 	}
-	doc, err := json.Marshal(viewOf(v))
+	doc, err := json.Marshal(taskview.Of(v))
 	if err != nil || !strings.Contains(string(doc), `"progress":0.37,"note":"page 3\nof 8"`) {
 		t.Errorf("document = %s, %v", doc, err)
 	}

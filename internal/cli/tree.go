@@ -11,6 +11,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/taskview"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
@@ -18,7 +19,7 @@ import (
 
 // treeView is a tree in JSON, with the fields of the API.
 type treeView struct {
-	taskView
+	taskview.View
 	Began   term.Stamp `json:"began"`
 	Since   term.Stamp `json:"since"`
 	Below   []treeView `json:"below"`
@@ -27,10 +28,10 @@ type treeView struct {
 
 func treeOf(t *task.Tree) treeView {
 	v := treeView{
-		taskView: rowOf(t.Task), Began: term.Stamp(t.Began), Since: term.Stamp(t.Since),
+		View: taskview.Row(t.Task), Began: term.Stamp(t.Began), Since: term.Stamp(t.Since),
 		Below: make([]treeView, len(t.Below)), LeftOut: t.LeftOut,
 	}
-	v.Children, v.After = t.Task.Children, priorsOf(t.Task.After)
+	v.Children, v.After = t.Task.Children, taskview.Priors(t.Task.After)
 	for i := range t.Below {
 		v.Below[i] = treeOf(&t.Below[i])
 	}

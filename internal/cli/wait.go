@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/taskview"
 	"github.com/rotahq/rota/internal/pause"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
@@ -152,7 +153,7 @@ func await(ctx context.Context, a *app.App, c *client.Client, id task.ID) error 
 	}
 	view, err := w.end(ctx, id, func(v task.View) {
 		progress.Note(fmt.Sprintf("%s, attempt %d %s", term.Painted(v.State), v.Attempt,
-			term.Faint(progressText(v))))
+			term.Faint(taskview.ProgressText(v))))
 	})
 	progress.Clear()
 	if ctx.Err() != nil {
@@ -162,7 +163,7 @@ func await(ctx context.Context, a *app.App, c *client.Client, id task.ID) error 
 		return err
 	}
 	if a.JSON() {
-		err = a.PrintJSON(viewOf(view))
+		err = a.PrintJSON(taskview.Of(view))
 	} else if len(view.Result) > 0 {
 		_, err = fmt.Fprintf(a.Out, "%s\n", view.Result)
 	}

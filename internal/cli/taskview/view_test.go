@@ -1,4 +1,4 @@
-package cli
+package taskview
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 func TestJSONKeepsContexts(t *testing.T) {
 	const raw = `{"n":9007199254740993,"e":1e400,"u":"\u2028 <&>","a":1,"a":2}`
 	a := &term.Output{Out: new(bytes.Buffer), Format: "json"}
-	view := viewOf(task.View{
+	view := Of(task.View{
 		ID: task.ID{Batch: 1 << 40}, State: task.Done, Context: json.RawMessage(raw),
 	})
 	if err := a.Show(view, nil); err != nil {

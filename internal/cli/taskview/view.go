@@ -1,4 +1,4 @@
-package cli
+package taskview
 
 import (
 	"encoding/json"
@@ -9,9 +9,9 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// taskView is a task in JSON, with the fields of the API. Lists leave context, result and steps
+// View is a task in JSON, with the fields of the API. Lists leave context, result and steps
 // out.
-type taskView struct {
+type View struct {
 	ID       task.ID           `json:"id"`
 	Queue    string            `json:"queue"`
 	State    task.State        `json:"state"`
@@ -49,8 +49,8 @@ type stepView struct {
 	Error    string     `json:"error,omitempty"`
 }
 
-func rowOf(v task.View) taskView {
-	row := taskView{
+func Row(v task.View) View {
+	row := View{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt,
 		Priority: v.Priority.String(),
 		Due:      term.Stamp(v.Due), Created: term.Stamp(v.Created), Worker: v.Worker,
@@ -67,10 +67,10 @@ func rowOf(v task.View) taskView {
 	return row
 }
 
-func viewOf(v task.View) taskView {
-	t := rowOf(v)
-	t.Context, t.Result = orNull(v.Context), orNull(v.Result)
-	t.Awaits, t.Children, t.After = awaitsOf(v.Awaits), v.Children, priorsOf(v.After)
+func Of(v task.View) View {
+	t := Row(v)
+	t.Context, t.Result = OrNull(v.Context), OrNull(v.Result)
+	t.Awaits, t.Children, t.After = awaitsOf(v.Awaits), v.Children, Priors(v.After)
 	if v.Parent != (task.ID{}) {
 		t.Parent = &v.Parent
 	}
@@ -83,8 +83,8 @@ func viewOf(v task.View) taskView {
 	return t
 }
 
-// orNull is raw, or null when there is none.
-func orNull(raw json.RawMessage) json.RawMessage {
+// OrNull is raw, or null when there is none.
+func OrNull(raw json.RawMessage) json.RawMessage {
 	if raw == nil {
 		return json.RawMessage("null")
 	}
@@ -128,15 +128,15 @@ type priorView struct {
 	State task.State     `json:"state,omitempty"`
 }
 
-func priorsOf(list []task.Prior) (views []priorView) {
+func Priors(list []task.Prior) (views []priorView) {
 	for _, p := range list {
 		views = append(views, priorView{p.ID, p.Ref, p.If, p.State})
 	}
 	return views
 }
 
-// progressText is how far a running task is, as its worker said last; "" when it said nothing.
-func progressText(v task.View) string {
+// ProgressText is how far a running task is, as its worker said last; "" when it said nothing.
+func ProgressText(v task.View) string {
 	if v.Progress == 0 && v.Note == "" {
 		return ""
 	}
