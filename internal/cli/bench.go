@@ -12,6 +12,12 @@ import (
 // toolCommands are the commands that measure rota and show it at work.
 type toolCommands struct{ *app.App }
 
+// toolsAll are the commands that measure rota and show it at work.
+func toolsAll(a *app.App) []*cobra.Command {
+	c := toolCommands{a}
+	return []*cobra.Command{c.bench(), c.simulate(), c.demo(), c.demoWorker()}
+}
+
 func (a toolCommands) bench() *cobra.Command {
 	conf := bench.Config{Version: app.Version(), Output: &a.Output}
 	cmd := &cobra.Command{

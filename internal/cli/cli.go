@@ -89,18 +89,13 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	}
 	root.SetVersionTemplate("rota {{.Version}}\n")
 	a.Prepare(root)
-	tasks, nodes := taskCommands{a}, nodeCommands{a}
-	schedules, notifiers := scheduleCommands{a}, notifierCommands{a}
-	serve, tools := serveCommands{a}, toolCommands{a}
-	root.AddCommand(serve.serve(), workerCommands{a}.worker(), tasks.submit(), tasks.task(),
-		tasks.signal(),
-		queueCommands{a}.queue(), schedules.schedule(), schedules.calendar(),
-		groupCommands{a}.group(), nodes.node(), nodes.claim(), nodes.cluster(), topCommands{a}.top(),
-		nodes.forecast(),
-		notifiers.events(), notifiers.notifier(), hookCommands{a}.hook(),
-		tools.bench(), tools.simulate(), tools.demo(),
-		tools.demoWorker(),
-		serve.backup(), serve.restore(), serve.doctor(), versionCommand(a))
+	for _, noun := range []func(*app.App) []*cobra.Command{
+		servingAll, workersAll, tasksAll, queuesAll, schedulesAll, groupsAll, nodesAll, topAll,
+		eventsAll, hooksAll, toolsAll,
+	} {
+		root.AddCommand(noun(a)...)
+	}
+	root.AddCommand(versionCommand(a))
 	root.InitDefaultCompletionCmd()
 	completion(root)
 	a.Finish(root)

@@ -16,6 +16,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// notifierCommands are the commands that print events and look after those who are told of them.
+type notifierCommands struct{ *app.App }
+
+// eventsAll are the commands about what happened, and who is told of it.
+func eventsAll(a *app.App) []*cobra.Command {
+	c := notifierCommands{a}
+	return []*cobra.Command{c.events(), c.notifier()}
+}
+
 func (a notifierCommands) events() *cobra.Command {
 	var follow bool
 	var kinds []string

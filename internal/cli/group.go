@@ -16,6 +16,12 @@ import (
 // groupCommands are the commands that look after groups of jobs.
 type groupCommands struct{ *app.App }
 
+// groupsAll are the commands that look after groups of jobs.
+func groupsAll(a *app.App) []*cobra.Command {
+	c := groupCommands{a}
+	return []*cobra.Command{c.group()}
+}
+
 func (a groupCommands) group() *cobra.Command {
 	return app.Family("group", "Look after groups of jobs: endless work on exactly the right workers",
 		`Look after groups of jobs. A job is endless work, as following one log file; rota keeps each

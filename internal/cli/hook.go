@@ -19,6 +19,12 @@ import (
 // hookCommands look after what other programs call.
 type hookCommands struct{ *app.App }
 
+// hooksAll are the commands that look after hooks.
+func hooksAll(a *app.App) []*cobra.Command {
+	c := hookCommands{a}
+	return []*cobra.Command{c.hook()}
+}
+
 func (a hookCommands) hook() *cobra.Command {
 	return app.Family("hook", "Have other programs submit tasks and send signals, by webhooks",
 		`Look after hooks. A hook is what another program calls when something has happened: GitHub,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/await"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 )
@@ -185,16 +186,16 @@ func (r *receipts) told() {
 
 // await waits for all tasks that were submitted and tells of each that was not done.
 func (r *receipts) await(ctx context.Context, c *client.Client) error {
-	w := wait{client: c, poll: waitPoll, say: r.say}
+	w := await.Tasks{Client: c, Say: r.say}
 	over, done := 0, int64(0)
 	r.sum.Done, r.sum.Failed = &done, []failedTask{}
-	w.all(ctx, r.ids, func(e ended) {
-		if ctx.Err() != nil && e.err != nil {
+	w.All(ctx, r.ids, func(e await.Ended) {
+		if ctx.Err() != nil && e.Err != nil {
 			return
 		}
 		over++
-		if err := cmp.Or(e.err, verdict(e.view)); err != nil {
-			r.sum.Failed = append(r.sum.Failed, failedTask{e.id, e.view.State, err.Error()})
+		if err := cmp.Or(e.Err, await.Verdict(e.View)); err != nil {
+			r.sum.Failed = append(r.sum.Failed, failedTask{e.ID, e.View.State, err.Error()})
 			r.say(err.Error())
 		} else {
 			done++

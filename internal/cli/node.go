@@ -18,6 +18,12 @@ import (
 // nodeCommands are the commands that look after the nodes of a cluster.
 type nodeCommands struct{ *app.App }
 
+// nodesAll are the commands about the nodes of a cluster.
+func nodesAll(a *app.App) []*cobra.Command {
+	c := nodeCommands{a}
+	return []*cobra.Command{c.node(), c.claim(), c.cluster(), c.forecast()}
+}
+
 func (a nodeCommands) node() *cobra.Command {
 	return app.Family("node", "Look after the nodes of a cluster",
 		`Look after the nodes of a cluster: the servers that share one store. Any of them answers

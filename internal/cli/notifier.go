@@ -13,9 +13,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// notifierCommands are the commands that print events and look after those who are told of them.
-type notifierCommands struct{ *app.App }
-
 func (a notifierCommands) notifier() *cobra.Command {
 	return app.Family("notifier", "Have people told of events, or something done about them",
 		`Look after notifiers. A notifier tells somebody of events: by e-mail, or by a webhook in the

@@ -15,6 +15,12 @@ import (
 // queueCommands are the commands that look after queues.
 type queueCommands struct{ *app.App }
 
+// queuesAll are the commands that look after queues.
+func queuesAll(a *app.App) []*cobra.Command {
+	c := queueCommands{a}
+	return []*cobra.Command{c.queue()}
+}
+
 func (a queueCommands) queue() *cobra.Command {
 	return app.Family("queue", "List, configure, pause and delete queues",
 		`Look after queues. A queue is the configuration of one type of task; it comes to be, with

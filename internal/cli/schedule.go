@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/await"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
@@ -15,6 +16,12 @@ import (
 
 // scheduleCommands are the commands that look after schedules and calendars.
 type scheduleCommands struct{ *app.App }
+
+// schedulesAll are the commands that look after schedules and calendars.
+func schedulesAll(a *app.App) []*cobra.Command {
+	c := scheduleCommands{a}
+	return []*cobra.Command{c.schedule(), c.calendar()}
+}
 
 func (a scheduleCommands) schedule() *cobra.Command {
 	return app.Family("schedule", "Have tasks submitted at their times",
@@ -289,7 +296,7 @@ whatever runs. With --wait the command ends when the task does, as rota submit -
 			return err
 		}
 		if wait {
-			return await(ctx, a.App, c, f.Task.ID)
+			return await.Result(ctx, a.App, c, f.Task.ID)
 		}
 		return a.Show(docOfFire(&f), func() string { return f.Task.String() + "\n" })
 	})

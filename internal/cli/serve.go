@@ -24,6 +24,12 @@ import (
 // serveCommands are the commands that run a node, and look after its store and its machine.
 type serveCommands struct{ *app.App }
 
+// servingAll are the commands that run a node, and look after its store and its machine.
+func servingAll(a *app.App) []*cobra.Command {
+	c := serveCommands{a}
+	return []*cobra.Command{c.serve(), c.backup(), c.restore(), c.doctor()}
+}
+
 func (a serveCommands) serve() *cobra.Command {
 	var c rota.Config
 	var level slog.Level

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/await"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/tracecontext"
@@ -229,7 +230,7 @@ func (a taskCommands) submitOne(ctx context.Context, c *client.Client, s submiss
 		return err
 	}
 	if s.wait {
-		return await(ctx, a.App, c, receipts[0].ID)
+		return await.Result(ctx, a.App, c, receipts[0].ID)
 	}
 	doc := struct {
 		ID       task.ID        `json:"id"`

@@ -20,6 +20,12 @@ import (
 // taskCommands are the commands that submit tasks, and show and steer them.
 type taskCommands struct{ *app.App }
 
+// tasksAll are the commands that submit tasks, and show and steer them.
+func tasksAll(a *app.App) []*cobra.Command {
+	c := taskCommands{a}
+	return []*cobra.Command{c.submit(), c.task(), c.signal()}
+}
+
 func (a taskCommands) task() *cobra.Command {
 	return app.Family("task", "Show, follow, signal, cancel, replay and edit tasks",
 		`Look at tasks and steer them. Ids are those that submit printed.

@@ -15,6 +15,12 @@ import (
 // topCommands are the commands that show everything at once.
 type topCommands struct{ *app.App }
 
+// topAll are the commands that show everything at once.
+func topAll(a *app.App) []*cobra.Command {
+	c := topCommands{a}
+	return []*cobra.Command{c.top()}
+}
+
 func (a topCommands) top() *cobra.Command {
 	var once, doc bool
 	cmd := a.Remote(&cobra.Command{

@@ -22,6 +22,12 @@ import (
 // workerCommands are the commands that run a worker and look after workers.
 type workerCommands struct{ *app.App }
 
+// workersAll are the commands that run a worker and look after workers.
+func workersAll(a *app.App) []*cobra.Command {
+	c := workerCommands{a}
+	return []*cobra.Command{c.worker()}
+}
+
 // workerFlags are what `rota worker` was told.
 type workerFlags struct {
 	queues    []string

@@ -1,4 +1,4 @@
-package cli
+package await
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func (s *endServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.asked, s.now = s.asked+1, s.now+1
 	s.most = max(s.most, s.now)
-	if s.now == waitLanes && s.asked == waitLanes {
+	if s.now == atATime && s.asked == atATime {
 		close(s.full)
 	}
 	s.mu.Unlock()
@@ -69,17 +69,17 @@ func TestManyTasksAreWaitedForSomeAtATime(t *testing.T) {
 	for i := range ids {
 		ids[i] = task.ID{Batch: 1 << 40, N: int32(i + 1)}
 	}
-	w := wait{client: c, poll: waitPoll, say: func(text string) { t.Errorf("it said %q", text) }}
+	w := Tasks{Client: c, Say: func(text string) { t.Errorf("it said %q", text) }}
 	var done, dead, gone int
 	var seen []int32
-	w.all(t.Context(), ids, func(e ended) {
-		seen = append(seen, e.id.N)
+	w.All(t.Context(), ids, func(e Ended) {
+		seen = append(seen, e.ID.N)
 		switch {
-		case errors.Is(e.err, client.ErrNotFound):
+		case errors.Is(e.Err, client.ErrNotFound):
 			gone++
-		case e.err != nil:
-			t.Errorf("task %d: %v", e.id.N, e.err)
-		case verdict(e.view) == nil:
+		case e.Err != nil:
+			t.Errorf("task %d: %v", e.ID.N, e.Err)
+		case Verdict(e.View) == nil:
 			done++
 		default:
 			dead++
@@ -89,8 +89,8 @@ func TestManyTasksAreWaitedForSomeAtATime(t *testing.T) {
 	if seen = slices.Compact(seen); len(seen) != n || gone != 14 || dead != 29 || done != 57 {
 		t.Errorf("%d tasks ended: %d done, %d dead, %d gone", len(seen), done, dead, gone)
 	}
-	if s.most != waitLanes {
-		t.Errorf("%d questions at a time, want %d", s.most, waitLanes)
+	if s.most != atATime {
+		t.Errorf("%d questions at a time, want %d", s.most, atATime)
 	}
 }
 
@@ -106,10 +106,10 @@ func TestWaitForManyEndsWithItsContext(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w := wait{client: c, poll: waitPoll, say: func(text string) { t.Errorf("it said %q", text) }}
-	w.all(ctx, make([]task.ID, 1000), func(e ended) {
-		if !errors.Is(e.err, context.Canceled) {
-			t.Errorf("a wait ended with %v", e.err)
+	w := Tasks{Client: c, Say: func(text string) { t.Errorf("it said %q", text) }}
+	w.All(ctx, make([]task.ID, 1000), func(e Ended) {
+		if !errors.Is(e.Err, context.Canceled) {
+			t.Errorf("a wait ended with %v", e.Err)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func TestVerdictIsAnErrorUnlessDone(t *testing.T) {
 		{task.View{ID: id, State: task.Dead, Attempt: 5, Steps: []task.Step{{Kind: task.KindLost}}},
 			"is dead after attempt 5: lost"},
 	} {
-		err := verdict(c.view)
+		err := Verdict(c.view)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("verdict(%v) = %v, want %q", c.view.State, err, c.want)
 		}

@@ -1,4 +1,4 @@
-package cli
+package await
 
 import (
 	"context"
@@ -17,32 +17,37 @@ import (
 )
 
 const (
-	waitLanes = 16               // tasks that are waited for at a time
-	waitPoll  = 30 * time.Second // of one question, answered early when the task ends
+	atATime   = 16               // tasks that are waited for at a time
+	poll      = 30 * time.Second // of one question, answered early when the task ends
 	watchPoll = time.Second      // the same, when somebody sees how the task stands meanwhile
 )
 
-// waitPauses are the pauses while no server answers.
-var waitPauses = task.Backoff{
+// pauses are the pauses while no server answers.
+var pauses = task.Backoff{
 	Initial: 200 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.5,
 }
 
-// wait waits for tasks to end. They are stored, so a server that is away for a while, as for a
+// Tasks waits for tasks to end. They are stored, so a server that is away for a while, as for a
 // restart, is waited for as well.
-type wait struct {
-	client *client.Client
-	poll   time.Duration
-	// tells a person, once each time, that the server is away and that it is back
-	say func(string)
+type Tasks struct {
+	Client *client.Client
+	// Say tells a person, once each time, that the server is away and that it is back
+	Say func(string)
+
+	watched bool // somebody sees how a task stands meanwhile
 
 	mu   sync.Mutex
 	away bool
 }
 
 // end waits for the end of a task and tells seen how it stands until then.
-func (w *wait) end(ctx context.Context, id task.ID, seen func(task.View)) (task.View, error) {
+func (w *Tasks) end(ctx context.Context, id task.ID, seen func(task.View)) (task.View, error) {
+	asked := poll
+	if w.watched {
+		asked = watchPoll
+	}
 	for failures := 0; ; {
-		view, err := w.client.Task(ctx, id, w.poll)
+		view, err := w.Client.Task(ctx, id, asked)
 		switch {
 		case err == nil && view.State.Final():
 			w.answered(true)
@@ -57,41 +62,41 @@ func (w *wait) end(ctx context.Context, id task.ID, seen func(task.View)) (task.
 		}
 		w.answered(false)
 		failures++
-		if err := pause.For(ctx, waitPauses.Delay(failures, rand.Uint64())); err != nil {
+		if err := pause.For(ctx, pauses.Delay(failures, rand.Uint64())); err != nil {
 			return view, err
 		}
 	}
 }
 
-func (w *wait) answered(yes bool) {
+func (w *Tasks) answered(yes bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case yes && w.away:
-		w.say("the server is back")
+		w.Say("the server is back")
 	case !yes && !w.away:
-		w.say("the server is away; waiting for it")
+		w.Say("the server is away; waiting for it")
 	}
 	w.away = !yes
 }
 
-// ended is how the wait for one task ended.
-type ended struct {
-	id   task.ID
-	view task.View
-	err  error
+// Ended is how the wait for one task ended.
+type Ended struct {
+	ID   task.ID
+	View task.View
+	Err  error // why nobody knows how it ended
 }
 
-// all waits for tasks, some at a time in their order, and tells f of each that has ended, one after
+// All waits for tasks, some at a time in their order, and tells f of each that has ended, one after
 // the other. It returns when all have, or when ctx ends.
-func (w *wait) all(ctx context.Context, ids []task.ID, f func(ended)) {
-	next, ends := make(chan task.ID), make(chan ended)
+func (w *Tasks) All(ctx context.Context, ids []task.ID, f func(Ended)) {
+	next, ends := make(chan task.ID), make(chan Ended)
 	var lanes sync.WaitGroup
-	for range min(waitLanes, len(ids)) {
+	for range min(atATime, len(ids)) {
 		lanes.Go(func() {
 			for id := range next {
 				view, err := w.end(ctx, id, func(task.View) {})
-				ends <- ended{id, view, err}
+				ends <- Ended{id, view, err}
 			}
 		})
 	}
@@ -114,8 +119,8 @@ func (w *wait) all(ctx context.Context, ids []task.ID, f func(ended)) {
 	}
 }
 
-// verdict is the error of a task that ended without being done.
-func verdict(v task.View) error {
+// Verdict is the error of a task that ended without being done.
+func Verdict(v task.View) error {
 	switch v.State {
 	case task.Done:
 		return nil
@@ -138,19 +143,16 @@ func verdict(v task.View) error {
 	)
 }
 
-// await prints the result of the task once it ended. Its id is told before, apart from the result:
+// Result prints the result of the task once it ended. Its id is told before, apart from the result:
 // whoever waits may have to stop waiting.
-func await(ctx context.Context, a *app.App, c *client.Client, id task.ID) error {
+func Result(ctx context.Context, a *app.App, c *client.Client, id task.ID) error {
 	progress := a.Progress()
 	say := func(text string) {
 		progress.Clear()
 		fmt.Fprintln(a.Err, text)
 	}
 	say(fmt.Sprintf("task %s", id))
-	w := wait{client: c, poll: waitPoll, say: say}
-	if progress.Width > 0 {
-		w.poll = watchPoll
-	}
+	w := Tasks{Client: c, Say: say, watched: progress.Width > 0}
 	view, err := w.end(ctx, id, func(v task.View) {
 		progress.Note(fmt.Sprintf("%s, attempt %d %s", term.Painted(v.State), v.Attempt,
 			term.Faint(taskview.ProgressText(v))))
@@ -167,5 +169,5 @@ func await(ctx context.Context, a *app.App, c *client.Client, id task.ID) error 
 	} else if len(view.Result) > 0 {
 		_, err = fmt.Fprintf(a.Out, "%s\n", view.Result)
 	}
-	return errors.Join(err, verdict(view))
+	return errors.Join(err, Verdict(view))
 }
