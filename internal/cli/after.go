@@ -32,7 +32,7 @@ func (a taskCommands) submitTasks(
 			return usage.Errorf("--tasks says of each task what it is: leave --%s out", name)
 		}
 	}
-	text, err := readValue(a.App, "--tasks", s.tasks)
+	text, err := a.ReadValue("--tasks", s.tasks)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ ROTA_OUTPUT names, as "spawn". Of a hand-out that is no longer the worker's no c
   ./links.sh | rota task spawn -`,
 		Args: app.Takes("TASKS"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		text, err := readJSON(a.App, "TASKS", args[0])
+		text, err := a.ReadJSON("TASKS", args[0])
 		if err != nil {
 			return err
 		}

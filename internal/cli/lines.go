@@ -21,9 +21,8 @@ import (
 )
 
 const (
-	maxContext  = 32 << 20 // bytes; no queue takes more
-	gatherTasks = 2_000    // tasks in one call
-	gatherBytes = 4 << 20  // contexts in one call, one more context aside
+	gatherTasks = 2_000   // tasks in one call
+	gatherBytes = 4 << 20 // contexts in one call, one more context aside
 )
 
 // errNotUTF8 is a line that no JSON string can hold as it is.
@@ -301,7 +300,7 @@ func (l *lineReader) next() ([]byte, error) {
 		if errors.Is(err, io.EOF) && len(line) > 0 {
 			err = nil // the last line may lack its end
 		}
-		if errors.Is(err, bufio.ErrBufferFull) && len(line) <= maxContext {
+		if errors.Is(err, bufio.ErrBufferFull) && len(line) <= app.MaxContext {
 			continue
 		}
 		if errors.Is(err, io.EOF) {
@@ -311,8 +310,8 @@ func (l *lineReader) next() ([]byte, error) {
 			return nil, fmt.Errorf("read line %d: %w", l.line+1, err)
 		}
 		l.line++
-		if len(line) > maxContext {
-			return nil, fmt.Errorf("line %d: longer than %s", l.line, term.Bytes(maxContext))
+		if len(line) > app.MaxContext {
+			return nil, fmt.Errorf("line %d: longer than %s", l.line, term.Bytes(app.MaxContext))
 		}
 		return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), nil
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/task"
 )
 
@@ -103,7 +104,7 @@ func TestBadLineIsNamedAndThoseBeforeItStand(t *testing.T) {
 		want  string
 	}{
 		{"not UTF-8", strings.NewReader("a\nb\n\xff\nd\n"), 2, "line 3: not UTF-8"},
-		{"too long", strings.NewReader("a\n" + strings.Repeat("x", maxContext+1) + "\n"), 1,
+		{"too long", strings.NewReader("a\n" + strings.Repeat("x", app.MaxContext+1) + "\n"), 1,
 			"line 2: longer than 32.0 MiB"},
 		{"read error", io.MultiReader(strings.NewReader("a\n"), iotest.ErrReader(broken)), 1,
 			"read line 2: device on fire"},

@@ -191,7 +191,7 @@ func (a scheduleCommands) takeScheduleFlags(
 		}
 	}
 	if given.Changed("context") {
-		if change.Context, err = readContext(a.App, in.context); err != nil {
+		if change.Context, err = a.ReadJSON("--context", in.context); err != nil {
 			return err
 		}
 	}

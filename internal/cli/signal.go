@@ -78,7 +78,7 @@ stands for --keep: it may come first. Meanwhile the same NAME and KEY count once
 func (a taskCommands) sendSignal(
 	ctx context.Context, c *client.Client, s task.SignalRequest, payload string,
 ) (err error) {
-	if s.Payload, err = readJSON(a.App, "--payload", payload); err != nil {
+	if s.Payload, err = a.ReadJSON("--payload", payload); err != nil {
 		return err
 	}
 	e := &task.InvalidError{}

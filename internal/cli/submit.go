@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
@@ -220,7 +216,7 @@ func (a taskCommands) submitOne(ctx context.Context, c *client.Client, s submiss
 	if s.isText {
 		s.Context, err = readText(a.App, s.text)
 	} else {
-		s.Context, err = readContext(a.App, s.context)
+		s.Context, err = a.ReadJSON("--context", s.context)
 	}
 	if err != nil {
 		return err
@@ -242,55 +238,16 @@ func (a taskCommands) submitOne(ctx context.Context, c *client.Client, s submiss
 
 // readText reads the value of --context-text.
 func readText(a *app.App, arg string) (json.RawMessage, error) {
-	text, err := readValue(a, "--context-text", arg)
+	text, err := a.ReadValue("--context-text", arg)
 	if err != nil {
 		return nil, err
 	}
 	context, err := textOf(text)
-	if err == nil && len(context) > maxContext {
-		err = fmt.Errorf("as a JSON string more than %s", term.Bytes(maxContext))
+	if err == nil && len(context) > app.MaxContext {
+		err = fmt.Errorf("as a JSON string more than %s", term.Bytes(app.MaxContext))
 	}
 	if err != nil {
 		return nil, usage.Errorf("--context-text: %v", err)
 	}
 	return context, nil
-}
-
-// readValue reads what a flag says, or the file or stdin that it names.
-func readValue(a *app.App, flag, arg string) (text []byte, err error) {
-	text = []byte(arg)
-	name, isFile := strings.CutPrefix(arg, "@")
-	switch {
-	case arg == "-":
-		text, err = io.ReadAll(io.LimitReader(a.In, maxContext+1))
-	case isFile:
-		text, err = os.ReadFile(name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read context: %w", err)
-	}
-	if len(text) > maxContext {
-		return nil, usage.Errorf("%s: more than %s", flag, term.Bytes(maxContext))
-	}
-	return text, nil
-}
-
-// readContext reads the value of --context.
-func readContext(a *app.App, arg string) (json.RawMessage, error) {
-	return readJSON(a, "--context", arg)
-}
-
-// readJSON is the JSON that a flag gives; "" = none.
-func readJSON(a *app.App, flag, arg string) (json.RawMessage, error) {
-	if arg == "" {
-		return nil, nil
-	}
-	text, err := readValue(a, flag, arg)
-	if err != nil {
-		return nil, err
-	}
-	if text = bytes.TrimSpace(text); !utf8.Valid(text) || !json.Valid(text) {
-		return nil, usage.Errorf("%s: not JSON (a plain text needs its quotes: '\"text\"')", flag)
-	}
-	return text, nil
 }

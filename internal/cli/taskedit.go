@@ -67,10 +67,10 @@ func (e *editFlags) edit(a *app.App) (d task.Edit, err error) {
 	}
 	switch {
 	case e.flags.Changed("context"):
-		d.Context, err = readContext(a, e.context)
+		d.Context, err = a.ReadJSON("--context", e.context)
 	case e.flags.Changed("context-text"):
 		var text []byte
-		if text, err = readValue(a, "context-text", e.text); err == nil {
+		if text, err = a.ReadValue("context-text", e.text); err == nil {
 			d.Context, err = textOf(text)
 		}
 	}

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/rotahq/rota/internal/cli/clitest"
 	"github.com/rotahq/rota/internal/top"
 )
 
 // The detail of a queue, and of a worker, has the last hour in as many columns as fit.
 func TestTopDrawsTheLastHourOfQueuesAndWorkers(t *testing.T) {
-	a, c, _, asked := did(t)
+	a, c, _, asked := clitest.Did(t)
 	s := &topSource{a, c}
 	for _, thing := range []top.Thing{
 		{Screen: top.Overview, ID: "mail"}, {Screen: top.Queues, ID: "mail"},

@@ -1,10 +1,13 @@
 package app
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
@@ -69,3 +72,40 @@ func (a *App) ReadSecret(name string, to *string) error {
 
 // maxSecretFile is how much of a file is read: what it should hold is one line, or a template.
 const maxSecretFile = 64 << 10
+
+// ReadValue reads what a flag says, or the file or stdin that it names.
+func (a *App) ReadValue(flag, arg string) (text []byte, err error) {
+	text = []byte(arg)
+	name, isFile := strings.CutPrefix(arg, "@")
+	switch {
+	case arg == "-":
+		text, err = io.ReadAll(io.LimitReader(a.In, MaxContext+1))
+	case isFile:
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read context: %w", err)
+	}
+	if len(text) > MaxContext {
+		return nil, usage.Errorf("%s: more than %s", flag, term.Bytes(MaxContext))
+	}
+	return text, nil
+}
+
+// ReadJSON is the JSON that a flag gives; "" = none.
+func (a *App) ReadJSON(flag, arg string) (json.RawMessage, error) {
+	if arg == "" {
+		return nil, nil
+	}
+	text, err := a.ReadValue(flag, arg)
+	if err != nil {
+		return nil, err
+	}
+	if text = bytes.TrimSpace(text); !utf8.Valid(text) || !json.Valid(text) {
+		return nil, usage.Errorf("%s: not JSON (a plain text needs its quotes: '\"text\"')", flag)
+	}
+	return text, nil
+}
+
+// MaxContext is the longest context in bytes; no queue takes a longer one.
+const MaxContext = 32 << 20

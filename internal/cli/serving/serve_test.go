@@ -1,4 +1,4 @@
-package cli
+package serving_test
 
 import (
 	"bufio"
@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli"
 	"github.com/rotahq/rota/internal/cli/app"
-	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/cli/clitest"
 )
 
 func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
@@ -23,8 +23,8 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 	log := new(bytes.Buffer)
 	code := make(chan int, 1)
 	go func() {
-		a := &app.App{Output: term.Output{Out: to, Err: log, Now: time.Now}, Env: noEnv}
-		code <- Run(ctx, a, []string{"serve", "--listen", "127.0.0.1:0", "--store", store})
+		a := app.New(nil, to, log, clitest.NoEnv)
+		code <- cli.Run(ctx, a, []string{"serve", "--listen", "127.0.0.1:0", "--store", store})
 		to.Close()
 	}()
 	lines := bufio.NewReader(out)
@@ -48,10 +48,10 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 	}
 
 	second, complaint := new(bytes.Buffer), new(bytes.Buffer)
-	a := &app.App{Output: term.Output{Out: second, Err: complaint, Now: time.Now}, Env: noEnv}
-	if got := Run(
+	a := app.New(nil, second, complaint, clitest.NoEnv)
+	if got := cli.Run(
 		ctx, a, []string{"serve", "--listen", "127.0.0.1:0", "--store", store},
-	); got != ExitFailed || second.Len() > 0 {
+	); got != cli.ExitFailed || second.Len() > 0 {
 		t.Errorf("a second server on the same store exited with %d and printed %q", got, second)
 	}
 	if !strings.Contains(complaint.String(), "rota.db") {
@@ -59,7 +59,7 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 	}
 
 	interrupt()
-	if got := <-code; got != ExitDone {
+	if got := <-code; got != cli.ExitDone {
 		t.Errorf("exit code %d after an interrupt, want 0; log %s", got, log)
 	}
 	if text := <-rest; !strings.Contains(text, "store      "+store) ||
@@ -67,5 +67,3 @@ func TestServeSaysWhereItIsAndEndsCleanly(t *testing.T) {
 		t.Errorf("the other lines are %q", text)
 	}
 }
-
-func noEnv(string) (string, bool) { return "", false }

@@ -1,4 +1,4 @@
-package cli
+package tasks_test
 
 import (
 	"bytes"
@@ -12,9 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/rotahq/rota/internal/cli"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/clitest"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
@@ -69,12 +70,9 @@ func submitBy(
 	server := httptest.NewServer(s)
 	defer server.Close()
 	out, stderr := new(bytes.Buffer), new(bytes.Buffer)
-	a := &app.App{
-		Output: term.Output{Out: out, Err: stderr, Now: time.Now}, In: strings.NewReader(in),
-		Env: noEnv,
-	}
+	a := app.New(strings.NewReader(in), out, stderr, clitest.NoEnv)
 	args := slices.Concat([]string{"submit", "q", "--server", server.URL}, flags)
-	code = Run(t.Context(), a, args)
+	code = cli.Run(t.Context(), a, args)
 	return code, strings.Fields(out.String()), stderr.String()
 }
 
@@ -91,7 +89,7 @@ func TestLinesBecomeTasksInTheirOrder(t *testing.T) {
 	const n = 12_345
 	s := new(submitServer)
 	code, ids, complaint := submitAll(t, s, numbers(n))
-	if code != ExitDone || len(ids) != n || len(s.taken) != n ||
+	if code != cli.ExitDone || len(ids) != n || len(s.taken) != n ||
 		complaint[:len("12,345 tasks submitted to q")] != "12,345 tasks submitted to q" {
 		t.Fatalf("exit code %d, %d ids, %d tasks, %q", code, len(ids), len(s.taken), complaint)
 	}
@@ -107,7 +105,7 @@ func TestRefusedLinesAreNamedAndThoseBeforeThemTold(t *testing.T) {
 	s := &submitServer{refused: `"bad"`}
 	code, ids, complaint := submitAll(t, s, numbers(gatherTasks)+"bad\n"+numbers(2*gatherTasks))
 	want := fmt.Sprintf("lines %d to %d: ", gatherTasks+1, 2*gatherTasks)
-	if code != ExitFailed || !strings.Contains(complaint, want) ||
+	if code != cli.ExitFailed || !strings.Contains(complaint, want) ||
 		!strings.Contains(complaint, term.Count(gatherTasks)+" tasks submitted to q") {
 		t.Errorf("exit code %d, %q, want %q", code, complaint, want)
 	}
@@ -131,23 +129,23 @@ func TestTextBecomesAStringHoweverItIsGiven(t *testing.T) {
 		code  int
 		says  string
 	}{
-		{[]string{"--context-text", `5 < 6 & "7"`}, "", []string{`"5 < 6 & \"7\""`}, ExitDone, ""},
-		{[]string{"--context-text", `{"a": 1}`}, "", []string{`"{\"a\": 1}"`}, ExitDone, ""},
-		{[]string{"--context-text", " é "}, "", []string{`" é "`}, ExitDone, ""},
-		{[]string{"--context-text", ""}, "", []string{`""`}, ExitDone, ""},
-		{[]string{"--context-text", "@" + file}, "", []string{`"Dear \"Ann\",\n\t{}\n"`}, ExitDone, ""},
-		{[]string{"--context-text", "-"}, letter, []string{`"Dear \"Ann\",\n\t{}\n"`}, ExitDone, ""},
+		{[]string{"--context-text", `5 < 6 & "7"`}, "", []string{`"5 < 6 & \"7\""`}, cli.ExitDone, ""},
+		{[]string{"--context-text", `{"a": 1}`}, "", []string{`"{\"a\": 1}"`}, cli.ExitDone, ""},
+		{[]string{"--context-text", " é "}, "", []string{`" é "`}, cli.ExitDone, ""},
+		{[]string{"--context-text", ""}, "", []string{`""`}, cli.ExitDone, ""},
+		{[]string{"--context-text", "@" + file}, "", []string{`"Dear \"Ann\",\n\t{}\n"`}, cli.ExitDone, ""},
+		{[]string{"--context-text", "-"}, letter, []string{`"Dear \"Ann\",\n\t{}\n"`}, cli.ExitDone, ""},
 		{[]string{"--context-text", "-", "--lines"}, "1\ntwo\n\n", []string{`"1"`, `"two"`, `""`},
-			ExitDone, ""},
+			cli.ExitDone, ""},
 		{[]string{"--context-text", "@" + file, "--lines"}, "not this",
-			[]string{`"Dear \"Ann\","`, `"\t{}"`}, ExitDone, ""},
-		{[]string{"--lines"}, "1\ntwo\n", []string{`1`, `"two"`}, ExitDone, ""},
-		{[]string{"--context-text", "a\xffb"}, "", nil, ExitUsage, "not UTF-8"},
-		{[]string{"--context-text", "-", "--lines"}, "a\nb\xff\n", nil, ExitFailed, "line 2: not UTF-8"},
-		{[]string{"--context-text", "a", "--lines"}, "", nil, ExitUsage, "--context-text @FILE"},
-		{[]string{"--context-text", "a", "--context", "1"}, "", nil, ExitUsage, "two contexts"},
-		{[]string{"--context-text", "@" + file + "x"}, "", nil, ExitFailed, "no such file"},
-		{[]string{"--context-text", "@" + file + "x", "--lines"}, "", nil, ExitFailed, "no such file"},
+			[]string{`"Dear \"Ann\","`, `"\t{}"`}, cli.ExitDone, ""},
+		{[]string{"--lines"}, "1\ntwo\n", []string{`1`, `"two"`}, cli.ExitDone, ""},
+		{[]string{"--context-text", "a\xffb"}, "", nil, cli.ExitUsage, "not UTF-8"},
+		{[]string{"--context-text", "-", "--lines"}, "a\nb\xff\n", nil, cli.ExitFailed, "line 2: not UTF-8"},
+		{[]string{"--context-text", "a", "--lines"}, "", nil, cli.ExitUsage, "--context-text @FILE"},
+		{[]string{"--context-text", "a", "--context", "1"}, "", nil, cli.ExitUsage, "two contexts"},
+		{[]string{"--context-text", "@" + file + "x"}, "", nil, cli.ExitFailed, "no such file"},
+		{[]string{"--context-text", "@" + file + "x", "--lines"}, "", nil, cli.ExitFailed, "no such file"},
 	} {
 		s := new(submitServer)
 		code, _, complaint := submitBy(t, s, c.in, c.flags...)

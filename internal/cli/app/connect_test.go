@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/internal/cli/app"
 )
 
 func TestOnlyWhatMayPassIsWaitedFor(t *testing.T) {
@@ -22,7 +21,7 @@ func TestOnlyWhatMayPassIsWaitedFor(t *testing.T) {
 		{&client.Error{Status: 401}, false},
 		{fmt.Errorf("read task: %w", &client.Error{Status: 403}), false},
 	} {
-		if got := app.Passes(c.err); got != c.want {
+		if got := Passes(c.err); got != c.want {
 			t.Errorf("passes(%v) = %v", c.err, got)
 		}
 	}
