@@ -12,6 +12,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/workers"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
 	"github.com/rotahq/rota/task"
@@ -75,12 +76,12 @@ func worded(styled string) top.Cell {
 }
 
 func (s *topSource) queues(ctx context.Context) (top.List, error) {
-	queues, err := s.client.Queues(ctx)
+	list, err := s.client.Queues(ctx)
 	l := top.List{Heads: []string{
 		"QUEUE", "STATE", "#BLOCKED", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD", "OLDEST",
 		"TITLE",
 	}}
-	for _, q := range queues {
+	for _, q := range list {
 		state := top.Cell{Text: queueWord(&q), Tone: top.Good}
 		if state.Text != "open" {
 			state.Tone = top.Busy
@@ -96,13 +97,13 @@ func (s *topSource) queues(ctx context.Context) (top.List, error) {
 }
 
 func (s *topSource) workers(ctx context.Context) (top.List, error) {
-	workers, _, err := s.client.Workers(ctx)
+	list, _, err := s.client.Workers(ctx)
 	l := top.List{Heads: []string{
 		"WORKER", "STATE", "#TASKS", "#JOBS", "#CAPACITY", "#CPU", "SEEN", "NODE", "LABELS",
 	}}
-	for _, w := range workers {
+	for _, w := range list {
 		l.Rows = append(l.Rows, top.Row{ID: w.Name, Cells: []top.Cell{
-			text(w.Name), worded(condition(w)), figure(w.Running), figure(w.Jobs),
+			text(w.Name), worded(workers.State(w)), figure(w.Running), figure(w.Jobs),
 			text(fmt.Sprint(w.Capacity)), text(fmt.Sprintf("%.0f%%", 100*w.Load.CPU)),
 			text(term.Short(w.Seen, s.Now())), text(w.Node), text(term.Labels(w.Labels)),
 		}})
@@ -139,12 +140,12 @@ func (s *topSource) tasks(ctx context.Context, q top.Query) (top.List, error) {
 }
 
 func (s *topSource) groups(ctx context.Context) (top.List, error) {
-	groups, err := s.client.Groups(ctx)
+	list, err := s.client.Groups(ctx)
 	l := top.List{Heads: []string{
 		"GROUP", "STATE", "#JOBS", "#WANTED", "#RUNNING", "#STARTING", "#FAILED", "#PENDING",
 		"#BUDGET", "SUPERVISOR",
 	}}
-	for _, g := range groups {
+	for _, g := range list {
 		l.Rows = append(l.Rows, top.Row{ID: g.Name, Cells: []top.Cell{
 			text(g.Name), worded(groupState(g)), figure(g.Jobs), figure(g.Wanted),
 			figure(g.Running), figure(g.Starting), figure(g.Failed), figure(g.Pending),
@@ -171,11 +172,11 @@ func (s *topSource) schedules(ctx context.Context) (top.List, error) {
 }
 
 func (s *topSource) nodes(ctx context.Context) (top.List, error) {
-	nodes, err := s.client.Nodes(ctx)
+	list, err := s.client.Nodes(ctx)
 	l := top.List{Heads: []string{
 		"NODE", "STATE", "#SCORE", "#CPU", "#MEMORY", "#TASKS", "#KEYS", "UP", "DOWN", "ADDRESS",
 	}}
-	for _, n := range nodes {
+	for _, n := range list {
 		l.Rows = append(l.Rows, top.Row{ID: n.Name, Cells: []top.Cell{
 			text(n.Name), worded(standing(n.State)), text(fmt.Sprintf("%.0f", n.Score)),
 			text(fmt.Sprintf("%.0f%%", 100*n.CPU)), text(fmt.Sprintf("%.0f%%", 100*n.Memory)),

@@ -14,6 +14,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/cli/chart"
+	"github.com/rotahq/rota/internal/cli/workers"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
 	"github.com/rotahq/rota/task"
@@ -34,12 +35,12 @@ func (s *topSource) Open(ctx context.Context, t top.Thing, width int) (string, e
 		if err != nil {
 			return "", err
 		}
-		jobs, err := jobsOf(ctx, s.client, t.ID)
+		jobs, err := workers.JobsOf(ctx, s.client, t.ID)
 		if err != nil {
 			return "", err
 		}
 		h, err := s.lastHour(ctx, a, client.StatsQuery{Worker: t.ID}, width)
-		return workerText(a, w, jobs, &h), err
+		return workers.Text(a, w, jobs, &h), err
 	case top.Groups:
 		g, err := s.client.Group(ctx, t.ID)
 		if err != nil {
@@ -153,15 +154,15 @@ func (s *topSource) logOf(ctx context.Context, id task.ID) (lines []task.LogLine
 }
 
 func (s *topSource) openNode(ctx context.Context, name string) (string, error) {
-	nodes, err := s.client.Nodes(ctx)
+	list, err := s.client.Nodes(ctx)
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(nodes, func(n view.Node) bool { return n.Name == name })
+	i := slices.IndexFunc(list, func(n view.Node) bool { return n.Name == name })
 	if i < 0 {
 		return "", fmt.Errorf("node %q: %w", name, client.ErrNotFound)
 	}
-	n := nodes[i]
+	n := list[i]
 	sheet := term.Sheet{Indent: 10}
 	sheet.Line("node", term.Bold(n.Name))
 	sheet.Line("state", standing(n.State))
@@ -187,11 +188,11 @@ func (s *topSource) openEvent(ctx context.Context, text string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	events, _, err := s.client.Events(ctx, client.EventFilter{}, fmt.Sprint(seq-1), 1)
-	if err != nil || len(events) == 0 {
+	list, _, err := s.client.Events(ctx, client.EventFilter{}, fmt.Sprint(seq-1), 1)
+	if err != nil || len(list) == 0 {
 		return "", err
 	}
-	e := events[0]
+	e := list[0]
 	sheet := term.Sheet{Indent: 12}
 	sheet.Line("event", term.Bold(fmt.Sprint(e.Seq)))
 	sheet.Line("time", e.Time.Local().Format("2006-01-02 15:04:05.000"))

@@ -1,4 +1,4 @@
-package cli
+package workers
 
 import (
 	"context"
@@ -21,8 +21,8 @@ type workerDoc struct {
 	Seen term.Stamp `json:"seen"`
 }
 
-// condition is where a worker stands, in one word.
-func condition(w task.Worker) string {
+// State is where a worker stands, in one word.
+func State(w task.Worker) string {
 	switch {
 	case w.State == task.WorkerLeft:
 		return term.Faint("left")
@@ -38,7 +38,7 @@ func condition(w task.Worker) string {
 	return term.Green("active")
 }
 
-func (a workerCommands) workerList() *cobra.Command {
+func (a commands) list() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:     "ls",
 		Short:   "List workers",
@@ -61,7 +61,7 @@ func (a workerCommands) workerList() *cobra.Command {
 			t := a.Table("WORKER", "STATE", "#TASKS", "#JOBS", "#CAPACITY", "#CPU", "SEEN", "NODE",
 				"LABELS")
 			for _, w := range workers {
-				t.Add(w.Name, condition(w), term.Count(w.Running), term.Count(w.Jobs),
+				t.Add(w.Name, State(w), term.Count(w.Running), term.Count(w.Jobs),
 					fmt.Sprint(w.Capacity), fmt.Sprintf("%.0f%%", 100*w.Load.CPU),
 					term.Short(w.Seen, a.Now()), w.Node, term.Labels(w.Labels))
 			}
@@ -70,7 +70,7 @@ func (a workerCommands) workerList() *cobra.Command {
 	})
 }
 
-func (a workerCommands) workerShow() *cobra.Command {
+func (a commands) show() *cobra.Command {
 	var last time.Duration
 	cmd := &cobra.Command{
 		Use:   "show NAME",
@@ -103,7 +103,7 @@ Of a worker that nobody knows any more it shows the past, and that it is gone.`,
 		if err != nil {
 			return err
 		}
-		jobs, err := jobsOf(ctx, c, args[0])
+		jobs, err := JobsOf(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ Of a worker that nobody knows any more it shows the past, and that it is gone.`,
 			Assignments []workerJob `json:"assignments"`
 			chart.History
 		}{workerDoc{w, term.Stamp(w.Seen)}, jobs, h}
-		return a.Show(doc, func() string { return workerText(a.App, w, jobs, &h) })
+		return a.Show(doc, func() string { return Text(a.App, w, jobs, &h) })
 	})
 }
 
@@ -126,8 +126,8 @@ type workerJob struct {
 	client.Placement
 }
 
-// jobsOf are the replicas on a worker, of all groups.
-func jobsOf(ctx context.Context, c *client.Client, worker string) ([]workerJob, error) {
+// JobsOf are the replicas on a worker, of all groups.
+func JobsOf(ctx context.Context, c *client.Client, worker string) ([]workerJob, error) {
 	groups, err := c.Groups(ctx)
 	if err != nil {
 		return nil, err
@@ -159,11 +159,11 @@ func inUse(used float64) string {
 	return fmt.Sprintf(", %v in use", used)
 }
 
-// workerText says how a worker stands, what it did lately, and which jobs it has.
-func workerText(a *app.App, w task.Worker, jobs []workerJob, h *chart.History) string {
+// Text says how a worker stands, what it did lately, and which jobs it has.
+func Text(a *app.App, w task.Worker, jobs []workerJob, h *chart.History) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("worker", term.Bold(w.Name))
-	s.Line("state", condition(w))
+	s.Line("state", State(w))
 	s.Line("runs",
 		fmt.Sprintf("%s and %s; capacity %v%s", term.Plural(w.Running, "task"),
 			term.Plural(w.Jobs, "job"), w.Capacity, inUse(w.Used)))
@@ -192,7 +192,7 @@ func workerText(a *app.App, w task.Worker, jobs []workerJob, h *chart.History) s
 	return text + "\n" + t.String()
 }
 
-func (a workerCommands) workerUndrain() *cobra.Command {
+func (a commands) undrain() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:     "undrain NAME…",
 		Short:   "Let workers take work again",

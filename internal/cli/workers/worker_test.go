@@ -1,4 +1,4 @@
-package cli
+package workers
 
 import (
 	"strings"

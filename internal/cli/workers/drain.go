@@ -1,4 +1,4 @@
-package cli
+package workers
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a workerCommands) workerDrain() *cobra.Command {
+func (a commands) drain() *cobra.Command {
 	var (
 		what client.WorkerDrain
 		wait bool
@@ -73,7 +73,7 @@ Ctrl-C only ends the waiting.`,
 		if err != nil || !wait {
 			return err
 		}
-		return app.Each(args, func(name string) error { return a.workerDrained(ctx, c, name) })
+		return app.Each(args, func(name string) error { return a.drained(ctx, c, name) })
 	})
 	flags := cmd.Flags()
 	flags.Float64Var(&what.Shed, "shed", 0,
@@ -107,7 +107,7 @@ func minutesText(minutes float64) string {
 }
 
 // showPrices shows what drains would cost.
-func (a workerCommands) showPrices(prices []view.WorkerDrained) error {
+func (a commands) showPrices(prices []view.WorkerDrained) error {
 	return a.Show(term.Page[view.WorkerDrained]{Items: prices}, func() string {
 		t := a.Table("WORKER", "#JOBS", "#TASKS", "#MOVES", "#TIME", "BREAKS", "EFFECT")
 		for i := range prices {
@@ -123,9 +123,9 @@ func (a workerCommands) showPrices(prices []view.WorkerDrained) error {
 	})
 }
 
-// workerDrained waits until a worker has given up what it is to, and tells what is left whenever
+// drained waits until a worker has given up what it is to, and tells what is left whenever
 // that changes.
-func (a workerCommands) workerDrained(ctx context.Context, c *client.Client, name string) error {
+func (a commands) drained(ctx context.Context, c *client.Client, name string) error {
 	said := ""
 	for {
 		w, err := c.Worker(ctx, name)
@@ -159,7 +159,7 @@ func (a workerCommands) workerDrained(ctx context.Context, c *client.Client, nam
 }
 
 // leftToGive is what a worker still runs that it is to give up; "" = nothing.
-func (a workerCommands) leftToGive(
+func (a commands) leftToGive(
 	ctx context.Context, c *client.Client, w *task.Worker,
 ) (string, error) {
 	if !w.Draining {
@@ -170,7 +170,7 @@ func (a workerCommands) leftToGive(
 	}
 	assigned := w.Jobs
 	if w.Running+w.Jobs == 0 { // a job that it was given just before may start yet
-		jobs, err := jobsOf(ctx, c, w.Name)
+		jobs, err := JobsOf(ctx, c, w.Name)
 		if err != nil {
 			return "", err
 		}

@@ -1,4 +1,4 @@
-package cli
+package workers
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func endKinds() []string {
 const endPages = 5
 
 // goneOf reads the past of a worker that nobody knows; false = it has none in that time.
-func (a workerCommands) goneOf(
+func (a commands) goneOf(
 	ctx context.Context, c *client.Client, name string, last, step time.Duration,
 ) (g goneWorker, found bool, err error) {
 	g = goneWorker{Name: name, Gone: true}
@@ -55,7 +55,7 @@ func (a workerCommands) goneOf(
 	return g, worked || g.Event != nil, err
 }
 
-func (a workerCommands) goneText(g *goneWorker) string {
+func (a commands) goneText(g *goneWorker) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("worker", term.Bold(g.Name))
 	s.Line("state", term.Faint("gone")+": no node knows it any more")
@@ -74,7 +74,7 @@ func (a workerCommands) goneText(g *goneWorker) string {
 }
 
 // showGone shows a worker that no node knows, if it has a past; else it answers what is wrong.
-func (a workerCommands) showGone(
+func (a commands) showGone(
 	ctx context.Context, c *client.Client, name string, last, step time.Duration, wrong error,
 ) error {
 	g, found, err := a.goneOf(ctx, c, name, last, step)

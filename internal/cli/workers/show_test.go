@@ -1,4 +1,4 @@
-package cli
+package workers
 
 import (
 	"bytes"
@@ -68,8 +68,8 @@ func TestDrainWaitsForJobsThatTheWorkerHasNotSpokenOf(t *testing.T) {
 	}
 	defer c.Close()
 	var said bytes.Buffer
-	a := workerCommands{&app.App{Output: term.Output{Err: &said}}}
-	if err := a.workerDrained(t.Context(), c, "w1"); err != nil {
+	a := commands{&app.App{Output: term.Output{Err: &said}}}
+	if err := a.drained(t.Context(), c, "w1"); err != nil {
 		t.Fatal(err)
 	}
 	if want := "w1 still runs 1 job and 0 tasks\nw1 is drained\n"; said.String() != want {

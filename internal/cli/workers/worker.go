@@ -1,4 +1,4 @@
-package cli
+package workers
 
 import (
 	"cmp"
@@ -19,12 +19,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// workerCommands are the commands that run a worker and look after workers.
-type workerCommands struct{ *app.App }
+// commands are the commands that run a worker and look after workers.
+type commands struct{ *app.App }
 
-// workersAll are the commands that run a worker and look after workers.
-func workersAll(a *app.App) []*cobra.Command {
-	c := workerCommands{a}
+// Commands are the commands that run a worker and look after workers.
+func Commands(a *app.App) []*cobra.Command {
+	c := commands{a}
 	return []*cobra.Command{c.worker()}
 }
 
@@ -43,7 +43,7 @@ type workerFlags struct {
 	stream    bool
 }
 
-func (a workerCommands) worker() *cobra.Command {
+func (a commands) worker() *cobra.Command {
 	var f workerFlags
 	cmd := &cobra.Command{
 		Use:   "worker (--queue Q… | --group G…) (-- COMMAND [ARG…] | --shell)",
@@ -127,7 +127,7 @@ worker, not even when that is killed.`,
 				return err
 			}
 			defer c.Close()
-			return a.runWorker(cmd.Context(), c, log, f, args)
+			return a.run(cmd.Context(), c, log, f, args)
 		},
 	}
 	s := cmd.Flags()
@@ -149,7 +149,7 @@ worker, not even when that is killed.`,
 		"make calls on one WebSocket to the server, where it takes one; --stream=false: over HTTP")
 	s.TextVar(&f.level, "log-level", slog.LevelInfo,
 		"`level` from which on to log: debug, info, warn or error")
-	cmd.AddCommand(a.workerList(), a.workerShow(), a.workerDrain(), a.workerUndrain(),
+	cmd.AddCommand(a.list(), a.show(), a.drain(), a.undrain(),
 		guard.Command(a.App))
 	return cmd
 }
@@ -189,7 +189,7 @@ func (f *workerFlags) check(dash int, args []string) error {
 		app.CheckNames("worker", f.name))
 }
 
-func (a workerCommands) runWorker(
+func (a commands) run(
 	ctx context.Context, c *client.Client, log *slog.Logger, f workerFlags, argv []string,
 ) error {
 	labels, err := parseLabels(f.labels)
