@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
 	"github.com/rotahq/rota/view"
@@ -47,7 +48,7 @@ func (s *topSource) keys(ctx context.Context, queue string) (top.List, error) {
 		k := &keys.Items[i]
 		l.Rows = append(l.Rows, top.Row{ID: k.Key, Cells: []top.Cell{
 			text(k.Key), s.keyState(k), figure(k.Ready), figure(k.Running), figure(k.Weight),
-			text(pausedText(&k.KeyRule, s.Now())),
+			text(queues.PausedText(&k.KeyRule, s.Now())),
 		}})
 	}
 	return l, nil
@@ -55,7 +56,7 @@ func (s *topSource) keys(ctx context.Context, queue string) (top.List, error) {
 
 // keyState says whether tasks of a key may begin.
 func (s *topSource) keyState(k *view.QueueKey) top.Cell {
-	cell := top.Cell{Text: keyStateText(k, s.Now()), Tone: top.Busy}
+	cell := top.Cell{Text: queues.KeyStateText(k, s.Now()), Tone: top.Busy}
 	switch k.State {
 	case view.KeyOpen:
 		cell.Tone = top.Good
@@ -80,12 +81,12 @@ func (s *topSource) openKey(ctx context.Context, t top.Thing) (string, error) {
 	sheet := term.Sheet{Indent: 10}
 	sheet.Line("queue", term.OneLine(t.Queue))
 	sheet.Line("key", term.Bold(term.OneLine(k.Key)))
-	sheet.Line("state", keyStateText(&k, s.Now()))
+	sheet.Line("state", queues.KeyStateText(&k, s.Now()))
 	sheet.Line("ready", term.Count(k.Ready))
 	sheet.Line("running", term.Count(k.Running))
 	sheet.Line("weight", fmt.Sprint(k.Weight))
-	sheet.Line("paused", pausedText(&k.KeyRule, s.Now()))
-	sheet.Line("limits", term.OneLine(limitsText(&q)))
+	sheet.Line("paused", queues.PausedText(&k.KeyRule, s.Now()))
+	sheet.Line("limits", term.OneLine(queues.LimitsText(&q)))
 	if keys.Cut {
 		sheet.Line("", term.Faint("There is more work than was looked at: numbers may be too small."))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/cli/workers"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
@@ -82,7 +83,7 @@ func (s *topSource) queues(ctx context.Context) (top.List, error) {
 		"TITLE",
 	}}
 	for _, q := range list {
-		state := top.Cell{Text: queueWord(&q), Tone: top.Good}
+		state := top.Cell{Text: queues.Word(&q), Tone: top.Good}
 		if state.Text != "open" {
 			state.Tone = top.Busy
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/cli/chart"
+	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/cli/workers"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
@@ -102,7 +103,7 @@ func (s *topSource) openQueue(
 	} {
 		counts.Line(string(c.state), term.Count(c.n))
 	}
-	return a.WhyNot(e) + "\n" + h.Text() + "\n" + counts.String() + "\n" + queueText(q), nil
+	return a.WhyNot(e) + "\n" + h.Text() + "\n" + counts.String() + "\n" + queues.Text(q), nil
 }
 
 func (s *topSource) openTask(ctx context.Context, a *app.App, text string) (string, error) {

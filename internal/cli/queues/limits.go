@@ -1,4 +1,4 @@
-package cli
+package queues
 
 import (
 	"cmp"
@@ -48,8 +48,8 @@ func limitFlags(
 	}
 }
 
-// queueWord says whether a queue hands out.
-func queueWord(q *client.Queue) string {
+// Word says whether a queue hands out.
+func Word(q *client.Queue) string {
 	switch {
 	case q.Paused:
 		return "paused"
@@ -59,9 +59,9 @@ func queueWord(q *client.Queue) string {
 	return "open"
 }
 
-// queueState is queueWord in its colour.
-func queueState(q *client.Queue) string {
-	word := queueWord(q)
+// painted is queueWord in its colour.
+func painted(q *client.Queue) string {
+	word := Word(q)
 	if word == "open" {
 		return term.Green(word)
 	}
@@ -100,8 +100,8 @@ func burst(r task.Rate, own int) int64 {
 	return r.Count
 }
 
-// limitsText says which limits a queue has, and how it stands beside them.
-func limitsText(q *client.Queue) string {
+// LimitsText says which limits a queue has, and how it stands beside them.
+func LimitsText(q *client.Queue) string {
 	var all []string
 	if q.MaxRunning > 0 {
 		text := fmt.Sprintf("at most %d run at a time", q.MaxRunning)

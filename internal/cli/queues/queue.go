@@ -1,4 +1,4 @@
-package cli
+package queues
 
 import (
 	"context"
@@ -12,16 +12,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// queueCommands are the commands that look after queues.
-type queueCommands struct{ *app.App }
+// commands are the commands that look after queues.
+type commands struct{ *app.App }
 
-// queuesAll are the commands that look after queues.
-func queuesAll(a *app.App) []*cobra.Command {
-	c := queueCommands{a}
+// Commands are the commands that look after queues.
+func Commands(a *app.App) []*cobra.Command {
+	c := commands{a}
 	return []*cobra.Command{c.queue()}
 }
 
-func (a queueCommands) queue() *cobra.Command {
+func (a commands) queue() *cobra.Command {
 	return app.Family("queue", "List, configure, pause and delete queues",
 		`Look after queues. A queue is the configuration of one type of task; it comes to be, with
 defaults, at the first submission to it.
@@ -37,16 +37,16 @@ for 30, if queue set does not say otherwise. Then they are deleted, with logs an
   rota queue pause mail
   rota queue keys mail                     # whose tasks it has
   rota queue key pause mail customer-7`,
-		a.queueList(), a.queueShow(), a.queueSet(), a.queueExplain(),
-		a.queueEach("pause", "Hand out no more tasks of queues",
+		a.list(), a.show(), a.set(), a.explain(),
+		a.each("pause", "Hand out no more tasks of queues",
 			`Hand out no more tasks of these queues. What runs goes on; submissions are taken.`,
 			(*client.Client).PauseQueue),
-		a.queueEach("resume", "Hand out tasks of paused queues again",
+		a.each("resume", "Hand out tasks of paused queues again",
 			`Hand out tasks of paused queues again.`, (*client.Client).ResumeQueue),
-		a.queueKeys(), a.queueKey(), a.queueRemove())
+		a.keys(), a.key(), a.remove())
 }
 
-func (a queueCommands) queueList() *cobra.Command {
+func (a commands) list() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List queues and the counts of their tasks",
@@ -77,7 +77,7 @@ and by queue set without flags.`,
 			for _, q := range queues {
 				n := q.Counts
 				cells := []string{
-					q.Name, queueState(&q), term.Count(n.Waiting), term.Count(n.Ready),
+					q.Name, painted(&q), term.Count(n.Waiting), term.Count(n.Ready),
 					term.Count(n.Running), term.Count(n.Done), term.Count(n.Dead),
 					term.Count(n.Cancelled), term.Count(n.Expired),
 					term.Short(q.OldestReady, a.Now()),
@@ -92,7 +92,7 @@ and by queue set without flags.`,
 	})
 }
 
-func (a queueCommands) queueSet() *cobra.Command {
+func (a commands) set() *cobra.Command {
 	var change client.QueueChange
 	var retry client.RetryChange
 	var perKey client.KeyLimitsChange
@@ -174,26 +174,26 @@ limit away. What a dead node or an unheard worker has counts until it is recorde
 				return app.Absent(err, "queue", args[0],
 					"the first submission creates it, or queue set with a setting")
 			}
-			return a.Show(q, func() string { return queueText(q) })
+			return a.Show(q, func() string { return Text(q) })
 		}
 		q, err := c.PutQueue(ctx, args[0], change)
 		if err != nil {
 			return err
 		}
 		a.unheard(q.Unheard)
-		return a.Show(q, func() string { return queueText(q) })
+		return a.Show(q, func() string { return Text(q) })
 	})
 }
 
 // unheard warns of nodes that did not take a change in.
-func (a queueCommands) unheard(nodes []string) {
+func (a commands) unheard(nodes []string) {
 	if len(nodes) > 0 {
 		fmt.Fprintf(a.Err, "It is stored, and does not hold yet at: %s. They take it in as soon as they can; rota node ls shows how they are.\n",
 			strings.Join(nodes, ", "))
 	}
 }
 
-func queueText(q client.Queue) string {
+func Text(q client.Queue) string {
 	s := term.Sheet{Indent: 15}
 	line := func(name string, value any) { s.Line(name, fmt.Sprint(value)) }
 	line("queue", term.Bold(q.Name))
@@ -218,7 +218,7 @@ func queueText(q client.Queue) string {
 	return s.String()
 }
 
-func (a queueCommands) queueEach(
+func (a commands) each(
 	verb, short, long string, call func(*client.Client, context.Context, string) error,
 ) *cobra.Command {
 	return a.Remote(&cobra.Command{
@@ -235,7 +235,7 @@ func (a queueCommands) queueEach(
 	})
 }
 
-func (a queueCommands) queueRemove() *cobra.Command {
+func (a commands) remove() *cobra.Command {
 	var force bool
 	cmd := a.Remote(&cobra.Command{
 		Use:   "rm NAME…",

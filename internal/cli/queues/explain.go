@@ -1,4 +1,4 @@
-package cli
+package queues
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a queueCommands) queueExplain() *cobra.Command {
+func (a commands) explain() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "explain NAME",
 		Short: "Say why the tasks of a queue do not run",

@@ -1,4 +1,4 @@
-package cli
+package queues
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 
 func TestNodesThatDidNotTakeAChangeInAreNamed(t *testing.T) {
 	var warned bytes.Buffer
-	a := queueCommands{&app.App{Output: term.Output{Err: &warned}}}
+	a := commands{&app.App{Output: term.Output{Err: &warned}}}
 	if a.unheard(nil); warned.Len() > 0 {
 		t.Errorf("warned of no node: %q", warned.String())
 	}

@@ -1,4 +1,4 @@
-package cli
+package queues
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a queueCommands) queueShow() *cobra.Command {
+func (a commands) show() *cobra.Command {
 	var last time.Duration
 	var stage string
 	cmd := &cobra.Command{
@@ -55,12 +55,12 @@ Of --stage, submitted are the tasks that came into the stage, and done those tha
 }
 
 // standText says how the tasks of a queue stand.
-func (a queueCommands) standText(q *client.Queue) string {
+func (a commands) standText(q *client.Queue) string {
 	s := term.Sheet{Indent: chart.Names}
 	s.Line("queue", term.Bold(term.OneLine(q.Name)))
 	s.Line("title", term.OneLine(q.Title))
 	s.Line("owner", term.OneLine(q.Owner))
-	s.Line("state", queueState(q))
+	s.Line("state", painted(q))
 	n := q.Counts
 	tasks := fmt.Sprintf("%s waiting, %s ready, %s running", term.Count(n.Waiting),
 		term.Count(n.Ready), term.Count(n.Running))
@@ -73,7 +73,7 @@ func (a queueCommands) standText(q *client.Queue) string {
 	if !q.OldestReady.IsZero() {
 		s.Line("oldest", "ready for "+term.Round(a.Now().Sub(q.OldestReady)).String())
 	}
-	if limits := limitsText(q); limits != "" {
+	if limits := LimitsText(q); limits != "" {
 		s.Line("limits", limits)
 	}
 	s.Line("held by", heldText(q))

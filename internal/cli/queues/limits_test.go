@@ -1,4 +1,4 @@
-package cli
+package queues
 
 import (
 	"strings"
@@ -57,7 +57,7 @@ func TestLimitsOfAQueueAreWritten(t *testing.T) {
 			"max-running 20", "at most 20 run at a time", ""},
 	} {
 		q := client.Queue{Queue: c.is, Limits: c.limits}
-		if word := queueWord(&q); word != c.word || ansi.Strip(queueState(&q)) != c.word {
+		if word := Word(&q); word != c.word || ansi.Strip(painted(&q)) != c.word {
 			t.Errorf("%s: is %s, want %s", name, word, c.word)
 		}
 		var s term.Sheet
@@ -65,7 +65,7 @@ func TestLimitsOfAQueueAreWritten(t *testing.T) {
 		if conf := strings.Join(strings.Fields(ansi.Strip(s.String())), " "); conf != c.conf {
 			t.Errorf("%s: set by %q, want %q", name, conf, c.conf)
 		}
-		if of, held := limitsText(&q), heldText(&q); of != c.of || held != c.held {
+		if of, held := LimitsText(&q), heldText(&q); of != c.of || held != c.held {
 			t.Errorf("%s: %q, held by %q, want %q and %q", name, of, held, c.of, c.held)
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package queues
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a queueCommands) queueKeys() *cobra.Command {
+func (a commands) keys() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "keys NAME",
 		Short: "List the group keys of a queue that have work, or of which something is said",
@@ -40,12 +40,12 @@ stopped, when a dead one stops them.`,
 			t := a.Table("KEY", "#READY", "#RUNNING", "#WEIGHT", "PAUSED", "STATE")
 			for i := range keys.Items {
 				k := &keys.Items[i]
-				state := keyStateText(k, a.Now())
+				state := KeyStateText(k, a.Now())
 				if k.State != view.KeyOpen {
 					state = term.Yellow(state)
 				}
 				t.Add(k.Key, term.Count(k.Ready), term.Count(k.Running), term.Count(k.Weight),
-					term.Yellow(pausedText(&k.KeyRule, a.Now())), state)
+					term.Yellow(PausedText(&k.KeyRule, a.Now())), state)
 			}
 			text := t.String()
 			if keys.Cut {
@@ -56,16 +56,16 @@ stopped, when a dead one stops them.`,
 	})
 }
 
-// keyStateText says whether a task of a key may begin, and for how long its rate lets none.
-func keyStateText(k *view.QueueKey, now time.Time) string {
+// KeyStateText says whether a task of a key may begin, and for how long its rate lets none.
+func KeyStateText(k *view.QueueKey, now time.Time) string {
 	if k.State == view.KeyRate {
 		return "rate for " + term.Round(max(k.OpensAt.Sub(now), 0)).String()
 	}
 	return string(k.State)
 }
 
-// pausedText says until when a key is paused; "" = it is not.
-func pausedText(r *view.KeyRule, now time.Time) string {
+// PausedText says until when a key is paused; "" = it is not.
+func PausedText(r *view.KeyRule, now time.Time) string {
 	switch {
 	case !r.Paused:
 		return ""
@@ -75,7 +75,7 @@ func pausedText(r *view.KeyRule, now time.Time) string {
 	return "for " + term.Round(r.PausedUntil.Sub(now)).String()
 }
 
-func (a queueCommands) queueKey() *cobra.Command {
+func (a commands) key() *cobra.Command {
 	return app.Family("key", "Pause, resume and weigh single group keys of a queue",
 		`Say something of single group keys of a queue (submit --group-key): pause one, so that nothing of
 it begins while others go on, or give its turn more tasks than those of others.`,
@@ -86,7 +86,7 @@ it begins while others go on, or give its turn more tasks than those of others.`
 		a.keyPause(), a.keyResume(), a.keyWeigh())
 }
 
-func (a queueCommands) keyPause() *cobra.Command {
+func (a commands) keyPause() *cobra.Command {
 	var last time.Duration
 	cmd := &cobra.Command{
 		Use:   "pause QUEUE KEY",
@@ -107,7 +107,7 @@ and so do other keys; submissions are taken. It holds at every node once it is a
 	})
 }
 
-func (a queueCommands) keyResume() *cobra.Command {
+func (a commands) keyResume() *cobra.Command {
 	return a.keyCommand(&cobra.Command{
 		Use:     "resume QUEUE KEY",
 		Short:   "Let tasks of a paused group key begin again",
@@ -120,7 +120,7 @@ func (a queueCommands) keyResume() *cobra.Command {
 	})
 }
 
-func (a queueCommands) keyWeigh() *cobra.Command {
+func (a commands) keyWeigh() *cobra.Command {
 	var weight int
 	cmd := &cobra.Command{
 		Use:   "weigh QUEUE KEY",
@@ -142,7 +142,7 @@ that weighs 5 as many begin as of five others. 1 takes it back.`,
 }
 
 // keyCommand is a command that changes what is said of a key, and shows it.
-func (a queueCommands) keyCommand(cmd *cobra.Command, change func(
+func (a commands) keyCommand(cmd *cobra.Command, change func(
 	ctx context.Context, c *client.Client, queue, key string,
 ) (view.KeyRule, error)) *cobra.Command {
 	cmd.Args = app.Takes("QUEUE", "KEY")
@@ -162,7 +162,7 @@ func (a queueCommands) keyCommand(cmd *cobra.Command, change func(
 			s.Line("weight", fmt.Sprint(rule.Weight))
 			paused := "no"
 			if rule.Paused {
-				paused = term.Yellow(pausedText(&rule, a.Now()))
+				paused = term.Yellow(PausedText(&rule, a.Now()))
 			}
 			s.Line("paused", paused)
 			return s.String()
