@@ -13,6 +13,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/cli/queues"
+	"github.com/rotahq/rota/internal/cli/schedules"
 	"github.com/rotahq/rota/internal/cli/workers"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
@@ -162,11 +163,11 @@ func (s *topSource) schedules(ctx context.Context) (top.List, error) {
 		"SCHEDULE", "STATE", "NEXT", "LAST", "OUTCOME", "DUE", "ZONE", "QUEUE", "OWNER",
 	}}
 	for i := range list {
-		v, zone := &list[i], zoneOf(list[i].Zone)
+		v, zone := &list[i], schedules.ZoneOf(list[i].Zone)
 		l.Rows = append(l.Rows, top.Row{ID: v.Name, Cells: []top.Cell{
-			text(v.Name), worded(scheduleState(v)), text(term.ShortIn(v.Next, s.Now(), zone)),
-			text(term.ShortIn(v.Last, s.Now(), zone)), worded(endedText(v.LastOutcome)),
-			text(dueText(v)), text(v.Zone), text(v.Queue), text(v.Owner),
+			text(v.Name), worded(schedules.State(v)), text(term.ShortIn(v.Next, s.Now(), zone)),
+			text(term.ShortIn(v.Last, s.Now(), zone)), worded(schedules.EndedText(v.LastOutcome)),
+			text(schedules.DueText(v)), text(v.Zone), text(v.Queue), text(v.Owner),
 		}})
 	}
 	return l, err

@@ -15,6 +15,7 @@ import (
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/cli/chart"
 	"github.com/rotahq/rota/internal/cli/queues"
+	"github.com/rotahq/rota/internal/cli/schedules"
 	"github.com/rotahq/rota/internal/cli/workers"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
@@ -55,7 +56,7 @@ func (s *topSource) Open(ctx context.Context, t top.Thing, width int) (string, e
 			return "", err
 		}
 		fires, _, err := s.client.Fires(ctx, t.ID, client.FireFilter{}, "", 20)
-		return scheduleText(a, &v) + "\n" + fireTable(a, fires, v.Zone), err
+		return schedules.Text(a, &v) + "\n" + schedules.FireTable(a, fires, v.Zone), err
 	case top.Nodes:
 		return s.openNode(ctx, t.ID)
 	case top.Keys:

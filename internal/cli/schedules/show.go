@@ -1,4 +1,4 @@
-package cli
+package schedules
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-func (a scheduleCommands) scheduleShow() *cobra.Command {
+func (a commands) show() *cobra.Command {
 	var run string
 	cmd := a.Remote(&cobra.Command{
 		Use:   "show NAME",
@@ -49,9 +49,9 @@ followed it by way of --after, with the states and times of the tasks.`,
 			Fires    []fireDoc       `json:"fires"`
 		}{s, docsOfFires(fires)}
 		return a.Show(doc, func() string {
-			text := scheduleText(a.App, &s)
+			text := Text(a.App, &s)
 			if len(fires) > 0 {
-				text += "\n" + fireTable(a.App, fires, s.Zone)
+				text += "\n" + FireTable(a.App, fires, s.Zone)
 			}
 			return text
 		})
@@ -62,7 +62,7 @@ followed it by way of --after, with the states and times of the tasks.`,
 }
 
 // showRun shows the run to which a due time belongs.
-func (a scheduleCommands) showRun(
+func (a commands) showRun(
 	ctx context.Context, c *client.Client, name, text string,
 ) error {
 	at, err := time.Parse(time.RFC3339, text)
@@ -88,7 +88,7 @@ func (a scheduleCommands) showRun(
 }
 
 // runText is a run as a tree.
-func (a scheduleCommands) runText(run *view.ScheduleRun) string {
+func (a commands) runText(run *view.ScheduleRun) string {
 	t := a.Table("RUN", "DUE", "STATE", "BEGAN", "TOOK", "TASK", "")
 	var add func(list []view.RunFire, lead string)
 	add = func(list []view.RunFire, lead string) {

@@ -1,4 +1,4 @@
-package cli
+package schedules
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// scheduleCommands are the commands that look after schedules and calendars.
-type scheduleCommands struct{ *app.App }
+// commands are the commands that look after schedules and calendars.
+type commands struct{ *app.App }
 
-// schedulesAll are the commands that look after schedules and calendars.
-func schedulesAll(a *app.App) []*cobra.Command {
-	c := scheduleCommands{a}
+// Commands are the commands that look after schedules and calendars.
+func Commands(a *app.App) []*cobra.Command {
+	c := commands{a}
 	return []*cobra.Command{c.schedule(), c.calendar()}
 }
 
-func (a scheduleCommands) schedule() *cobra.Command {
+func (a commands) schedule() *cobra.Command {
 	return app.Family("schedule", "Have tasks submitted at their times",
 		`Look after schedules. A schedule submits a task at each of its due times, exactly once,
 whatever node fires it and whatever dies; every due time leaves a row that says what came
@@ -33,22 +33,22 @@ other.`,
   rota schedule next nightly               # when it is due, and what clocks do to it
   rota schedule fires nightly              # what came of its due times
   rota schedule audit nightly`,
-		a.scheduleSet(), a.scheduleList(), a.scheduleShow(), a.scheduleNext(), a.scheduleFires(),
-		a.scheduleRun(),
-		a.scheduleEach("pause", "Skip the due times of schedules",
+		a.set(), a.list(), a.show(), a.next(), a.fires(),
+		a.run(),
+		a.each("pause", "Skip the due times of schedules",
 			`Pause schedules: each due time is skipped, with a row that says so, until they are resumed.
 Tasks that were submitted go on.`, (*client.Client).PauseSchedule),
-		a.scheduleEach("resume", "Fire the due times of paused schedules again",
+		a.each("resume", "Fire the due times of paused schedules again",
 			`Let paused schedules go on. What was due meanwhile stays skipped; rota schedule backfill
 submits it.`, (*client.Client).ResumeSchedule),
-		a.scheduleBackfill(), a.scheduleAudit(),
-		a.scheduleEach("rm", "Delete schedules and what is known of their due times",
+		a.backfill(), a.audit(),
+		a.each("rm", "Delete schedules and what is known of their due times",
 			`Delete schedules and the rows of their due times. Tasks that were submitted stay. One that
 another follows (--after) is refused.`, (*client.Client).DeleteSchedule),
-		a.scheduleImport())
+		a.importFile())
 }
 
-func (a scheduleCommands) scheduleEach(
+func (a commands) each(
 	verb, short, long string, call func(*client.Client, context.Context, string) error,
 ) *cobra.Command {
 	return a.Remote(&cobra.Command{
@@ -65,7 +65,7 @@ func (a scheduleCommands) scheduleEach(
 	})
 }
 
-func (a scheduleCommands) scheduleList() *cobra.Command {
+func (a commands) list() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List schedules and how they stand",
@@ -85,22 +85,22 @@ zone.`,
 					"OWNER")
 				now := a.Now()
 				for _, s := range list {
-					zone := zoneOf(s.Zone)
+					zone := ZoneOf(s.Zone)
 					next := term.ShortIn(s.Next, now, zone)
 					if s.Paused { // it is due when it goes on
 						next = "-"
 					}
-					t.Add(s.Name, scheduleState(&s), next,
-						term.ShortIn(s.Last, now, zone), endedText(s.LastOutcome),
-						term.OneLine(dueText(&s)), s.Zone, s.Queue, s.Owner)
+					t.Add(s.Name, State(&s), next,
+						term.ShortIn(s.Last, now, zone), EndedText(s.LastOutcome),
+						term.OneLine(DueText(&s)), s.Zone, s.Queue, s.Owner)
 				}
 				return t.String()
 			})
 	})
 }
 
-// scheduleState is where a schedule stands, in one word.
-func scheduleState(s *client.Schedule) string {
+// State is where a schedule stands, in one word.
+func State(s *client.Schedule) string {
 	switch {
 	case s.Paused:
 		return term.Yellow("paused")
@@ -114,8 +114,8 @@ func scheduleState(s *client.Schedule) string {
 	return term.Green("active")
 }
 
-// dueText says when a schedule is due.
-func dueText(s *client.Schedule) string {
+// DueText says when a schedule is due.
+func DueText(s *client.Schedule) string {
 	switch {
 	case s.After != "":
 		return "after " + afterText(s)
@@ -140,15 +140,15 @@ func afterText(s *client.Schedule) string {
 	return text
 }
 
-// scheduleText is a schedule in lines.
-func scheduleText(a *app.App, v *client.Schedule) string {
+// Text is a schedule in lines.
+func Text(a *app.App, v *client.Schedule) string {
 	now := a.Now()
 	s := term.Sheet{Indent: 12}
 	s.Line("schedule", term.Bold(v.Name))
 	s.Line("title", term.OneLine(v.Title))
 	s.Line("responsible", term.OneLine(v.Responsible))
-	s.Line("state", scheduleState(v))
-	s.Line("due", term.OneLine(dueText(v)))
+	s.Line("state", State(v))
+	s.Line("due", term.OneLine(DueText(v)))
 	s.Line("zone", v.Zone)
 	s.Line("calendar", v.Calendar)
 	s.Line("starts", inZone(v.Starts, v.Zone, now))
@@ -161,7 +161,7 @@ func scheduleText(a *app.App, v *client.Schedule) string {
 	if !v.Last.IsZero() {
 		s.Line("last",
 			fmt.Sprintf("%s, task %s, %s", inZone(v.Last, v.Zone, now), v.LastTask,
-				endedText(v.LastOutcome)))
+				EndedText(v.LastOutcome)))
 	}
 	s.Line("owner", v.Owner)
 	s.Line("queue", v.Queue)
@@ -226,8 +226,8 @@ func joinWords[T ~string](words []T) string {
 	return strings.Join(list, " ")
 }
 
-// zoneOf is the zone of a name, as far as this machine knows it, else UTC.
-func zoneOf(name string) *time.Location {
+// ZoneOf is the zone of a name, as far as this machine knows it, else UTC.
+func ZoneOf(name string) *time.Location {
 	if zone, err := time.LoadLocation(name); err == nil {
 		return zone
 	}
@@ -242,7 +242,7 @@ func inZone(t time.Time, zone string, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s)", t.In(zoneOf(zone)).Format(zoneForm), distance(t, now))
+	return fmt.Sprintf("%s (%s)", t.In(ZoneOf(zone)).Format(zoneForm), distance(t, now))
 }
 
 // distance is how far a time is from now, in two units.
@@ -278,7 +278,7 @@ func twoUnits(d time.Duration) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-func (a scheduleCommands) scheduleRun() *cobra.Command {
+func (a commands) run() *cobra.Command {
 	var wait bool
 	cmd := a.Remote(&cobra.Command{
 		Use:   "run NAME",

@@ -1,4 +1,4 @@
-package cli
+package schedules
 
 import (
 	"encoding/json"
@@ -244,7 +244,7 @@ func FuzzParseCrontab(f *testing.F) {
 				t.Errorf("line %d: %+v: %v, seen %v", table.entries[i].line, n, &e, seen[n.Name])
 			}
 			seen[n.Name] = true
-			if _, err := cron.Parse(s.Cron, cron.Options{Zone: zoneOf(s.Zone)}); err != nil {
+			if _, err := cron.Parse(s.Cron, cron.Options{Zone: ZoneOf(s.Zone)}); err != nil {
 				t.Errorf("line %d: %v", table.entries[i].line, err)
 			}
 			var line worker.ShellTask

@@ -1,4 +1,4 @@
-package cli
+package schedules
 
 import (
 	"context"
@@ -23,7 +23,7 @@ var fireOutcomes = []string{
 	string(task.FireQueued),
 }
 
-func (a scheduleCommands) scheduleFires() *cobra.Command {
+func (a commands) fires() *cobra.Command {
 	var outcome, since, until, cursor string
 	var limit int
 	cmd := a.Remote(&cobra.Command{
@@ -69,7 +69,7 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 			fires = append(fires, some...)
 		}
 		doc := term.Page[fireDoc]{Items: docsOfFires(fires), Next: next}
-		if err := a.Show(doc, func() string { return fireTable(a.App, fires, s.Zone) }); err != nil {
+		if err := a.Show(doc, func() string { return FireTable(a.App, fires, s.Zone) }); err != nil {
 			return err
 		}
 		if next != "" && !a.JSON() {
@@ -89,8 +89,8 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 	return cmd
 }
 
-// fireTable lists due times of a schedule, and what came of each.
-func fireTable(a *app.App, fires []view.Fire, zone string) string {
+// FireTable lists due times of a schedule, and what came of each.
+func FireTable(a *app.App, fires []view.Fire, zone string) string {
 	t := a.Table("DUE ("+zone+")", "OUTCOME", "TASK", "ENDED", "BY", "#LATE", "NODE", "REASON")
 	t.Below = true
 	for _, f := range fires {
@@ -98,21 +98,21 @@ func fireTable(a *app.App, fires []view.Fire, zone string) string {
 		if f.Task != (view.TaskID{}) {
 			id = f.Task.String()
 		}
-		due := f.At.In(zoneOf(zone)).Format(zoneForm)
+		due := f.At.In(ZoneOf(zone)).Format(zoneForm)
 		reason := f.Reason
 		if f.Count > 1 {
 			reason = strings.TrimSpace(fmt.Sprintf("%s due times up to %s; %s", term.Count(f.Count),
-				f.Through.In(zoneOf(zone)).Format(zoneForm), f.Reason))
+				f.Through.In(ZoneOf(zone)).Format(zoneForm), f.Reason))
 		}
-		t.Add(due, paintedFire(f.Outcome), id, endedText(f.Ended), string(f.Origin),
+		t.Add(due, paintedFire(f.Outcome), id, EndedText(f.Ended), string(f.Origin),
 			lateText(f.Fired.Sub(f.At.Time)), f.Node, term.OneLine(reason))
 	}
 	return t.String()
 }
 
-// endedText says how a task ended; of a dead one also which step was its last, since a "retry"
+// EndedText says how a task ended; of a dead one also which step was its last, since a "retry"
 // would sound as if it were tried again.
-func endedText(word string) string {
+func EndedText(word string) string {
 	if kind, ok := task.ParseKind(word); ok && kind != task.KindRemoved &&
 		kind.Leaves() == task.Dead {
 		return "dead (" + word + ")"
@@ -144,7 +144,7 @@ func paintedFire(o task.FireOutcome) string {
 	return term.Yellow(string(o))
 }
 
-func (a scheduleCommands) scheduleBackfill() *cobra.Command {
+func (a commands) backfill() *cobra.Command {
 	var from, to string
 	var b client.Backfill
 	cmd := a.Remote(&cobra.Command{
@@ -220,7 +220,7 @@ func backfillText(done *view.Backfilled, dryRun bool) string {
 // errIncomplete is what an audit ends with that found something.
 var errIncomplete = errors.New("incomplete")
 
-func (a scheduleCommands) scheduleAudit() *cobra.Command {
+func (a commands) audit() *cobra.Command {
 	var from, to string
 	cmd := a.Remote(&cobra.Command{
 		Use:   "audit NAME",

@@ -1,4 +1,4 @@
-package cli
+package schedules
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// scheduleFlags are those of `rota schedule set` that are no value of the API as they stand.
-type scheduleFlags struct {
+// setFlags are those of `rota schedule set` that are no value of the API as they stand.
+type setFlags struct {
 	starts, ends, next        string
 	context, overlap, misfire string
 	after                     []string
@@ -30,9 +30,9 @@ type scheduleFlags struct {
 	meta                      app.MetaFlag
 }
 
-func (a scheduleCommands) scheduleSet() *cobra.Command {
+func (a commands) set() *cobra.Command {
 	var change client.ScheduleChange
-	var in scheduleFlags
+	var in setFlags
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Create a schedule or change it",
@@ -104,7 +104,7 @@ Times are written as 2026-12-01T08:00:00+01:00, or as how long from now: 90m.`,
 		for _, take := range set {
 			take()
 		}
-		if err := a.takeScheduleFlags(&change, f, &in); err != nil {
+		if err := a.takeFlags(&change, f, &in); err != nil {
 			return err
 		}
 		if reflect.DeepEqual(change, client.ScheduleChange{}) { // as with queues
@@ -113,17 +113,17 @@ Times are written as 2026-12-01T08:00:00+01:00, or as how long from now: 90m.`,
 				return app.Absent(err, "schedule", args[0],
 					"schedule set with --cron, --after or --manual, and --queue, creates it")
 			}
-			return a.Show(s, func() string { return scheduleText(a.App, &s) })
+			return a.Show(s, func() string { return Text(a.App, &s) })
 		}
 		s, err := c.PutSchedule(ctx, args[0], change)
 		if err != nil {
 			return err
 		}
-		return a.Show(s, func() string { return scheduleText(a.App, &s) })
+		return a.Show(s, func() string { return Text(a.App, &s) })
 	})
 }
 
-func (in *scheduleFlags) add(cmd *cobra.Command) {
+func (in *setFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&in.starts, "starts", "",
 		"`time` before which it is not due; \"\" takes it away (default none)")
@@ -170,9 +170,9 @@ func (in *scheduleFlags) add(cmd *cobra.Command) {
 		string(task.MisfireAll))
 }
 
-// takeScheduleFlags adds to a change what the flags say that were given.
-func (a scheduleCommands) takeScheduleFlags(
-	change *client.ScheduleChange, given *pflag.FlagSet, in *scheduleFlags,
+// takeFlags adds to a change what the flags say that were given.
+func (a commands) takeFlags(
+	change *client.ScheduleChange, given *pflag.FlagSet, in *setFlags,
 ) (err error) {
 	now := a.Now()
 	for _, t := range []struct {

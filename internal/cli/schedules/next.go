@@ -1,4 +1,4 @@
-package cli
+package schedules
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // they are many a day.
 const mostTimes = 1000
 
-func (a scheduleCommands) scheduleNext() *cobra.Command {
+func (a commands) next() *cobra.Command {
 	var r client.PreviewRequest
 	var from string
 	n := 10
@@ -65,7 +65,7 @@ and more), up to the 1,000th due time; when none lies in a week, from the first 
 		})
 		return a.Show(shown, func() string {
 			return a.comingTable(&shown) +
-				weekPicture(coming.Times, begin, zoneOf(coming.Zone), len(coming.Times) < mostTimes)
+				weekPicture(coming.Times, begin, ZoneOf(coming.Zone), len(coming.Times) < mostTimes)
 		})
 	})
 	f := cmd.Flags()
@@ -143,8 +143,8 @@ func comingOf(
 }
 
 // comingTable lists due times.
-func (a scheduleCommands) comingTable(p *previewDoc) string {
-	zone, now := zoneOf(p.Zone), a.Now()
+func (a commands) comingTable(p *previewDoc) string {
+	zone, now := ZoneOf(p.Zone), a.Now()
 	notes := map[int64]string{}
 	for _, note := range p.Notes {
 		notes[note.At.UnixNano()] = note.Text

@@ -1,4 +1,4 @@
-package cli
+package schedules
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func drawn(t *testing.T, expression, zone, from string, most int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := cron.Parse(expression, cron.Options{Zone: zoneOf(zone)})
+	s, err := cron.Parse(expression, cron.Options{Zone: ZoneOf(zone)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func drawn(t *testing.T, expression, zone, from string, most int) string {
 	for at := s.Next(begin); len(times) < most; at = s.Next(at) {
 		times = append(times, at)
 	}
-	return ansi.Strip(weekPicture(times, begin, zoneOf(zone), false))
+	return ansi.Strip(weekPicture(times, begin, ZoneOf(zone), false))
 }
 
 func TestPictureShowsTheDaysOfAWeekByTheHalfHour(t *testing.T) {
@@ -100,7 +100,7 @@ func TestPictureShowsTheDaysOfAWeekByTheHalfHour(t *testing.T) {
 
 func TestComingTimesStandBesideTheirNotes(t *testing.T) {
 	now := time.Date(2026, 10, 24, 12, 0, 0, 0, time.UTC)
-	a := scheduleCommands{&app.App{Output: term.Output{Out: new(bytes.Buffer), Now: func() time.Time {
+	a := commands{&app.App{Output: term.Output{Out: new(bytes.Buffer), Now: func() time.Time {
 		return now
 	}}}}
 	first := time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)
@@ -125,7 +125,7 @@ func TestEndsOfDeadTasksSaySo(t *testing.T) {
 		"": "", "fired": "fired", "done": "done", "cancelled": "cancelled", "removed": "removed",
 		"fail": "dead (fail)", "retry": "dead (retry)", "lost": "dead (lost)",
 	} {
-		if got := endedText(word); got != want {
+		if got := EndedText(word); got != want {
 			t.Errorf("%q is said as %q, want %q", word, got, want)
 		}
 	}
@@ -149,7 +149,7 @@ func TestScheduleStandsInOneWord(t *testing.T) {
 		"over":    {},
 		"active":  {Next: time.Now()},
 	} {
-		if got := ansi.Strip(scheduleState(&s)); got != want {
+		if got := ansi.Strip(State(&s)); got != want {
 			t.Errorf("%+v is %s, want %s", s, got, want)
 		}
 	}

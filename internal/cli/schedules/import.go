@@ -1,4 +1,4 @@
-package cli
+package schedules
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type importFlags struct {
 	system, dryRun      bool
 }
 
-func (a scheduleCommands) scheduleImport() *cobra.Command {
+func (a commands) importFile() *cobra.Command {
 	var f importFlags
 	cmd := a.Remote(&cobra.Command{
 		Use:   "import FILE",
@@ -62,7 +62,7 @@ own. A command that fails is not tried again (--max-attempts).`,
 	return cmd
 }
 
-func (a scheduleCommands) importCrontab(
+func (a commands) importCrontab(
 	ctx context.Context, c *client.Client, file string, f importFlags,
 ) error {
 	if err := app.CheckNames("queue", f.queue); err != nil {
@@ -140,7 +140,7 @@ func (f *importFlags) schedules(table *crontab) ([]client.NamedChange, error) {
 
 // tellStrays tells of schedules that an earlier import made, as their names say, and that stand in
 // the file no more.
-func (a scheduleCommands) tellStrays(
+func (a commands) tellStrays(
 	ctx context.Context, c *client.Client, prefix string, changes []client.NamedChange,
 ) error {
 	if prefix == "" {
@@ -175,7 +175,7 @@ type importedDoc struct {
 	Next     term.Stamp `json:"next"`
 }
 
-func (a scheduleCommands) showImport(
+func (a commands) showImport(
 	table *crontab, changes []client.NamedChange, receipts []view.ScheduleReceipt, dryRun bool,
 ) error {
 	doc := term.Page[importedDoc]{Items: make([]importedDoc, len(changes))}
@@ -198,7 +198,7 @@ func (a scheduleCommands) showImport(
 			if d.Created {
 				created++
 			}
-			next := time.Time(d.Next).In(zoneOf(*changes[i].Zone)).Format(zoneForm)
+			next := time.Time(d.Next).In(ZoneOf(*changes[i].Zone)).Format(zoneForm)
 			t.Add(fmt.Sprint(d.Line), d.Schedule, term.OneLine(d.Cron), next, d.Queue,
 				term.OneLine(d.Command))
 		}
@@ -214,7 +214,7 @@ func (a scheduleCommands) showImport(
 
 // nextOf is when a line is due next.
 func nextOf(e *cronEntry, name string, now time.Time) time.Time {
-	s, err := cron.Parse(e.when, cron.Options{Zone: zoneOf(e.zone), Name: name})
+	s, err := cron.Parse(e.when, cron.Options{Zone: ZoneOf(e.zone), Name: name})
 	if err != nil {
 		return time.Time{} // it was parsed before
 	}

@@ -1,4 +1,4 @@
-package cli
+package schedules
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a scheduleCommands) calendar() *cobra.Command {
+func (a commands) calendar() *cobra.Command {
 	return app.Family("calendar", "Keep the days on which schedules are due, or are not",
 		`Look after calendars: named sets of days. A schedule with a calendar (rota schedule set
 --calendar) is not due on its days to skip, as holidays, or on any but its days to keep.
@@ -26,7 +26,7 @@ Days are those of the schedule's zone.`,
 		a.calendarSet(), a.calendarList(), a.calendarShow(), a.calendarRemove())
 }
 
-func (a scheduleCommands) calendarSet() *cobra.Command {
+func (a commands) calendarSet() *cobra.Command {
 	var skip, keep []string
 	var from string
 	cmd := a.Remote(&cobra.Command{
@@ -68,7 +68,7 @@ word of each line; empty lines and those that begin with # are skipped.`,
 }
 
 // readDays reads the days of a file; "" is no file.
-func (a scheduleCommands) readDays(name string) ([]string, error) {
+func (a commands) readDays(name string) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -93,7 +93,7 @@ func (a scheduleCommands) readDays(name string) ([]string, error) {
 	return days, nil
 }
 
-func (a scheduleCommands) calendarList() *cobra.Command {
+func (a commands) calendarList() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:     "ls",
 		Short:   "List calendars",
@@ -116,7 +116,7 @@ func (a scheduleCommands) calendarList() *cobra.Command {
 	})
 }
 
-func (a scheduleCommands) calendarShow() *cobra.Command {
+func (a commands) calendarShow() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:     "show NAME",
 		Short:   "Print the days of a calendar",
@@ -144,7 +144,7 @@ func (a scheduleCommands) calendarShow() *cobra.Command {
 	})
 }
 
-func (a scheduleCommands) calendarRemove() *cobra.Command {
+func (a commands) calendarRemove() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:     "rm NAME…",
 		Short:   "Delete calendars that no schedule has",
