@@ -16,6 +16,7 @@ import (
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/groups"
 	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/cli/schedules"
 	"github.com/rotahq/rota/internal/cli/workers"
@@ -93,7 +94,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	root.SetVersionTemplate("rota {{.Version}}\n")
 	a.Prepare(root)
 	for _, noun := range []func(*app.App) []*cobra.Command{
-		servingAll, workers.Commands, tasksAll, queues.Commands, schedules.Commands, groupsAll, nodesAll, topAll,
+		servingAll, workers.Commands, tasksAll, queues.Commands, schedules.Commands, groups.Commands, nodesAll, topAll,
 		eventsAll, hooksAll, toolsAll,
 	} {
 		root.AddCommand(noun(a)...)

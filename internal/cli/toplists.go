@@ -12,6 +12,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/groups"
 	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/cli/schedules"
 	"github.com/rotahq/rota/internal/cli/workers"
@@ -149,9 +150,9 @@ func (s *topSource) groups(ctx context.Context) (top.List, error) {
 	}}
 	for _, g := range list {
 		l.Rows = append(l.Rows, top.Row{ID: g.Name, Cells: []top.Cell{
-			text(g.Name), worded(groupState(g)), figure(g.Jobs), figure(g.Wanted),
+			text(g.Name), worded(groups.State(g)), figure(g.Jobs), figure(g.Wanted),
 			figure(g.Running), figure(g.Starting), figure(g.Failed), figure(g.Pending),
-			text(budgetNumber(g.Budget)), text(g.Supervisor),
+			text(groups.BudgetNumber(g.Budget)), text(g.Supervisor),
 		}})
 	}
 	return l, err

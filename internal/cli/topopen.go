@@ -14,6 +14,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/cli/chart"
+	"github.com/rotahq/rota/internal/cli/groups"
 	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/cli/schedules"
 	"github.com/rotahq/rota/internal/cli/workers"
@@ -49,7 +50,7 @@ func (s *topSource) Open(ctx context.Context, t top.Thing, width int) (string, e
 			return "", err
 		}
 		replicas, _, err := s.client.Assignments(ctx, t.ID, client.PlacementFilter{}, "", topRows)
-		return groupText(a, g, replicas), err
+		return groups.Text(a, g, replicas), err
 	case top.Schedules:
 		v, err := s.client.Schedule(ctx, t.ID)
 		if err != nil {

@@ -1,4 +1,4 @@
-package cli
+package groups
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// groupCommands are the commands that look after groups of jobs.
-type groupCommands struct{ *app.App }
+// commands are the commands that look after groups of jobs.
+type commands struct{ *app.App }
 
-// groupsAll are the commands that look after groups of jobs.
-func groupsAll(a *app.App) []*cobra.Command {
-	c := groupCommands{a}
+// Commands are the commands that look after groups of jobs.
+func Commands(a *app.App) []*cobra.Command {
+	c := commands{a}
 	return []*cobra.Command{c.group()}
 }
 
-func (a groupCommands) group() *cobra.Command {
+func (a commands) group() *cobra.Command {
 	return app.Family("group", "Look after groups of jobs: endless work on exactly the right workers",
 		`Look after groups of jobs. A job is endless work, as following one log file; rota keeps each
 job of a group running on exactly --replicas different workers, within the capacity of
@@ -31,21 +31,21 @@ each, and moves it when workers come, go or tire. rota worker --group runs them.
   ls /var/log | rota group jobs tails --from -
   rota group show tails
   rota group plan tails --remove w1          # what if w1 died?`,
-		a.groupSet(), a.groupJobs(), a.groupList(), a.groupShow(), a.groupExplain(), a.groupPlan(),
-		a.groupEach("rebalance", "Move jobs to better workers now",
+		a.set(), a.jobs(), a.list(), a.show(), a.explain(), a.plan(),
+		a.each("rebalance", "Move jobs to better workers now",
 			`Ask the node that looks after a group to spend its budget of moves now, so that the load is
 spread evenly again. It moves no more than --moves of rota group set in one round, and each
 replica runs on until its successor does.`, (*client.Client).RebalanceGroup),
-		a.groupRefresh(), a.groupLogs(),
-		a.groupEach("pause", "Start, move and end nothing of groups",
+		a.refresh(), a.logs(),
+		a.each("pause", "Start, move and end nothing of groups",
 			`Start, move and end nothing of these groups. What runs goes on, dead workers' jobs wait.`,
 			(*client.Client).PauseGroup),
-		a.groupEach("resume", "Look after paused groups again",
+		a.each("resume", "Look after paused groups again",
 			`Start, move and end again what is to be.`, (*client.Client).ResumeGroup),
-		a.groupRemove())
+		a.remove())
 }
 
-func (a groupCommands) groupList() *cobra.Command {
+func (a commands) list() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List groups and how they stand",
@@ -65,18 +65,18 @@ with every replica still having a place.`,
 					"#FAILED",
 					"#PENDING", "#MOVING", "#BUDGET", "SUPERVISOR")
 				for _, g := range groups {
-					t.Add(g.Name, groupState(g), term.Count(g.Jobs), term.Count(g.Wanted),
+					t.Add(g.Name, State(g), term.Count(g.Jobs), term.Count(g.Wanted),
 						term.Count(g.Running), term.Count(g.Starting), term.Count(g.Failed),
 						term.Count(g.Pending),
-						term.Count(g.Moving), budgetNumber(g.Budget), g.Supervisor)
+						term.Count(g.Moving), BudgetNumber(g.Budget), g.Supervisor)
 				}
 				return t.String()
 			})
 	})
 }
 
-// groupState is where a group stands, in one word.
-func groupState(g client.Group) string {
+// State is where a group stands, in one word.
+func State(g client.Group) string {
 	switch {
 	case g.Paused:
 		return term.Yellow("paused")
@@ -92,14 +92,14 @@ func groupState(g client.Group) string {
 	return term.Green("well")
 }
 
-func budgetNumber(b client.JobBudget) string {
+func BudgetNumber(b client.JobBudget) string {
 	if b.Exact {
 		return term.Count(b.Workers)
 	}
 	return "≥ " + term.Count(b.Workers)
 }
 
-func (a groupCommands) groupEach(
+func (a commands) each(
 	verb, short, long string, call func(*client.Client, context.Context, string) error,
 ) *cobra.Command {
 	return a.Remote(&cobra.Command{
@@ -116,7 +116,7 @@ func (a groupCommands) groupEach(
 	})
 }
 
-func (a groupCommands) groupRefresh() *cobra.Command {
+func (a commands) refresh() *cobra.Command {
 	var wait bool
 	cmd := a.Remote(&cobra.Command{
 		Use:   "refresh NAME…",
@@ -141,7 +141,7 @@ was done, says what came of it, and exits 1 when the source failed.`,
 }
 
 // refreshed waits until a group's source was read.
-func (a groupCommands) refreshed(ctx context.Context, c *client.Client, name string) error {
+func (a commands) refreshed(ctx context.Context, c *client.Client, name string) error {
 	for {
 		g, err := c.Group(ctx, name)
 		if err != nil {
@@ -165,7 +165,7 @@ func (a groupCommands) refreshed(ctx context.Context, c *client.Client, name str
 	}
 }
 
-func (a groupCommands) groupRemove() *cobra.Command {
+func (a commands) remove() *cobra.Command {
 	var force bool
 	cmd := a.Remote(&cobra.Command{
 		Use:   "rm NAME…",

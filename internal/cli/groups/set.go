@@ -1,4 +1,4 @@
-package cli
+package groups
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type sourceFlags struct {
 	every     time.Duration
 }
 
-func (a groupCommands) groupSet() *cobra.Command {
+func (a commands) set() *cobra.Command {
 	var change client.GroupChange
 	var policy client.PolicyChange
 	var source sourceFlags

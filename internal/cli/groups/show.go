@@ -1,4 +1,4 @@
-package cli
+package groups
 
 import (
 	"context"
@@ -28,7 +28,7 @@ var jobStates = []string{
 	string(task.JobFailed), string(task.JobMoving), string(task.JobEnding),
 }
 
-func (a groupCommands) groupShow() *cobra.Command {
+func (a commands) show() *cobra.Command {
 	var filter client.PlacementFilter
 	var state, cursor string
 	var limit int
@@ -64,7 +64,7 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 			return err
 		}
 		doc := groupDoc{g, append([]client.Placement{}, replicas...), next}
-		if err := a.Show(doc, func() string { return groupText(a.App, g, replicas) }); err != nil {
+		if err := a.Show(doc, func() string { return Text(a.App, g, replicas) }); err != nil {
 			return err
 		}
 		if next != "" && !a.JSON() {
@@ -75,10 +75,10 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 	})
 }
 
-// groupText says how a group is configured, how it stands, and where replicas of its jobs are.
-func groupText(a *app.App, g client.Group, replicas []client.Placement) string {
+// Text says how a group is configured, how it stands, and where replicas of its jobs are.
+func Text(a *app.App, g client.Group, replicas []client.Placement) string {
 	s := term.Sheet{Indent: 10}
-	s.Line("state", groupState(g))
+	s.Line("state", State(g))
 	s.Line("jobs",
 		fmt.Sprintf("%s, %s wanted", term.Count(g.Jobs), term.Plural(g.Wanted, "replica")))
 	s.Line("replicas", standingOf(g))
@@ -143,7 +143,7 @@ func placementTable(a *app.App, replicas []client.Placement) string {
 	return t.String()
 }
 
-func (a groupCommands) groupExplain() *cobra.Command {
+func (a commands) explain() *cobra.Command {
 	var limit int
 	cmd := a.Remote(&cobra.Command{
 		Use:   "explain NAME JOB",
@@ -170,7 +170,7 @@ that is free: of those that fit the greatest gets it.`,
 	return cmd
 }
 
-func (a groupCommands) explanation(e client.JobExplanation, limit int) string {
+func (a commands) explanation(e client.JobExplanation, limit int) string {
 	var b strings.Builder
 	for _, p := range e.Replicas {
 		b.WriteString(term.Bold(fmt.Sprintf("Replica %d", p.Replica)) + ", " + string(p.State))

@@ -1,4 +1,4 @@
-package cli
+package groups
 
 import (
 	"context"
@@ -17,7 +17,7 @@ type jobLog struct {
 	replica    int // negative = all
 }
 
-func (a groupCommands) groupLogs() *cobra.Command {
+func (a commands) logs() *cobra.Command {
 	var follow bool
 	log := jobLog{}
 	cmd := a.Remote(&cobra.Command{
@@ -54,7 +54,7 @@ Ctrl-C ends it before.`,
 
 // followJobLog prints lines until the job is removed, or until somebody has seen enough: that is no
 // failure.
-func (a groupCommands) followJobLog(ctx context.Context, c *client.Client, log jobLog) error {
+func (a commands) followJobLog(ctx context.Context, c *client.Client, log jobLog) error {
 	for line, err := range c.FollowJobLog(ctx, log.group, log.job, "") {
 		if ctx.Err() != nil {
 			return nil
@@ -69,7 +69,7 @@ func (a groupCommands) followJobLog(ctx context.Context, c *client.Client, log j
 	return nil
 }
 
-func (a groupCommands) wholeJobLog(ctx context.Context, c *client.Client, log jobLog) error {
+func (a commands) wholeJobLog(ctx context.Context, c *client.Client, log jobLog) error {
 	for cursor := ""; ; {
 		lines, next, err := c.JobLog(ctx, log.group, log.job, cursor, 1000)
 		if err != nil {
@@ -89,7 +89,7 @@ func (a groupCommands) wholeJobLog(ctx context.Context, c *client.Client, log jo
 
 // printJobLine prints a line of a job's log. A stream is named after its replica, too; where there
 // may be several that stands before the text.
-func (a groupCommands) printJobLine(log jobLog, line task.LogLine) error {
+func (a commands) printJobLine(log jobLog, line task.LogLine) error {
 	stream, replica, named := strings.Cut(line.Stream, ".")
 	if named && log.replica >= 0 && replica != strconv.Itoa(log.replica) {
 		return nil

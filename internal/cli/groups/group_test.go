@@ -1,4 +1,4 @@
-package cli
+package groups
 
 import (
 	"bytes"
@@ -30,14 +30,14 @@ func TestGroupStandsInOneWord(t *testing.T) {
 		"stale":   {Wanted: 2, Running: 2, Read: client.SourceRead{Error: "answered 500"}},
 		"paused":  {Group: task.Group{Paused: true}, Pending: 1},
 	} {
-		if got := ansi.Strip(groupState(g)); got != want {
+		if got := ansi.Strip(State(g)); got != want {
 			t.Errorf("%+v is %s, want %s", g, got, want)
 		}
 	}
 }
 
 func TestPlanShowsTheLoadsThatChangeMostFirst(t *testing.T) {
-	a := groupCommands{&app.App{Output: term.Output{Out: new(bytes.Buffer), Now: time.Now}}}
+	a := commands{&app.App{Output: term.Output{Out: new(bytes.Buffer), Now: time.Now}}}
 	p := client.Plan{
 		Before: map[string]float64{"a": 10, "b": 10, "gone": 20, "same": 1.5},
 		After:  map[string]float64{"a": 12.25, "b": 40, "same": 1.5, "new": 3},
@@ -92,7 +92,7 @@ func TestJobLinesAreToldByReplica(t *testing.T) {
 			`{"time":null,"stream":"stderr.0","text":"x"}` + "\n", ""},
 	} {
 		var out, errOut bytes.Buffer
-		a := groupCommands{&app.App{Output: term.Output{Out: &out, Err: &errOut}}}
+		a := commands{&app.App{Output: term.Output{Out: &out, Err: &errOut}}}
 		if c.json {
 			a.Format = "json"
 		}

@@ -1,4 +1,4 @@
-package cli
+package groups
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ type jobsFlags struct {
 	add, replace, remove bool
 }
 
-func (a groupCommands) groupJobs() *cobra.Command {
+func (a commands) jobs() *cobra.Command {
 	var f jobsFlags
 	cmd := &cobra.Command{
 		Use:   "jobs NAME [JOB…]",
@@ -93,7 +93,7 @@ type jobView struct {
 	Spec any     `json:"spec,omitempty"`
 }
 
-func (a groupCommands) listJobs(ctx context.Context, c *client.Client, group string) error {
+func (a commands) listJobs(ctx context.Context, c *client.Client, group string) error {
 	jobs, err := c.Jobs(ctx, group)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (a groupCommands) listJobs(ctx context.Context, c *client.Client, group str
 }
 
 // readJobs reads the jobs that were named, and those of --from.
-func (a groupCommands) readJobs(f jobsFlags, named []string) ([]task.Job, error) {
+func (a commands) readJobs(f jobsFlags, named []string) ([]task.Job, error) {
 	if len(named) > 0 && !f.add && !f.replace && !f.remove {
 		return nil, usage.Errorf(
 			"say whether to --add, --remove or --replace by jobs that are named",

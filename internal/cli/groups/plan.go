@@ -1,4 +1,4 @@
-package cli
+package groups
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ type planFlags struct {
 	jobs               string
 }
 
-func (a groupCommands) groupPlan() *cobra.Command {
+func (a commands) plan() *cobra.Command {
 	var f planFlags
 	var limit int
 	cmd := &cobra.Command{
@@ -72,7 +72,7 @@ of capacity 60 in zone a with a label.`,
 }
 
 // whatIf is the change that the flags ask about; replicated says that they say how many replicas.
-func (a groupCommands) whatIf(f planFlags, replicated bool) (client.WhatIf, error) {
+func (a commands) whatIf(f planFlags, replicated bool) (client.WhatIf, error) {
 	what := client.WhatIf{Remove: f.remove, Drain: f.drain, Replicas: f.replicas}
 	if err := app.CheckNames("worker", slices.Concat(f.remove, f.drain)...); err != nil {
 		return what, err
@@ -107,7 +107,7 @@ func (a groupCommands) whatIf(f planFlags, replicated bool) (client.WhatIf, erro
 }
 
 // planText is a plan for people: what it comes to, the loads, and the first of what would happen.
-func (a groupCommands) planText(p client.Plan, limit int) string {
+func (a commands) planText(p client.Plan, limit int) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("start", planned(len(p.Start), p.Moves))
 	s.Line("stop", term.Plural(len(p.Stop), "replica"))
@@ -137,7 +137,7 @@ func planned(start, moves int) string {
 	return text
 }
 
-func (a groupCommands) plannedTable(head string, list []client.Planned, limit int) string {
+func (a commands) plannedTable(head string, list []client.Planned, limit int) string {
 	if len(list) == 0 || limit == 0 {
 		return ""
 	}
@@ -160,7 +160,7 @@ const loadBar = 20
 
 // loadTable shows the loads of workers before and after, those that change most first, then by
 // name.
-func (a groupCommands) loadTable(p client.Plan, limit int) string {
+func (a commands) loadTable(p client.Plan, limit int) string {
 	names := map[string]bool{}
 	most := 0.0
 	for _, loads := range []map[string]float64{p.Before, p.After} {
