@@ -17,6 +17,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/cli/groups"
+	"github.com/rotahq/rota/internal/cli/nodes"
 	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/cli/schedules"
 	"github.com/rotahq/rota/internal/cli/workers"
@@ -94,7 +95,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	root.SetVersionTemplate("rota {{.Version}}\n")
 	a.Prepare(root)
 	for _, noun := range []func(*app.App) []*cobra.Command{
-		servingAll, workers.Commands, tasksAll, queues.Commands, schedules.Commands, groups.Commands, nodesAll, topAll,
+		servingAll, workers.Commands, tasksAll, queues.Commands, schedules.Commands, groups.Commands, nodes.Commands, topAll,
 		eventsAll, hooksAll, toolsAll,
 	} {
 		root.AddCommand(noun(a)...)

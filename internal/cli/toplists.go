@@ -13,6 +13,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/cli/groups"
+	"github.com/rotahq/rota/internal/cli/nodes"
 	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/cli/schedules"
 	"github.com/rotahq/rota/internal/cli/workers"
@@ -181,7 +182,7 @@ func (s *topSource) nodes(ctx context.Context) (top.List, error) {
 	}}
 	for _, n := range list {
 		l.Rows = append(l.Rows, top.Row{ID: n.Name, Cells: []top.Cell{
-			text(n.Name), worded(standing(n.State)), text(fmt.Sprintf("%.0f", n.Score)),
+			text(n.Name), worded(nodes.State(n.State)), text(fmt.Sprintf("%.0f", n.Score)),
 			text(fmt.Sprintf("%.0f%%", 100*n.CPU)), text(fmt.Sprintf("%.0f%%", 100*n.Memory)),
 			figure(n.Tasks), text(fmt.Sprintf("%d of %d", n.Claims.Owned, n.Claims.Cap)),
 			text(term.Short(n.Joined.Time, s.Now())), text(term.Short(n.Down.Time, s.Now())),

@@ -15,6 +15,7 @@ import (
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/cli/chart"
 	"github.com/rotahq/rota/internal/cli/groups"
+	"github.com/rotahq/rota/internal/cli/nodes"
 	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/cli/schedules"
 	"github.com/rotahq/rota/internal/cli/workers"
@@ -168,7 +169,7 @@ func (s *topSource) openNode(ctx context.Context, name string) (string, error) {
 	n := list[i]
 	sheet := term.Sheet{Indent: 10}
 	sheet.Line("node", term.Bold(n.Name))
-	sheet.Line("state", standing(n.State))
+	sheet.Line("state", nodes.State(n.State))
 	sheet.Line("address", term.OneLine(n.Address))
 	sheet.Line("score", fmt.Sprintf("%.2f: %.0f%% cpu, %.0f%% memory, %d of %d executors",
 		n.Score, 100*n.CPU, 100*n.Memory, n.Running, n.Executors))

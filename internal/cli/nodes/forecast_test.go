@@ -1,4 +1,4 @@
-package cli
+package nodes
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ func TestForecastIsATableOfQueuesAndOneOfGroups(t *testing.T) {
 	now := time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
 	wait := view.Duration(1200 * time.Millisecond)
 	by := view.Time{Time: now.Add(40 * time.Minute)}
-	a := nodeCommands{app.New(nil, new(bytes.Buffer), nil, nil)}
+	a := commands{app.New(nil, new(bytes.Buffer), nil, nil)}
 	a.Now = func() time.Time { return now }
 	f := view.Forecast{
 		Queues: []view.QueueForecast{

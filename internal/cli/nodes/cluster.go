@@ -1,4 +1,4 @@
-package cli
+package nodes
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a nodeCommands) cluster() *cobra.Command {
+func (a commands) cluster() *cobra.Command {
 	cmd := a.Remote(&cobra.Command{
 		Use:   "cluster",
 		Short: "Show how the cluster stands, and what it can bear",
@@ -34,7 +34,7 @@ die just now is the budget; the nodes named there are those whose death would hu
 	return cmd
 }
 
-func (a nodeCommands) clusterText(c view.Cluster) string {
+func (a commands) clusterText(c view.Cluster) string {
 	s := term.Sheet{Indent: 10}
 	nodes := 0
 	for _, n := range c.Nodes {
@@ -54,7 +54,7 @@ func (a nodeCommands) clusterText(c view.Cluster) string {
 	}
 	s.Line("store", c.Store)
 	s.Line("version", c.Version)
-	return s.String() + "\n" + a.nodeTable(c.Nodes)
+	return s.String() + "\n" + a.table(c.Nodes)
 }
 
 // choreText says who did a chore last; a cluster that has just begun has nobody who did.

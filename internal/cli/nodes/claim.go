@@ -1,4 +1,4 @@
-package cli
+package nodes
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a nodeCommands) claim() *cobra.Command {
+func (a commands) claim() *cobra.Command {
 	return app.Family("claim", "Look after the keys that nodes share out",
 		`Look after the keys that nodes share out: each schedule, group, and whatever programs
 claim has one node that looks after it. Rota shares them out by itself; these commands show
@@ -25,7 +25,7 @@ who has what, and let a person decide.`,
 		a.claimAssign(), a.claimRelease(), a.claimRescan())
 }
 
-func (a nodeCommands) claimList() *cobra.Command {
+func (a commands) claimList() *cobra.Command {
 	var filter client.ClaimFilter
 	cmd := a.Remote(&cobra.Command{
 		Use:   "ls",
@@ -50,7 +50,7 @@ long yet.`,
 	return cmd
 }
 
-func (a nodeCommands) claimTable(claims []view.Claim) string {
+func (a commands) claimTable(claims []view.Claim) string {
 	t := a.Table("KEY", "OWNER", "SINCE", "#TOKEN", "ASSIGNED")
 	for _, c := range claims {
 		owner := c.Owner
@@ -68,11 +68,11 @@ func (a nodeCommands) claimTable(claims []view.Claim) string {
 }
 
 // left is how long an assignment stands yet.
-func (a nodeCommands) left(c view.Claim) time.Duration {
+func (a commands) left(c view.Claim) time.Duration {
 	return c.Assigned.Until.Sub(a.Now()).Round(time.Second)
 }
 
-func (a nodeCommands) claimShow() *cobra.Command {
+func (a commands) claimShow() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:     "show KEY",
 		Short:   "Show who looks after a key",
@@ -88,7 +88,7 @@ func (a nodeCommands) claimShow() *cobra.Command {
 	})
 }
 
-func (a nodeCommands) claimText(c view.Claim) string {
+func (a commands) claimText(c view.Claim) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("key", term.Bold(term.OneLine(c.Key)))
 	if c.Owner == "" {
@@ -105,7 +105,7 @@ func (a nodeCommands) claimText(c view.Claim) string {
 	return s.String()
 }
 
-func (a nodeCommands) claimAssign() *cobra.Command {
+func (a commands) claimAssign() *cobra.Command {
 	var how client.ClaimAssignment
 	cmd := a.Remote(&cobra.Command{
 		Use:   "assign KEY NODE",
@@ -139,7 +139,7 @@ func forced(err error, force bool) error {
 	return err
 }
 
-func (a nodeCommands) claimRelease() *cobra.Command {
+func (a commands) claimRelease() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "release KEY…",
 		Short: "Let the owners of keys give them back",
@@ -152,7 +152,7 @@ nodes are the first to take them then. An assignment of the key is over.`,
 	})
 }
 
-func (a nodeCommands) claimRescan() *cobra.Command {
+func (a commands) claimRescan() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "rescan",
 		Short: "Wait until a node has looked at all keys again",
@@ -163,7 +163,7 @@ claim. Every node does by itself with each of its beats, so it takes two of them
 	}, func(ctx context.Context, c *client.Client, _ []string) error { return c.RescanClaims(ctx) })
 }
 
-func (a nodeCommands) nodeRelease() *cobra.Command {
+func (a commands) release() *cobra.Command {
 	var shed client.Shedding
 	cmd := a.Remote(&cobra.Command{
 		Use:   "release NAME",
@@ -188,7 +188,7 @@ More than the other nodes may own is refused, with the number.`,
 }
 
 // shed lets a node give keys back, and prints them.
-func (a nodeCommands) shed(
+func (a commands) shed(
 	ctx context.Context, c *client.Client, node string, shed client.Shedding,
 ) error {
 	if err := app.CheckNames("node", node); err != nil {
@@ -210,7 +210,7 @@ func (a nodeCommands) shed(
 	})
 }
 
-func (a nodeCommands) clusterSet() *cobra.Command {
+func (a commands) clusterSet() *cobra.Command {
 	var when string
 	cmd := a.Remote(&cobra.Command{
 		Use:   "set",
@@ -232,7 +232,7 @@ back only what is above its cap: below that a person decides (rota claim, rota n
 	return cmd
 }
 
-func (a nodeCommands) claimExplain() *cobra.Command {
+func (a commands) claimExplain() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "explain KEY",
 		Short: "Say why no node looks after a key",

@@ -1,4 +1,4 @@
-package cli
+package nodes
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a nodeCommands) forecast() *cobra.Command {
+func (a commands) forecast() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "forecast [QUEUE…]",
@@ -44,7 +44,7 @@ is, and how an autoscaler reads it.`,
 	})
 }
 
-func (a nodeCommands) forecastText(f *view.Forecast, groups bool) string {
+func (a commands) forecastText(f *view.Forecast, groups bool) string {
 	var text string
 	if len(f.Queues) > 0 || !groups {
 		t := a.Table("QUEUE", "#WORKERS", "#WANTED", "#P95 WAIT", "WHY")

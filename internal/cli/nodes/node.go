@@ -1,4 +1,4 @@
-package cli
+package nodes
 
 import (
 	"context"
@@ -15,25 +15,25 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// nodeCommands are the commands that look after the nodes of a cluster.
-type nodeCommands struct{ *app.App }
+// commands are the commands that look after the nodes of a cluster.
+type commands struct{ *app.App }
 
-// nodesAll are the commands about the nodes of a cluster.
-func nodesAll(a *app.App) []*cobra.Command {
-	c := nodeCommands{a}
+// Commands are the commands about the nodes of a cluster.
+func Commands(a *app.App) []*cobra.Command {
+	c := commands{a}
 	return []*cobra.Command{c.node(), c.claim(), c.cluster(), c.forecast()}
 }
 
-func (a nodeCommands) node() *cobra.Command {
+func (a commands) node() *cobra.Command {
 	return app.Family("node", "Look after the nodes of a cluster",
 		`Look after the nodes of a cluster: the servers that share one store. Any of them answers
 for all.`,
 		"  rota node ls\n  rota node drain box-2 --wait",
-		a.nodeList(), a.nodeDrain(), a.nodeUndrain(), a.nodeRelease())
+		a.list(), a.drain(), a.undrain(), a.release())
 }
 
-// standing is the node's state in its colour.
-func standing(s view.NodeState) string {
+// State is the node's state in its colour.
+func State(s view.NodeState) string {
 	switch s {
 	case view.NodeWorking:
 		return term.Green(string(s))
@@ -45,7 +45,7 @@ func standing(s view.NodeState) string {
 	return term.Red(string(s))
 }
 
-func (a nodeCommands) nodeList() *cobra.Command {
+func (a commands) list() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List nodes",
@@ -63,16 +63,16 @@ runs itself, 4 parts memory. KEYS is how many keys it looks after, of how many i
 		}
 		return a.Show(term.Page[view.Node]{Items: append([]view.Node{}, nodes...)},
 			func() string {
-				return a.nodeTable(nodes)
+				return a.table(nodes)
 			})
 	})
 }
 
-func (a nodeCommands) nodeTable(nodes []view.Node) string {
+func (a commands) table(nodes []view.Node) string {
 	t := a.Table("NODE", "STATE", "#SCORE", "#CPU", "#MEMORY", "#KEYS", "UP", "SEEN", "DOWN",
 		"ADDRESS")
 	for _, n := range nodes {
-		t.Add(n.Name, standing(n.State), fmt.Sprintf("%.2f", n.Score),
+		t.Add(n.Name, State(n.State), fmt.Sprintf("%.2f", n.Score),
 			fmt.Sprintf("%.0f%%", 100*n.CPU), fmt.Sprintf("%.0f%%", 100*n.Memory),
 			fmt.Sprintf("%d of %d", n.Claims.Owned, n.Claims.Cap),
 			term.Short(n.Joined.Time, a.Now()),
@@ -82,7 +82,7 @@ func (a nodeCommands) nodeTable(nodes []view.Node) string {
 	return t.String()
 }
 
-func (a nodeCommands) nodeDrain() *cobra.Command {
+func (a commands) drain() *cobra.Command {
 	var force, wait bool
 	var count int
 	cmd := a.Remote(&cobra.Command{
@@ -128,7 +128,7 @@ With --count it gives back so many keys of each kind and works on, as rota node 
 }
 
 // drained waits until a node is, and tells what is left whenever that changes.
-func (a nodeCommands) drained(ctx context.Context, c *client.Client, name string) error {
+func (a commands) drained(ctx context.Context, c *client.Client, name string) error {
 	said := ""
 	for {
 		nodes, err := c.Nodes(ctx)
@@ -166,7 +166,7 @@ func leftOf(n view.Node) string {
 	return left
 }
 
-func (a nodeCommands) nodeUndrain() *cobra.Command {
+func (a commands) undrain() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:     "undrain NAME…",
 		Short:   "Let drained nodes take work again",
