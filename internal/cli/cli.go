@@ -16,6 +16,7 @@ import (
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/events"
 	"github.com/rotahq/rota/internal/cli/groups"
 	"github.com/rotahq/rota/internal/cli/nodes"
 	"github.com/rotahq/rota/internal/cli/queues"
@@ -96,7 +97,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	a.Prepare(root)
 	for _, noun := range []func(*app.App) []*cobra.Command{
 		servingAll, workers.Commands, tasksAll, queues.Commands, schedules.Commands, groups.Commands, nodes.Commands, topAll,
-		eventsAll, hooksAll, toolsAll,
+		events.Commands, hooksAll, toolsAll,
 	} {
 		root.AddCommand(noun(a)...)
 	}

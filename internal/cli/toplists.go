@@ -12,6 +12,7 @@ import (
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/events"
 	"github.com/rotahq/rota/internal/cli/groups"
 	"github.com/rotahq/rota/internal/cli/nodes"
 	"github.com/rotahq/rota/internal/cli/queues"
@@ -210,7 +211,7 @@ func (s *topSource) events(ctx context.Context) (top.List, error) {
 	l := top.List{Heads: []string{"#SEQ", "AT", "KIND", "SUBJECT", "TEXT"}}
 	for _, e := range slices.Backward(newest) {
 		l.Rows = append(l.Rows, top.Row{ID: fmt.Sprint(e.Seq), Cells: []top.Cell{
-			text(fmt.Sprint(e.Seq)), text(term.Short(e.Time.Time, s.Now())), worded(mood(e.Kind)),
+			text(fmt.Sprint(e.Seq)), text(term.Short(e.Time.Time, s.Now())), worded(events.Kind(e.Kind)),
 			text(e.Subject), text(e.Text),
 		}})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/cli/chart"
+	"github.com/rotahq/rota/internal/cli/events"
 	"github.com/rotahq/rota/internal/cli/groups"
 	"github.com/rotahq/rota/internal/cli/nodes"
 	"github.com/rotahq/rota/internal/cli/queues"
@@ -200,7 +201,7 @@ func (s *topSource) openEvent(ctx context.Context, text string) (string, error) 
 	sheet := term.Sheet{Indent: 12}
 	sheet.Line("event", term.Bold(fmt.Sprint(e.Seq)))
 	sheet.Line("time", e.Time.Local().Format("2006-01-02 15:04:05.000"))
-	sheet.Line("kind", mood(e.Kind))
+	sheet.Line("kind", events.Kind(e.Kind))
 	sheet.Line("subject", term.OneLine(e.Subject))
 	sheet.Line("text", term.OneLine(e.Text))
 	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {

@@ -1,4 +1,4 @@
-package cli
+package events
 
 import (
 	"context"
@@ -16,16 +16,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// notifierCommands are the commands that print events and look after those who are told of them.
-type notifierCommands struct{ *app.App }
+// commands are the commands that print events and look after those who are told of them.
+type commands struct{ *app.App }
 
-// eventsAll are the commands about what happened, and who is told of it.
-func eventsAll(a *app.App) []*cobra.Command {
-	c := notifierCommands{a}
+// Commands are the commands about what happened, and who is told of it.
+func Commands(a *app.App) []*cobra.Command {
+	c := commands{a}
 	return []*cobra.Command{c.events(), c.notifier()}
 }
 
-func (a notifierCommands) events() *cobra.Command {
+func (a commands) events() *cobra.Command {
 	var follow bool
 	var kinds []string
 	var since string
@@ -66,7 +66,7 @@ come one document each.`,
 	return cmd
 }
 
-func (a notifierCommands) allEvents(
+func (a commands) allEvents(
 	ctx context.Context, c *client.Client, f client.EventFilter,
 ) error {
 	doc := term.Page[eventDoc]{Items: []eventDoc{}}
@@ -100,7 +100,7 @@ type eventDoc struct {
 }
 
 // followEvents prints events until somebody has seen enough: that is no failure.
-func (a notifierCommands) followEvents(
+func (a commands) followEvents(
 	ctx context.Context, c *client.Client, f client.EventFilter,
 ) error {
 	for e, err := range c.FollowEvents(ctx, f, "") {
@@ -117,7 +117,7 @@ func (a notifierCommands) followEvents(
 	return nil
 }
 
-func (a notifierCommands) printEvent(e view.Event) error {
+func (a commands) printEvent(e view.Event) error {
 	if a.JSON() {
 		w := json.NewEncoder(a.Out)
 		w.SetEscapeHTML(false)
@@ -130,7 +130,7 @@ func (a notifierCommands) printEvent(e view.Event) error {
 func eventText(e view.Event) string {
 	parts := []string{
 		fmt.Sprintf("%6d", e.Seq), term.Faint(e.Time.Local().Format("2006-01-02 15:04:05")),
-		mood(e.Kind), term.Bold(term.OneLine(e.Subject)), term.OneLine(e.Text),
+		Kind(e.Kind), term.Bold(term.OneLine(e.Subject)), term.OneLine(e.Text),
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
 		parts = append(parts, term.Faint(term.OneLine(name+"="+e.Fields[name])))
@@ -138,8 +138,8 @@ func eventText(e view.Event) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "  ")
 }
 
-// mood is an event's kind in the colour of what it means.
-func mood(kind string) string {
+// Kind is an event's kind in the colour of what it means.
+func Kind(kind string) string {
 	kind = term.OneLine(kind)
 	_, what, _ := strings.Cut(kind, ".")
 	switch what {

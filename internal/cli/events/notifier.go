@@ -1,4 +1,4 @@
-package cli
+package events
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a notifierCommands) notifier() *cobra.Command {
+func (a commands) notifier() *cobra.Command {
 	return app.Family("notifier", "Have people told of events, or something done about them",
 		`Look after notifiers. A notifier tells somebody of events: by e-mail, or by a webhook in the
 form that Slack, Teams, DingTalk, Feishu, WeCom or Telegram takes, or a signed one of your
@@ -22,10 +22,10 @@ can't be delivered is tried again for as long as events are kept.`,
 		`  rota notifier set ops --on 'node.*,store.*' --format slack --url-file slack-url
   rota notifier test ops
   rota notifier ls`,
-		a.notifierList(), a.notifierSet(), a.notifierRemove(), a.notifierTest())
+		a.list(), a.set(), a.remove(), a.test())
 }
 
-func (a notifierCommands) notifierList() *cobra.Command {
+func (a commands) list() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List notifiers and whether they deliver",
@@ -79,7 +79,7 @@ func destination(n view.Notifier) string {
 	return term.OneLine(n.Format + " " + n.URL)
 }
 
-func (a notifierCommands) notifierSet() *cobra.Command {
+func (a commands) set() *cobra.Command {
 	var conf client.NotifierConf
 	var urlFile, secretFile, passwordFile, templateFile, line string
 	cmd := &cobra.Command{
@@ -193,7 +193,7 @@ func notifierText(n view.Notifier) string {
 	return s.String()
 }
 
-func (a notifierCommands) notifierRemove() *cobra.Command {
+func (a commands) remove() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:     "rm NAME…",
 		Short:   "Forget notifiers",
@@ -208,7 +208,7 @@ func (a notifierCommands) notifierRemove() *cobra.Command {
 	})
 }
 
-func (a notifierCommands) notifierTest() *cobra.Command {
+func (a commands) test() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "test NAME…",
 		Short: "Send a message that nothing happened for",
