@@ -18,6 +18,7 @@ import (
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/cli/events"
 	"github.com/rotahq/rota/internal/cli/groups"
+	"github.com/rotahq/rota/internal/cli/hooks"
 	"github.com/rotahq/rota/internal/cli/nodes"
 	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/cli/schedules"
@@ -97,7 +98,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	a.Prepare(root)
 	for _, noun := range []func(*app.App) []*cobra.Command{
 		servingAll, workers.Commands, tasksAll, queues.Commands, schedules.Commands, groups.Commands, nodes.Commands, topAll,
-		events.Commands, hooksAll, toolsAll,
+		events.Commands, hooks.Commands, toolsAll,
 	} {
 		root.AddCommand(noun(a)...)
 	}

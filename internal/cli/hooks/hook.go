@@ -1,4 +1,4 @@
-package cli
+package hooks
 
 import (
 	"context"
@@ -16,16 +16,16 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-// hookCommands look after what other programs call.
-type hookCommands struct{ *app.App }
+// commands look after what other programs call.
+type commands struct{ *app.App }
 
-// hooksAll are the commands that look after hooks.
-func hooksAll(a *app.App) []*cobra.Command {
-	c := hookCommands{a}
+// Commands are the commands that look after hooks.
+func Commands(a *app.App) []*cobra.Command {
+	c := commands{a}
 	return []*cobra.Command{c.hook()}
 }
 
-func (a hookCommands) hook() *cobra.Command {
+func (a commands) hook() *cobra.Command {
 	return app.Family("hook", "Have other programs submit tasks and send signals, by webhooks",
 		`Look after hooks. A hook is what another program calls when something has happened: GitHub,
 Stripe, Slack, Shopify, or whatever signs what it sends. It has no access token of the
@@ -35,10 +35,10 @@ task, however often it comes, or a signal. The URL to give it is SERVER/v1/hooks
   rota hook set paid --scheme stripe --secret-file secret --signal paid --signal-key /data/object/id
   rota hook test builds @push.json --secret-file secret
   rota hook ls`,
-		a.hookList(), a.hookShow(), a.hookSet(), a.hookRemove(), a.hookTest())
+		a.list(), a.show(), a.set(), a.remove(), a.test())
 }
 
-func (a hookCommands) hookList() *cobra.Command {
+func (a commands) list() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "ls",
 		Short: "List hooks and what their calls become",
@@ -76,7 +76,7 @@ func becomes(h *view.Hook) string {
 	return term.OneLine(text)
 }
 
-func (a hookCommands) hookShow() *cobra.Command {
+func (a commands) show() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:     "show NAME",
 		Short:   "Show a hook",
@@ -91,11 +91,11 @@ func (a hookCommands) hookShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.Show(h, func() string { return hookText(&h) })
+		return a.Show(h, func() string { return text(&h) })
 	})
 }
 
-func hookText(h *view.Hook) string {
+func text(h *view.Hook) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("hook", term.Bold(h.Name))
 	s.Line("path", "/v1/hooks/"+h.Name)
@@ -119,7 +119,7 @@ func hookText(h *view.Hook) string {
 	return s.String()
 }
 
-func (a hookCommands) hookSet() *cobra.Command {
+func (a commands) set() *cobra.Command {
 	var conf client.HookConf
 	var secretFiles []string
 	var tolerance, priority, keep time.Duration
@@ -200,11 +200,11 @@ into forms, too, and on into a field whose text is JSON: /payload/user/id.`,
 		if err != nil {
 			return err
 		}
-		return a.Show(h, func() string { return hookText(&h) })
+		return a.Show(h, func() string { return text(&h) })
 	})
 }
 
-func (a hookCommands) hookRemove() *cobra.Command {
+func (a commands) remove() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:     "rm NAME…",
 		Short:   "Forget hooks",
@@ -219,7 +219,7 @@ func (a hookCommands) hookRemove() *cobra.Command {
 	})
 }
 
-func (a hookCommands) hookTest() *cobra.Command {
+func (a commands) test() *cobra.Command {
 	var call client.HookCall
 	var secretFile string
 	var headers []string
@@ -263,7 +263,7 @@ Each test is another delivery, unless --id or the body says otherwise.`,
 		if err != nil {
 			return err
 		}
-		return a.Show(got, func() string { return hookAnswerText(&got) + "\n" })
+		return a.Show(got, func() string { return answerText(&got) + "\n" })
 	})
 	cmd.Flags().StringVar(&secretFile, "secret-file", "",
 		"`file` with the secret to sign with, - for stdin")
@@ -286,8 +286,8 @@ func headersOf(list []string) (map[string]string, error) {
 	return set, nil
 }
 
-// hookAnswerText says what became of a call.
-func hookAnswerText(got *client.HookAnswer) string {
+// answerText says what became of a call.
+func answerText(got *client.HookAnswer) string {
 	switch {
 	case got.Silent:
 		return "It is stored, and answered nothing, as Slack wants it of forms"
