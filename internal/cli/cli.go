@@ -22,6 +22,7 @@ import (
 	"github.com/rotahq/rota/internal/cli/nodes"
 	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/cli/schedules"
+	"github.com/rotahq/rota/internal/cli/serving"
 	"github.com/rotahq/rota/internal/cli/workers"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/spf13/cobra"
@@ -97,7 +98,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	root.SetVersionTemplate("rota {{.Version}}\n")
 	a.Prepare(root)
 	for _, noun := range []func(*app.App) []*cobra.Command{
-		servingAll, workers.Commands, tasksAll, queues.Commands, schedules.Commands, groups.Commands, nodes.Commands, topAll,
+		serving.Commands, workers.Commands, tasksAll, queues.Commands, schedules.Commands, groups.Commands, nodes.Commands, topAll,
 		events.Commands, hooks.Commands, toolsAll,
 	} {
 		root.AddCommand(noun(a)...)

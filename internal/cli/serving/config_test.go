@@ -1,4 +1,4 @@
-package cli
+package serving
 
 import (
 	"strings"
@@ -35,7 +35,7 @@ func TestStrangersNeedATokenOrTheOperatorsWord(t *testing.T) {
 }
 
 func TestTokenFileInTheHelpIsOne(t *testing.T) {
-	_, sample, _ := strings.Cut(serveCommands{new(app.App)}.serve().Long, "for each token:\n")
+	_, sample, _ := strings.Cut(commands{new(app.App)}.serve().Long, "for each token:\n")
 	sample, _, _ = strings.Cut(sample, "\nBehind a token")
 	if n := strings.Count(sample, "..."); n != 5 {
 		t.Errorf("%d tokens in %q, want one of each role", n, sample)

@@ -1,4 +1,4 @@
-package cli
+package serving
 
 import (
 	"context"
@@ -21,16 +21,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// serveCommands are the commands that run a node, and look after its store and its machine.
-type serveCommands struct{ *app.App }
+// commands are the commands that run a node, and look after its store and its machine.
+type commands struct{ *app.App }
 
-// servingAll are the commands that run a node, and look after its store and its machine.
-func servingAll(a *app.App) []*cobra.Command {
-	c := serveCommands{a}
+// Commands are the commands that run a node, and look after its store and its machine.
+func Commands(a *app.App) []*cobra.Command {
+	c := commands{a}
 	return []*cobra.Command{c.serve(), c.backup(), c.restore(), c.doctor()}
 }
 
-func (a serveCommands) serve() *cobra.Command {
+func (a commands) serve() *cobra.Command {
 	var c rota.Config
 	var level slog.Level
 	var own ownWork
@@ -131,7 +131,7 @@ gets. A drained node finishes what it runs and takes nothing new.`,
 
 // runMember runs the node. When the others took it for dead, which happens to one that is cut off
 // from the store for longer than its lease, it joins again.
-func (a serveCommands) runMember(ctx context.Context, c rota.Config, own *ownWork) error {
+func (a commands) runMember(ctx context.Context, c rota.Config, own *ownWork) error {
 	node, err := rota.Open(ctx, c)
 	if err == nil {
 		err = a.showNode(ctx, node, &c)
@@ -155,7 +155,7 @@ func (a serveCommands) runMember(ctx context.Context, c rota.Config, own *ownWor
 }
 
 // attend runs a node, which reads its tokens again at each SIGHUP.
-func (a serveCommands) attend(ctx context.Context, node *rota.Node, log *slog.Logger) error {
+func (a commands) attend(ctx context.Context, node *rota.Node, log *slog.Logger) error {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)
 	a.HeedHangups()
@@ -201,7 +201,7 @@ func rejoin(ctx context.Context, node *rota.Node, log *slog.Logger) (*rota.Node,
 }
 
 // showNode says where a node is, and what it promises.
-func (a serveCommands) showNode(ctx context.Context, node *rota.Node, c *rota.Config) error {
+func (a commands) showNode(ctx context.Context, node *rota.Node, c *rota.Config) error {
 	durability, err := node.Durability(ctx)
 	if err != nil {
 		return errors.Join(err, node.Close())

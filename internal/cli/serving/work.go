@@ -1,4 +1,4 @@
-package cli
+package serving
 
 import (
 	"errors"
@@ -65,7 +65,7 @@ func (f *ownWork) check(dash int, args []string) error {
 }
 
 // begin lets nodes run commands; done ends that. A node is made ready by handlers.
-func (a serveCommands) begin(f *ownWork) (done func(), err error) {
+func (a commands) begin(f *ownWork) (done func(), err error) {
 	if len(f.queues)+len(f.groups) == 0 {
 		return func() {}, nil
 	}
@@ -78,7 +78,7 @@ func (a serveCommands) begin(f *ownWork) (done func(), err error) {
 }
 
 // handlers gives a node the handlers of what it runs itself.
-func (a serveCommands) handlers(node *rota.Node, name string, f *ownWork) error {
+func (a commands) handlers(node *rota.Node, name string, f *ownWork) error {
 	if len(f.queues)+len(f.groups) == 0 {
 		return nil
 	}

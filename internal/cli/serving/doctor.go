@@ -1,4 +1,4 @@
-package cli
+package serving
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ const (
 	fail = "fail"
 )
 
-func (a serveCommands) doctor() *cobra.Command {
+func (a commands) doctor() *cobra.Command {
 	var store string
 	cmd := a.Remote(&cobra.Command{
 		Use:   "doctor",
@@ -69,7 +69,7 @@ Exits 1 when something failed.`,
 	return cmd
 }
 
-func (a serveCommands) symptomTable(symptoms []symptom) string {
+func (a commands) symptomTable(symptoms []symptom) string {
 	t := a.Table("CHECK", "RESULT", "WHAT", "DO")
 	t.Width = 0 // advice that is cut off is none
 	for _, f := range symptoms {
@@ -85,7 +85,7 @@ func (a serveCommands) symptomTable(symptoms []symptom) string {
 	return t.String()
 }
 
-func (a serveCommands) settingsSymptoms() []symptom {
+func (a commands) settingsSymptoms() []symptom {
 	token := "none"
 	if a.Token != "" {
 		token = "given"
@@ -100,7 +100,7 @@ func (a serveCommands) settingsSymptoms() []symptom {
 }
 
 // serverSymptoms looks at the server: there, ready, and by the same clock.
-func (a serveCommands) serverSymptoms(ctx context.Context, c *client.Client) []symptom {
+func (a commands) serverSymptoms(ctx context.Context, c *client.Client) []symptom {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := c.Healthy(ctx); err != nil {
@@ -137,7 +137,7 @@ func (a serveCommands) serverSymptoms(ctx context.Context, c *client.Client) []s
 }
 
 // brief is what a server says to whom it does not know.
-func (a serveCommands) brief(ready client.Readiness) symptom {
+func (a commands) brief(ready client.Readiness) symptom {
 	f := symptom{"ready", fine, "ready; it says more to those with an access token", ""}
 	if !ready.Ready {
 		f = symptom{

@@ -1,4 +1,4 @@
-package cli
+package serving
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type backupView struct {
 	Missing int64      `json:"missing"`
 }
 
-func (a serveCommands) backup() *cobra.Command {
+func (a commands) backup() *cobra.Command {
 	var store, folder string
 	var replace bool
 	cmd := &cobra.Command{
@@ -100,7 +100,7 @@ type restoreView struct {
 	Aside  string     `json:"aside"`
 }
 
-func (a serveCommands) restore() *cobra.Command {
+func (a commands) restore() *cobra.Command {
 	var store, folder string
 	var replace, run bool
 	cmd := &cobra.Command{
@@ -161,7 +161,7 @@ rota schedule ls, then rota schedule resume NAME, or backfill what is missing.`,
 	return cmd
 }
 
-func (a serveCommands) storeFlags(cmd *cobra.Command, store, folder *string) {
+func (a commands) storeFlags(cmd *cobra.Command, store, folder *string) {
 	cmd.Flags().StringVar(store, "store", "sqlite:rota.db",
 		"the `store`, as rota serve has it: sqlite:FILE")
 	cmd.Flags().StringVar(folder, "blobs", "",
@@ -193,7 +193,7 @@ func exists(path string) error {
 }
 
 // copying shows how far a copy is.
-func (a serveCommands) copying(p *term.Progress) func(what string, done, all int64) {
+func (a commands) copying(p *term.Progress) func(what string, done, all int64) {
 	return func(what string, done, all int64) {
 		p.Step(a.Now(), done, float64(done)/float64(max(all, 1)), what)
 	}
@@ -201,7 +201,7 @@ func (a serveCommands) copying(p *term.Progress) func(what string, done, all int
 
 // toldToReplace says how to replace what stands in the way, and that an interrupted command left
 // nothing.
-func (a serveCommands) toldToReplace(ctx context.Context, err error) error {
+func (a commands) toldToReplace(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, sqlite.ErrExists):
 		return fmt.Errorf("%w (--replace)", err)
