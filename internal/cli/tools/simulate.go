@@ -1,4 +1,4 @@
-package cli
+package tools
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a toolCommands) simulate() *cobra.Command {
+func (a commands) simulate() *cobra.Command {
 	conf := simulate.Config{Connect: a.Client, Output: &a.Output}
 	var script string
 	cmd := &cobra.Command{
@@ -96,7 +96,7 @@ func checkSimulation(conf simulate.Config, given func(flag string) bool) error {
 }
 
 // readScript reads the script that the flag gives or names, and says what errors are to call it.
-func (a toolCommands) readScript(flag string) (script, name string, err error) {
+func (a commands) readScript(flag string) (script, name string, err error) {
 	file, named := strings.CutPrefix(flag, "@")
 	if !named {
 		return flag, "--script", nil

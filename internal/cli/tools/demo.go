@@ -1,4 +1,4 @@
-package cli
+package tools
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a toolCommands) demo() *cobra.Command {
+func (a commands) demo() *cobra.Command {
 	conf := demo.Config{Output: &a.Output}
 	cmd := &cobra.Command{
 		Use:   "demo [DIR]",
@@ -65,7 +65,7 @@ that change meanwhile, are listed as such.`,
 }
 
 // demoWorker is a worker process of `rota demo`.
-func (a toolCommands) demoWorker() *cobra.Command {
+func (a commands) demoWorker() *cobra.Command {
 	conf := demo.WorkerConfig{Out: a.Out}
 	cmd := a.Remote(&cobra.Command{
 		Use: "demo-worker", Short: "A worker process of the demo", Hidden: true, Args: app.Takes(),

@@ -1,4 +1,4 @@
-package cli
+package tools
 
 import (
 	"time"
@@ -9,16 +9,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// toolCommands are the commands that measure rota and show it at work.
-type toolCommands struct{ *app.App }
+// commands are the commands that measure rota and show it at work.
+type commands struct{ *app.App }
 
-// toolsAll are the commands that measure rota and show it at work.
-func toolsAll(a *app.App) []*cobra.Command {
-	c := toolCommands{a}
+// Commands are the commands that measure rota and show it at work.
+func Commands(a *app.App) []*cobra.Command {
+	c := commands{a}
 	return []*cobra.Command{c.bench(), c.simulate(), c.demo(), c.demoWorker()}
 }
 
-func (a toolCommands) bench() *cobra.Command {
+func (a commands) bench() *cobra.Command {
 	conf := bench.Config{Version: app.Version(), Output: &a.Output}
 	cmd := &cobra.Command{
 		Use:   "bench",
@@ -60,7 +60,7 @@ between two nodes.`,
 }
 
 // benchWorker is the worker process of `rota bench`.
-func (a toolCommands) benchWorker() *cobra.Command {
+func (a commands) benchWorker() *cobra.Command {
 	conf := bench.WorkerConfig{Out: a.Out}
 	stream := false
 	cmd := &cobra.Command{
