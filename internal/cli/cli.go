@@ -23,6 +23,7 @@ import (
 	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/cli/schedules"
 	"github.com/rotahq/rota/internal/cli/serving"
+	"github.com/rotahq/rota/internal/cli/tasks"
 	"github.com/rotahq/rota/internal/cli/tools"
 	"github.com/rotahq/rota/internal/cli/workers"
 	"github.com/rotahq/rota/internal/usage"
@@ -99,7 +100,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	root.SetVersionTemplate("rota {{.Version}}\n")
 	a.Prepare(root)
 	for _, noun := range []func(*app.App) []*cobra.Command{
-		serving.Commands, workers.Commands, tasksAll, queues.Commands, schedules.Commands, groups.Commands, nodes.Commands, topAll,
+		serving.Commands, workers.Commands, tasks.Commands, queues.Commands, schedules.Commands, groups.Commands, nodes.Commands, topAll,
 		events.Commands, hooks.Commands, tools.Commands,
 	} {
 		root.AddCommand(noun(a)...)

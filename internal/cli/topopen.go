@@ -19,6 +19,7 @@ import (
 	"github.com/rotahq/rota/internal/cli/nodes"
 	"github.com/rotahq/rota/internal/cli/queues"
 	"github.com/rotahq/rota/internal/cli/schedules"
+	"github.com/rotahq/rota/internal/cli/tasks"
 	"github.com/rotahq/rota/internal/cli/workers"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/top"
@@ -120,7 +121,7 @@ func (s *topSource) openTask(ctx context.Context, a *app.App, text string) (stri
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString(taskText(a, v))
+	b.WriteString(tasks.Text(a, v))
 	if v.State == task.Blocked || v.State == task.Waiting || v.State == task.Ready {
 		e, err := s.client.ExplainTask(ctx, id)
 		if err != nil {

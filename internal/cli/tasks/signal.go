@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type sent struct {
 }
 
 // taskSignal sends a signal to a task.
-func (a taskCommands) taskSignal() *cobra.Command {
+func (a commands) taskSignal() *cobra.Command {
 	var payload, key string
 	cmd := a.Remote(&cobra.Command{
 		Use:   "signal ID NAME",
@@ -50,7 +50,7 @@ Each call counts, but for calls with the same --key, which count once.`,
 }
 
 // signal sends a signal to whoever waits for its name and key.
-func (a taskCommands) signal() *cobra.Command {
+func (a commands) signal() *cobra.Command {
 	var payload string
 	var keep time.Duration
 	cmd := a.Remote(&cobra.Command{
@@ -75,7 +75,7 @@ stands for --keep: it may come first. Meanwhile the same NAME and KEY count once
 	return cmd
 }
 
-func (a taskCommands) sendSignal(
+func (a commands) sendSignal(
 	ctx context.Context, c *client.Client, s task.SignalRequest, payload string,
 ) (err error) {
 	if s.Payload, err = a.ReadJSON("--payload", payload); err != nil {

@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"context"
@@ -87,11 +87,11 @@ func (e *editFlags) edit(a *app.App) (d task.Edit, err error) {
 	return d, nil
 }
 
-// taskEdit is edit, whose flags besides those of all verbs say what to change.
-func (a taskCommands) taskEdit() *cobra.Command {
+// edit is edit, whose flags besides those of all verbs say what to change.
+func (a commands) edit() *cobra.Command {
 	var e editFlags
 	var d task.Edit
-	cmd := a.taskAct(act{
+	cmd := a.act(act{
 		verb: "edit", past: "edited", short: "Change tasks that neither run nor are over",
 		long: `Change the priority, the time, the context, the group key, the attempts or the meta of tasks that
 wait or are ready. What is not given stays as it is; --set-meta replaces all that a task carries,

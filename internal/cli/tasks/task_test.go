@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"encoding/json"
@@ -14,11 +14,11 @@ import (
 )
 
 func TestProgressOfARunningTaskIsShown(t *testing.T) {
-	a := taskCommands{&app.App{Output: term.Output{Now: time.Now}}}
+	a := commands{&app.App{Output: term.Output{Now: time.Now}}}
 	v := task.View{
 		ID: task.ID{Batch: 1 << 40}, State: task.Running, Progress: 0.37, Note: "page 3\nof 8",
 	}
-	if got := ansi.Strip(taskText(a.App, v)); !strings.Contains(got, "progress   37% page 3 of 8\n") {
+	if got := ansi.Strip(Text(a.App, v)); !strings.Contains(got, "progress   37% page 3 of 8\n") {
 		t.Errorf("text =\n%s", got)
 	}
 	doc, err := json.Marshal(taskview.Of(v))
@@ -26,7 +26,7 @@ func TestProgressOfARunningTaskIsShown(t *testing.T) {
 		t.Errorf("document = %s, %v", doc, err)
 	}
 	v.Progress, v.Note = 0, ""
-	if got := taskText(a.App, v); strings.Contains(got, "progress") {
+	if got := Text(a.App, v); strings.Contains(got, "progress") {
 		t.Errorf("of one that says nothing the text is\n%s", got)
 	}
 }
@@ -38,8 +38,8 @@ func TestErrorsOfTasksAreReadWholeAt80Columns(t *testing.T) {
 		Worker: "box-4711", Created: time.Now(), Error: why,
 	}
 	for _, width := range []int{80, 200} {
-		a := taskCommands{&app.App{Output: term.Output{Now: time.Now, Columns: width}}}
-		got := ansi.Strip(a.taskTable([]task.View{v}))
+		a := commands{&app.App{Output: term.Output{Now: time.Now, Columns: width}}}
+		got := ansi.Strip(a.table([]task.View{v}))
 		for line := range strings.Lines(got) {
 			if w := ansi.StringWidth(strings.TrimSuffix(line, "\n")); w > width {
 				t.Errorf("%d wide: %q", w, line)
@@ -51,8 +51,8 @@ func TestErrorsOfTasksAreReadWholeAt80Columns(t *testing.T) {
 		}
 	}
 	v.Error = ""
-	a := taskCommands{&app.App{Output: term.Output{Now: time.Now, Columns: 80}}}
-	if got := a.taskTable([]task.View{v}); strings.Contains(got, "ERROR") {
+	a := commands{&app.App{Output: term.Output{Now: time.Now, Columns: 80}}}
+	if got := a.table([]task.View{v}); strings.Contains(got, "ERROR") {
 		t.Errorf("without errors there is a column for them:\n%s", got)
 	}
 }

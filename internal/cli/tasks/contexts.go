@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type contextView struct {
 	Context json.RawMessage `json:"context"`
 }
 
-func (a taskCommands) taskContexts() *cobra.Command {
+func (a commands) contexts() *cobra.Command {
 	var cursor string
 	var limit int
 	cmd := a.Remote(&cobra.Command{
@@ -83,7 +83,7 @@ it stands in "next").`,
 	return cmd
 }
 
-func (a taskCommands) contextsText(all []task.StageContext) string {
+func (a commands) contextsText(all []task.StageContext) string {
 	var b strings.Builder
 	var before []string
 	for i, s := range all {

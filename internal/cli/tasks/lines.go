@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"bufio"
@@ -40,7 +40,7 @@ type gather struct {
 // waits for the tasks when s says so. Memory stays flat, but for the ids that are waited for: while
 // one gather is on its way the next one is read. An interrupt lets that gather arrive, so that
 // nobody has to guess which lines became tasks.
-func (a taskCommands) submitLines(ctx context.Context, c *client.Client, s submission) error {
+func (a commands) submitLines(ctx context.Context, c *client.Client, s submission) error {
 	r := a.newReceipts(s)
 	if name, isFile := strings.CutPrefix(s.text, "@"); s.isText && isFile {
 		f, err := os.Open(name)
@@ -90,7 +90,7 @@ type failedTask struct {
 	Error string     `json:"error"`
 }
 
-func (a taskCommands) newReceipts(s submission) *receipts {
+func (a commands) newReceipts(s submission) *receipts {
 	_, onTerminal := term.Terminal(a.Out)
 	context := contextOf
 	if s.isText {

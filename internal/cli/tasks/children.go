@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"context"
@@ -31,7 +31,7 @@ type childView struct {
 	Result json.RawMessage `json:"result"`
 }
 
-func (a taskCommands) taskChildren() *cobra.Command {
+func (a commands) children() *cobra.Command {
 	var state, cursor string
 	var limit int
 	cmd := a.Remote(&cobra.Command{
@@ -89,7 +89,7 @@ cursor to go on from is printed to stderr (with -o json it stands in "next").`,
 	return cmd
 }
 
-func (a taskCommands) childTable(views []task.View) string {
+func (a commands) childTable(views []task.View) string {
 	t := a.Table("ID", "QUEUE", "STATE", "STAGE", "#ATTEMPT", "CREATED", "WORKER", "RESULT")
 	t.Below = true
 	for _, v := range views {
@@ -106,8 +106,8 @@ func (a taskCommands) childTable(views []task.View) string {
 	return t.String()
 }
 
-// taskSpawn adds children to the task that the command that calls it is run for.
-func (a taskCommands) taskSpawn() *cobra.Command {
+// spawn adds children to the task that the command that calls it is run for.
+func (a commands) spawn() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "spawn TASKS",
 		Short: "Add children to the task that this command is run for",
@@ -151,7 +151,7 @@ ROTA_OUTPUT names, as "spawn". Of a hand-out that is no longer the worker's no c
 
 // traceChildren lets children belong to the trace that the environment tells of, as a command does
 // that goes on with that of its task by spans of its own.
-func (a taskCommands) traceChildren(children []task.Submission) {
+func (a commands) traceChildren(children []task.Submission) {
 	text, _ := a.Env("ROTA_META")
 	var parents map[string]string
 	json.Unmarshal([]byte(text), &parents) // of another program's variable nothing is known

@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 )
 
 // submitTasks submits the tasks of a list in one call, and waits for them when s says so.
-func (a taskCommands) submitTasks(
+func (a commands) submitTasks(
 	ctx context.Context, c *client.Client, flags *pflag.FlagSet, s submission,
 ) error {
 	for _, name := range []string{
@@ -93,7 +93,7 @@ func parseTasks(text []byte) ([]task.Submission, error) {
 }
 
 // showReceipts prints the ids of tasks, one a line, or in JSON what became of each.
-func (a taskCommands) showReceipts(receipts []task.Receipt) error {
+func (a commands) showReceipts(receipts []task.Receipt) error {
 	doc := struct {
 		Tasks []spawned `json:"tasks"`
 	}{make([]spawned, len(receipts))}

@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"encoding/json"
@@ -39,7 +39,7 @@ func TestATreeIsDrawn(t *testing.T) {
 	for locale, signs := range map[string]string{
 		"en_GB.UTF-8": "├─└─│", "": "├─└─│", "C": "|-`-|",
 	} {
-		a := taskCommands{&app.App{Output: term.Output{
+		a := commands{&app.App{Output: term.Output{
 			Now: func() time.Time { return now }, Columns: 200,
 		}}}
 		a.Env = func(name string) (string, bool) { return locale, name == "LANG" && locale != "" }

@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func treeOf(t *task.Tree) treeView {
 	return v
 }
 
-func (a taskCommands) taskTree() *cobra.Command {
+func (a commands) taskTree() *cobra.Command {
 	var limit int
 	cmd := a.Remote(&cobra.Command{
 		Use:   "tree ID",
@@ -73,7 +73,7 @@ out is counted below the task that lacks it.`,
 const shownBelow = 100
 
 // below is the picture of what hangs below a task, "" when that is nothing.
-func (a taskCommands) below(ctx context.Context, c *client.Client, v *task.View) (string, error) {
+func (a commands) below(ctx context.Context, c *client.Client, v *task.View) (string, error) {
 	if v.Children == nil || a.JSON() {
 		return "", nil
 	}
@@ -91,7 +91,7 @@ func (a taskCommands) below(ctx context.Context, c *client.Client, v *task.View)
 type branches struct{ fork, last, line, gap string }
 
 // branches are those that the terminal can show, by what its locale says.
-func (a taskCommands) branches() branches {
+func (a commands) branches() branches {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v, _ := a.Env(name); v != "" {
 			v = strings.ToUpper(v)
@@ -104,7 +104,7 @@ func (a taskCommands) branches() branches {
 	return branches{"├─ ", "└─ ", "│  ", "   "}
 }
 
-func (a taskCommands) treeText(t *task.Tree) string {
+func (a commands) treeText(t *task.Tree) string {
 	d := drawing{branches: a.branches(), now: a.Now()}
 	d.add(t, "", "", "")
 	table := a.Table("TASK", "QUEUE", "STAGE", "STATE", "TIME", "NOTE")

@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a taskCommands) taskExplain() *cobra.Command {
+func (a commands) explain() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "explain ID",
 		Short: "Say why a task does not run",

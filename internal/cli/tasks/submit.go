@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"context"
@@ -37,7 +37,7 @@ type submission struct {
 	wait    bool
 }
 
-func (a taskCommands) submit() *cobra.Command {
+func (a commands) submit() *cobra.Command {
 	var s submission
 	cmd := &cobra.Command{
 		Use:   "submit QUEUE",
@@ -211,7 +211,7 @@ func (s *submission) trace(env func(string) (string, bool)) {
 	}
 }
 
-func (a taskCommands) submitOne(ctx context.Context, c *client.Client, s submission) error {
+func (a commands) submitOne(ctx context.Context, c *client.Client, s submission) error {
 	var err error
 	if s.isText {
 		s.Context, err = readText(a.App, s.text)

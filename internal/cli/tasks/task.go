@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"context"
@@ -17,16 +17,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// taskCommands are the commands that submit tasks, and show and steer them.
-type taskCommands struct{ *app.App }
+// commands are the commands that submit tasks, and show and steer them.
+type commands struct{ *app.App }
 
-// tasksAll are the commands that submit tasks, and show and steer them.
-func tasksAll(a *app.App) []*cobra.Command {
-	c := taskCommands{a}
+// Commands are the commands that submit tasks, and show and steer them.
+func Commands(a *app.App) []*cobra.Command {
+	c := commands{a}
 	return []*cobra.Command{c.submit(), c.task(), c.signal()}
 }
 
-func (a taskCommands) task() *cobra.Command {
+func (a commands) task() *cobra.Command {
 	return app.Family("task", "Show, follow, signal, cancel, replay and edit tasks",
 		`Look at tasks and steer them. Ids are those that submit printed.
 
@@ -42,22 +42,22 @@ steps and its log until it is replayed or its queue's --retention-dead has passe
   rota task signal 1pq3v0m7d2k5g10 paid    # what it waits for has come
   rota task retry --queue mail             # all dead ones of a queue begin again
   rota task retry 1pq3v0m7d2k5g10          # one that is over, however it ended`,
-		a.taskList(), a.taskShow(), a.taskExplain(), a.taskLogs(),
-		a.taskAct(act{
+		a.list(), a.show(), a.explain(), a.logs(),
+		a.act(act{
 			verb: "cancel", past: "cancelled", short: "Cancel tasks",
 			long: `Cancel tasks that are not finished. The state is cancelled at once; a worker that runs
 the task hears of it with its next beat, and its late report is refused.`,
 			one: (*client.Client).Cancel, tree: (*client.Client).CancelTree,
 			all: (*client.Client).CancelAll,
 		}),
-		a.taskContexts(),
-		a.taskChildren(),
+		a.contexts(),
+		a.children(),
 		a.taskTree(),
-		a.taskSpawn(),
+		a.spawn(),
 		a.taskSignal(),
-		a.taskRetry(),
-		a.taskEdit(),
-		a.taskRemove())
+		a.retry(),
+		a.edit(),
+		a.remove())
 }
 
 // filterFlags select tasks.
@@ -115,7 +115,7 @@ func (f *filterFlags) filter(now time.Time) (client.TaskFilter, error) {
 	}, nil
 }
 
-func (a taskCommands) taskList() *cobra.Command {
+func (a commands) list() *cobra.Command {
 	var filter filterFlags
 	var cursor string
 	var limit int
@@ -154,7 +154,7 @@ at a worker that has been silent for longer than it may.`,
 		for i, v := range views {
 			doc.Items[i] = taskview.Row(v)
 		}
-		table := a.taskTable
+		table := a.table
 		if stuck {
 			table = a.stuckTable
 		}
@@ -178,7 +178,7 @@ at a worker that has been silent for longer than it may.`,
 
 // tasksUpTo reads pages until there are limit tasks. What is rare among many may take many pages: a
 // terminal is shown that it goes on.
-func (a taskCommands) tasksUpTo(
+func (a commands) tasksUpTo(
 	ctx context.Context, c *client.Client, f client.TaskFilter, cursor string, limit int,
 ) (all []task.View, next string, err error) {
 	next = cursor
@@ -200,7 +200,7 @@ func (a taskCommands) tasksUpTo(
 	}
 }
 
-func (a taskCommands) taskTable(views []task.View) string {
+func (a commands) table(views []task.View) string {
 	heads := []string{"ID", "QUEUE", "STATE", "STAGE", "#ATTEMPT", "CREATED", "DUE", "WORKER"}
 	failed := slices.ContainsFunc(views, func(v task.View) bool { return v.Error != "" })
 	if failed {
@@ -237,7 +237,7 @@ func (a taskCommands) taskTable(views []task.View) string {
 }
 
 // stuckTable lists running tasks and why they seem stuck.
-func (a taskCommands) stuckTable(views []task.View) string {
+func (a commands) stuckTable(views []task.View) string {
 	t := a.Table("ID", "QUEUE", "STAGE", "#ATTEMPT", "SINCE", "WORKER", "WHY")
 	t.Below = true
 	for _, v := range views {
@@ -247,7 +247,7 @@ func (a taskCommands) stuckTable(views []task.View) string {
 	return t.String()
 }
 
-func (a taskCommands) taskShow() *cobra.Command {
+func (a commands) show() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show one task and every step of it",
@@ -268,7 +268,7 @@ Below it stands what it has submitted while it ran, drawn as rota task tree does
 		if err != nil {
 			return err
 		}
-		return a.Show(taskview.Of(v), func() string { return taskText(a.App, v) + below })
+		return a.Show(taskview.Of(v), func() string { return Text(a.App, v) + below })
 	})
 }
 
@@ -280,8 +280,8 @@ func stepNote(s task.Step) string {
 	return s.Error
 }
 
-// taskText says where a task stands, and what became of each hand-out.
-func taskText(a *app.App, v task.View) string {
+// Text says where a task stands, and what became of each hand-out.
+func Text(a *app.App, v task.View) string {
 	s := term.Sheet{Indent: 10}
 	now := a.Now()
 	s.Line("task", term.Bold(v.ID.String()))

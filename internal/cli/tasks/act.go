@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type act struct {
 	) (client.Acted, error)
 }
 
-func (a taskCommands) taskAct(v act) *cobra.Command {
+func (a commands) act(v act) *cobra.Command {
 	var filter filterFlags
 	var all, dryRun, tree bool
 	cmd := a.Remote(&cobra.Command{
@@ -75,11 +75,11 @@ children and theirs.`,
 	return cmd
 }
 
-// taskRetry is retry, which says where tasks begin: of named ones --stage does so, too, and is no
+// retry is retry, which says where tasks begin: of named ones --stage does so, too, and is no
 // filter.
-func (a taskCommands) taskRetry() *cobra.Command {
+func (a commands) retry() *cobra.Command {
 	var from client.Replay
-	cmd := a.taskAct(act{
+	cmd := a.act(act{
 		verb: "retry", past: "replayed", short: "Replay tasks that are over",
 		long: `Let tasks that are over begin again, at attempt 1: dead and cancelled ones in the stage in which
 they ended, with the context that they have; done ones in their first stage, with the context
@@ -140,7 +140,7 @@ Filters select dead tasks (dead letters), also with --all; done or cancelled one
 	return cmd
 }
 
-func (a taskCommands) actAll(
+func (a commands) actAll(
 	ctx context.Context, c *client.Client, v act, f client.TaskFilter, dryRun bool,
 ) error {
 	p := a.Progress()
@@ -173,7 +173,7 @@ func partly(err error, changed int64, past string) error {
 	return fmt.Errorf("after %s tasks were %s: %w", term.Count(changed), past, err)
 }
 
-func (a taskCommands) taskRemove() *cobra.Command {
+func (a commands) remove() *cobra.Command {
 	var tree bool
 	cmd := a.Remote(&cobra.Command{
 		Use:   "rm ID…",

@@ -1,4 +1,4 @@
-package cli
+package tasks
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a taskCommands) taskLogs() *cobra.Command {
+func (a commands) logs() *cobra.Command {
 	var follow bool
 	cmd := a.Remote(&cobra.Command{
 		Use:   "logs ID",
@@ -39,7 +39,7 @@ Ctrl-C ends it before.`,
 
 // followLines prints lines until the task has ended, or until somebody has seen enough: that is no
 // failure.
-func (a taskCommands) followLines(ctx context.Context, c *client.Client, id task.ID) error {
+func (a commands) followLines(ctx context.Context, c *client.Client, id task.ID) error {
 	for line, err := range c.FollowLines(ctx, id, "") {
 		if ctx.Err() != nil {
 			return nil
@@ -54,7 +54,7 @@ func (a taskCommands) followLines(ctx context.Context, c *client.Client, id task
 	return nil
 }
 
-func (a taskCommands) allLines(ctx context.Context, c *client.Client, id task.ID) error {
+func (a commands) allLines(ctx context.Context, c *client.Client, id task.ID) error {
 	for cursor := ""; ; {
 		lines, next, err := c.Lines(ctx, id, cursor, 1000)
 		if err != nil {
