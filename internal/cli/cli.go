@@ -25,6 +25,7 @@ import (
 	"github.com/rotahq/rota/internal/cli/serving"
 	"github.com/rotahq/rota/internal/cli/tasks"
 	"github.com/rotahq/rota/internal/cli/tools"
+	"github.com/rotahq/rota/internal/cli/top"
 	"github.com/rotahq/rota/internal/cli/workers"
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/spf13/cobra"
@@ -100,7 +101,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	root.SetVersionTemplate("rota {{.Version}}\n")
 	a.Prepare(root)
 	for _, noun := range []func(*app.App) []*cobra.Command{
-		serving.Commands, workers.Commands, tasks.Commands, queues.Commands, schedules.Commands, groups.Commands, nodes.Commands, topAll,
+		serving.Commands, workers.Commands, tasks.Commands, queues.Commands, schedules.Commands, groups.Commands, nodes.Commands, top.Commands,
 		events.Commands, hooks.Commands, tools.Commands,
 	} {
 		root.AddCommand(noun(a)...)

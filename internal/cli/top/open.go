@@ -1,4 +1,4 @@
-package cli
+package top
 
 import (
 	"context"
@@ -28,7 +28,7 @@ import (
 )
 
 // Open is part of top.Source: what the commands show of a thing, and why it does not run.
-func (s *topSource) Open(ctx context.Context, t top.Thing, width int) (string, error) {
+func (s *source) Open(ctx context.Context, t top.Thing, width int) (string, error) {
 	// tables in it are as wide as they are: top wraps them
 	a := &app.App{Output: term.Output{Out: io.Discard, Err: io.Discard, Now: s.Now}}
 	switch t.Screen {
@@ -52,7 +52,7 @@ func (s *topSource) Open(ctx context.Context, t top.Thing, width int) (string, e
 		if err != nil {
 			return "", err
 		}
-		replicas, _, err := s.client.Assignments(ctx, t.ID, client.PlacementFilter{}, "", topRows)
+		replicas, _, err := s.client.Assignments(ctx, t.ID, client.PlacementFilter{}, "", mostRows)
 		return groups.Text(a, g, replicas), err
 	case top.Schedules:
 		v, err := s.client.Schedule(ctx, t.ID)
@@ -70,7 +70,7 @@ func (s *topSource) Open(ctx context.Context, t top.Thing, width int) (string, e
 }
 
 // lastHour is what was done in the last hour, in columns of which a line so wide has room.
-func (s *topSource) lastHour(
+func (s *source) lastHour(
 	ctx context.Context, a *app.App, of client.StatsQuery, width int,
 ) (chart.History, error) {
 	step, err := chart.Column(time.Hour, width-chart.Margin)
@@ -80,7 +80,7 @@ func (s *topSource) lastHour(
 	return chart.Of(ctx, a, s.client, of, time.Hour, step)
 }
 
-func (s *topSource) openQueue(
+func (s *source) openQueue(
 	ctx context.Context, a *app.App, name string, width int,
 ) (string, error) {
 	q, err := s.client.Queue(ctx, name)
@@ -111,7 +111,7 @@ func (s *topSource) openQueue(
 	return a.WhyNot(e) + "\n" + h.Text() + "\n" + counts.String() + "\n" + queues.Text(q), nil
 }
 
-func (s *topSource) openTask(ctx context.Context, a *app.App, text string) (string, error) {
+func (s *source) openTask(ctx context.Context, a *app.App, text string) (string, error) {
 	id, err := task.ParseID(text)
 	if err != nil {
 		return "", err
@@ -143,7 +143,7 @@ func (s *topSource) openTask(ctx context.Context, a *app.App, text string) (stri
 }
 
 // logOf are the newest lines of a task's log.
-func (s *topSource) logOf(ctx context.Context, id task.ID) (lines []task.LogLine, err error) {
+func (s *source) logOf(ctx context.Context, id task.ID) (lines []task.LogLine, err error) {
 	const shown = 200
 	for l, err := range client.All(func(cursor string) ([]task.LogLine, string, error) {
 		return s.client.Lines(ctx, id, cursor, 1000)
@@ -159,7 +159,7 @@ func (s *topSource) logOf(ctx context.Context, id task.ID) (lines []task.LogLine
 	return lines[max(len(lines)-shown, 0):], nil
 }
 
-func (s *topSource) openNode(ctx context.Context, name string) (string, error) {
+func (s *source) openNode(ctx context.Context, name string) (string, error) {
 	list, err := s.client.Nodes(ctx)
 	if err != nil {
 		return "", err
@@ -189,7 +189,7 @@ func (s *topSource) openNode(ctx context.Context, name string) (string, error) {
 	return sheet.String(), nil
 }
 
-func (s *topSource) openEvent(ctx context.Context, text string) (string, error) {
+func (s *source) openEvent(ctx context.Context, text string) (string, error) {
 	seq, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return "", err
@@ -212,7 +212,7 @@ func (s *topSource) openEvent(ctx context.Context, text string) (string, error) 
 }
 
 // Act is part of top.Source.
-func (s *topSource) Act(ctx context.Context, a top.Action) (note string, err error) {
+func (s *source) Act(ctx context.Context, a top.Action) (note string, err error) {
 	c := s.client
 	switch {
 	case a.Verb == top.Drain:

@@ -1,4 +1,4 @@
-package cli
+package top
 
 import (
 	"context"
@@ -24,22 +24,22 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-// topSource answers what `rota top` asks.
-type topSource struct {
+// source answers what `rota top` asks.
+type source struct {
 	*app.App
 	client *client.Client
 }
 
-// topRows is how many rows of a list that may be long are shown.
-const topRows = 500
+// mostRows is how many rows of a list that may be long are shown.
+const mostRows = 500
 
 // Follow is part of top.Source.
-func (s *topSource) Follow(ctx context.Context) iter.Seq2[view.Overview, error] {
+func (s *source) Follow(ctx context.Context) iter.Seq2[view.Overview, error] {
 	return s.client.FollowOverview(ctx)
 }
 
 // List is part of top.Source.
-func (s *topSource) List(ctx context.Context, q top.Query) (top.List, error) {
+func (s *source) List(ctx context.Context, q top.Query) (top.List, error) {
 	switch q.Screen {
 	case top.Queues:
 		return s.queues(ctx)
@@ -80,7 +80,7 @@ func worded(styled string) top.Cell {
 	return text(word)
 }
 
-func (s *topSource) queues(ctx context.Context) (top.List, error) {
+func (s *source) queues(ctx context.Context) (top.List, error) {
 	list, err := s.client.Queues(ctx)
 	l := top.List{Heads: []string{
 		"QUEUE", "STATE", "#BLOCKED", "#WAITING", "#READY", "#RUNNING", "#DONE", "#DEAD", "OLDEST",
@@ -101,7 +101,7 @@ func (s *topSource) queues(ctx context.Context) (top.List, error) {
 	return l, err
 }
 
-func (s *topSource) workers(ctx context.Context) (top.List, error) {
+func (s *source) workers(ctx context.Context) (top.List, error) {
 	list, _, err := s.client.Workers(ctx)
 	l := top.List{Heads: []string{
 		"WORKER", "STATE", "#TASKS", "#JOBS", "#CAPACITY", "#CPU", "SEEN", "NODE", "LABELS",
@@ -116,17 +116,17 @@ func (s *topSource) workers(ctx context.Context) (top.List, error) {
 	return l, err
 }
 
-func (s *topSource) tasks(ctx context.Context, q top.Query) (top.List, error) {
+func (s *source) tasks(ctx context.Context, q top.Query) (top.List, error) {
 	f := client.TaskFilter{Queue: q.Queue, State: q.State}
 	var views []task.View
 	next := ""
 	for range 5 { // what is rare among many is found piece by piece
-		page, after, err := s.client.Tasks(ctx, f, next, topRows-len(views))
+		page, after, err := s.client.Tasks(ctx, f, next, mostRows-len(views))
 		if err != nil {
 			return top.List{}, err
 		}
 		views, next = append(views, page...), after
-		if next == "" || len(views) >= topRows {
+		if next == "" || len(views) >= mostRows {
 			break
 		}
 	}
@@ -144,7 +144,7 @@ func (s *topSource) tasks(ctx context.Context, q top.Query) (top.List, error) {
 	return l, nil
 }
 
-func (s *topSource) groups(ctx context.Context) (top.List, error) {
+func (s *source) groups(ctx context.Context) (top.List, error) {
 	list, err := s.client.Groups(ctx)
 	l := top.List{Heads: []string{
 		"GROUP", "STATE", "#JOBS", "#WANTED", "#RUNNING", "#STARTING", "#FAILED", "#PENDING",
@@ -160,7 +160,7 @@ func (s *topSource) groups(ctx context.Context) (top.List, error) {
 	return l, err
 }
 
-func (s *topSource) schedules(ctx context.Context) (top.List, error) {
+func (s *source) schedules(ctx context.Context) (top.List, error) {
 	list, err := s.client.Schedules(ctx)
 	l := top.List{Heads: []string{
 		"SCHEDULE", "STATE", "NEXT", "LAST", "OUTCOME", "DUE", "ZONE", "QUEUE", "OWNER",
@@ -176,7 +176,7 @@ func (s *topSource) schedules(ctx context.Context) (top.List, error) {
 	return l, err
 }
 
-func (s *topSource) nodes(ctx context.Context) (top.List, error) {
+func (s *source) nodes(ctx context.Context) (top.List, error) {
 	list, err := s.client.Nodes(ctx)
 	l := top.List{Heads: []string{
 		"NODE", "STATE", "#SCORE", "#CPU", "#MEMORY", "#TASKS", "#KEYS", "UP", "DOWN", "ADDRESS",
@@ -194,7 +194,7 @@ func (s *topSource) nodes(ctx context.Context) (top.List, error) {
 }
 
 // events are the newest of the last hour, the newest first.
-func (s *topSource) events(ctx context.Context) (top.List, error) {
+func (s *source) events(ctx context.Context) (top.List, error) {
 	f := client.EventFilter{Since: s.Now().Add(-time.Hour)}
 	var newest []view.Event
 	for e, err := range client.All(func(cursor string) ([]view.Event, string, error) {
@@ -203,11 +203,11 @@ func (s *topSource) events(ctx context.Context) (top.List, error) {
 		if err != nil {
 			return top.List{}, err
 		}
-		if newest = append(newest, e); len(newest) >= 2*topRows {
-			newest = slices.Clone(newest[len(newest)-topRows:])
+		if newest = append(newest, e); len(newest) >= 2*mostRows {
+			newest = slices.Clone(newest[len(newest)-mostRows:])
 		}
 	}
-	newest = newest[max(len(newest)-topRows, 0):]
+	newest = newest[max(len(newest)-mostRows, 0):]
 	l := top.List{Heads: []string{"#SEQ", "AT", "KIND", "SUBJECT", "TEXT"}}
 	for _, e := range slices.Backward(newest) {
 		l.Rows = append(l.Rows, top.Row{ID: fmt.Sprint(e.Seq), Cells: []top.Cell{

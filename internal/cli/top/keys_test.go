@@ -1,4 +1,4 @@
-package cli
+package top
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 )
 
 // topBefore is the source of `rota top` before a server that has one queue, and these keys of it.
-func topBefore(t *testing.T, queue, keys string) (s *topSource, calls *[]string) {
+func topBefore(t *testing.T, queue, keys string) (s *source, calls *[]string) {
 	t.Helper()
 	calls = &[]string{}
 	mux := http.NewServeMux()
@@ -39,7 +39,7 @@ func topBefore(t *testing.T, queue, keys string) (s *topSource, calls *[]string)
 	}
 	t.Cleanup(func() { c.Close() })
 	noon := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
-	return &topSource{&app.App{Output: term.Output{Now: func() time.Time { return noon }}}, c}, calls
+	return &source{&app.App{Output: term.Output{Now: func() time.Time { return noon }}}, c}, calls
 }
 
 // flat is a list as text, a row a line.

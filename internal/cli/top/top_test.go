@@ -1,4 +1,4 @@
-package cli
+package top
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 // The detail of a queue, and of a worker, has the last hour in as many columns as fit.
 func TestTopDrawsTheLastHourOfQueuesAndWorkers(t *testing.T) {
 	a, c, _, asked := clitest.Did(t)
-	s := &topSource{a, c}
+	s := &source{a, c}
 	for _, thing := range []top.Thing{
 		{Screen: top.Overview, ID: "mail"}, {Screen: top.Queues, ID: "mail"},
 		{Screen: top.Workers, ID: "w1"},

@@ -1,4 +1,4 @@
-package cli
+package top
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // keysOf reads a queue and its group keys. Those of a queue that does not go by keys are not looked
 // at: byKeys is false.
-func (s *topSource) keysOf(
+func (s *source) keysOf(
 	ctx context.Context, queue string,
 ) (q client.Queue, keys view.QueueKeys, byKeys bool, err error) {
 	q, err = s.client.Queue(ctx, queue)
@@ -30,7 +30,7 @@ func (s *topSource) keysOf(
 func ruled(k view.QueueKey) bool { return k.Paused || k.Weight != 1 }
 
 // keys are the group keys of a queue that have work, or of which something is said.
-func (s *topSource) keys(ctx context.Context, queue string) (top.List, error) {
+func (s *source) keys(ctx context.Context, queue string) (top.List, error) {
 	_, keys, byKeys, err := s.keysOf(ctx, queue)
 	if err != nil {
 		return top.List{}, err
@@ -55,7 +55,7 @@ func (s *topSource) keys(ctx context.Context, queue string) (top.List, error) {
 }
 
 // keyState says whether tasks of a key may begin.
-func (s *topSource) keyState(k *view.QueueKey) top.Cell {
+func (s *source) keyState(k *view.QueueKey) top.Cell {
 	cell := top.Cell{Text: queues.KeyStateText(k, s.Now()), Tone: top.Busy}
 	switch k.State {
 	case view.KeyOpen:
@@ -67,7 +67,7 @@ func (s *topSource) keyState(k *view.QueueKey) top.Cell {
 }
 
 // openKey is what is known of a group key.
-func (s *topSource) openKey(ctx context.Context, t top.Thing) (string, error) {
+func (s *source) openKey(ctx context.Context, t top.Thing) (string, error) {
 	q, keys, _, err := s.keysOf(ctx, t.Queue)
 	if err != nil {
 		return "", err
@@ -94,7 +94,7 @@ func (s *topSource) openKey(ctx context.Context, t top.Thing) (string, error) {
 }
 
 // actKey pauses a group key until it is resumed, or resumes it.
-func (s *topSource) actKey(ctx context.Context, a top.Action) (string, error) {
+func (s *source) actKey(ctx context.Context, a top.Action) (string, error) {
 	if a.Verb == top.Pause {
 		_, err := s.client.PauseKey(ctx, a.Queue, a.ID, 0)
 		return "", err

@@ -1,4 +1,4 @@
-package cli
+package top
 
 import (
 	"context"
@@ -12,16 +12,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// topCommands are the commands that show everything at once.
-type topCommands struct{ *app.App }
+// commands are the commands that show everything at once.
+type commands struct{ *app.App }
 
-// topAll are the commands that show everything at once.
-func topAll(a *app.App) []*cobra.Command {
-	c := topCommands{a}
+// Commands are the commands that show everything at once.
+func Commands(a *app.App) []*cobra.Command {
+	c := commands{a}
 	return []*cobra.Command{c.top()}
 }
 
-func (a topCommands) top() *cobra.Command {
+func (a commands) top() *cobra.Command {
 	var once, doc bool
 	cmd := a.Remote(&cobra.Command{
 		Use:   "top",
@@ -49,13 +49,13 @@ JSON, as GET /v1/overview answers.`,
 		in, isFile := a.In.(*os.File)
 		_, answers := term.Terminal(in)
 		if once || a.JSON() || !isTerminal {
-			return a.topOnce(ctx, c, width)
+			return a.once(ctx, c, width)
 		}
 		if !isFile || !answers {
 			return usage.Errorf("top reads keys, and stdin is no terminal; --once prints how everything stands")
 		}
 		return top.Run(ctx, top.Config{
-			Source: &topSource{a.App, c}, In: in, Out: a.Out.(*os.File), Now: a.Now,
+			Source: &source{a.App, c}, In: in, Out: a.Out.(*os.File), Now: a.Now,
 		})
 	})
 	cmd.Flags().BoolVar(&once, "once", false, "print how everything stands, and end")
@@ -63,8 +63,8 @@ JSON, as GET /v1/overview answers.`,
 	return cmd
 }
 
-// topOnce prints how everything stands.
-func (a topCommands) topOnce(ctx context.Context, c *client.Client, width int) error {
+// once prints how everything stands.
+func (a commands) once(ctx context.Context, c *client.Client, width int) error {
 	o, err := c.Overview(ctx)
 	if err != nil {
 		return err
