@@ -71,6 +71,7 @@ func exitCode(err error) int {
 	return ExitFailed
 }
 
+// rootOf is rota itself, with all commands below it.
 func rootOf(a *app.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rota",
@@ -101,8 +102,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.`,
 	root.SetVersionTemplate("rota {{.Version}}\n")
 	a.Prepare(root)
 	for _, noun := range []func(*app.App) []*cobra.Command{
-		serving.Commands, workers.Commands, tasks.Commands, queues.Commands, schedules.Commands, groups.Commands, nodes.Commands, top.Commands,
-		events.Commands, hooks.Commands, tools.Commands,
+		serving.Commands, workers.Commands, tasks.Commands, queues.Commands, schedules.Commands,
+		groups.Commands, nodes.Commands, top.Commands, events.Commands, hooks.Commands,
+		tools.Commands,
 	} {
 		root.AddCommand(noun(a)...)
 	}

@@ -7,11 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rotahq/rota/internal/cli/app"
-	"github.com/rotahq/rota/internal/term"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -21,11 +19,10 @@ func configured(
 	t *testing.T, file string, env map[string]string, args ...string,
 ) (*app.App, *cobra.Command, error) {
 	t.Helper()
-	a := &app.App{Output: term.Output{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Now: time.Now}}
-	a.Env = func(name string) (string, bool) {
+	a := app.New(nil, new(bytes.Buffer), new(bytes.Buffer), func(name string) (string, bool) {
 		v, ok := env[name]
 		return v, ok
-	}
+	})
 	root := rootOf(a)
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "rota.yaml")

@@ -35,7 +35,7 @@ func (a *App) ReadFrom(name string) ([]byte, error) {
 	return text, nil
 }
 
-// SourceName is what errors call a file that readFrom reads.
+// SourceName is what errors call a file that ReadFrom reads.
 func SourceName(name string) string {
 	if name == "-" {
 		return "stdin"

@@ -16,6 +16,7 @@ type once struct {
 	given *string
 }
 
+// Set is part of pflag.Value.
 func (o *once) Set(text string) error {
 	if o.given != nil && *o.given != text {
 		return fmt.Errorf("it is %q already, and takes one value", *o.given)

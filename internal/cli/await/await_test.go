@@ -23,7 +23,7 @@ type endServer struct {
 	asked int
 	most  int // questions at a time
 	now   int
-	full  chan struct{} // closed when waitLanes questions wait
+	full  chan struct{} // closed when atATime questions wait
 }
 
 func (s *endServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -27,7 +27,8 @@ type History struct {
 
 // Of asks what was done in so much time, in periods of a step.
 func Of(
-	ctx context.Context, a *app.App, c *client.Client, of client.StatsQuery, last, step time.Duration,
+	ctx context.Context, a *app.App, c *client.Client, of client.StatsQuery,
+	last, step time.Duration,
 ) (h History, err error) {
 	h.of, h.now, h.Step = of, a.Now(), view.Duration(step)
 	of.From, of.To, of.Step = h.now.Add(step-last), h.now, step

@@ -92,6 +92,7 @@ func State(g client.Group) string {
 	return term.Green("well")
 }
 
+// BudgetNumber is how many workers of a group can die; ≥ stands before it when more may.
 func BudgetNumber(b client.JobBudget) string {
 	if b.Exact {
 		return term.Count(b.Workers)

@@ -35,7 +35,8 @@ func limitFlags(
 		app.Optional(f.Int("key-max-running", 0,
 			"tasks of each group key that run at a time; 0 = any number (default 0)"), f,
 			"key-max-running", &perKey.MaxRunning),
-		app.Optional(rateFlag(f, "key-rate", "tasks of each group key"), f, "key-rate", &perKey.Rate),
+		app.Optional(rateFlag(f, "key-rate", "tasks of each group key"), f, "key-rate",
+			&perKey.Rate),
 		app.Optional(f.Int("key-burst", 0,
 			"how many of a group key may begin at once after a rest; 0 = the key rate's count (default 0)"),
 			f, "key-burst", &perKey.Burst),
@@ -59,7 +60,7 @@ func Word(q *client.Queue) string {
 	return "open"
 }
 
-// painted is queueWord in its colour.
+// painted is the Word of a queue in its colour.
 func painted(q *client.Queue) string {
 	word := Word(q)
 	if word == "open" {

@@ -193,6 +193,7 @@ func (a commands) unheard(nodes []string) {
 	}
 }
 
+// Text is a queue's configuration in lines.
 func Text(q client.Queue) string {
 	s := term.Sheet{Indent: 15}
 	line := func(name string, value any) { s.Line(name, fmt.Sprint(value)) }

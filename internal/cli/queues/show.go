@@ -42,7 +42,8 @@ Of --stage, submitted are the tasks that came into the stage, and done those tha
 		if err != nil {
 			return app.Absent(err, "queue", args[0], "the first submission creates it")
 		}
-		h, err := chart.Of(ctx, a.App, c, client.StatsQuery{Queue: args[0], Stage: stage}, last, step)
+		of := client.StatsQuery{Queue: args[0], Stage: stage}
+		h, err := chart.Of(ctx, a.App, c, of, last, step)
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,8 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 			fires = append(fires, some...)
 		}
 		doc := term.Page[fireDoc]{Items: docsOfFires(fires), Next: next}
-		if err := a.Show(doc, func() string { return FireTable(a.App, fires, s.Zone) }); err != nil {
+		err = a.Show(doc, func() string { return FireTable(a.App, fires, s.Zone) })
+		if err != nil {
 			return err
 		}
 		if next != "" && !a.JSON() {

@@ -49,6 +49,7 @@ type stepView struct {
 	Error    string     `json:"error,omitempty"`
 }
 
+// Row is a task of a list.
 func Row(v task.View) View {
 	row := View{
 		ID: v.ID, Queue: v.Queue, State: v.State, Stage: v.Stage, Attempt: v.Attempt,
@@ -67,6 +68,7 @@ func Row(v task.View) View {
 	return row
 }
 
+// Of is a task whole.
 func Of(v task.View) View {
 	t := Row(v)
 	t.Context, t.Result = OrNull(v.Context), OrNull(v.Result)
@@ -128,6 +130,7 @@ type priorView struct {
 	State task.State     `json:"state,omitempty"`
 }
 
+// Priors are the tasks that another one had to wait for, or has to.
 func Priors(list []task.Prior) (views []priorView) {
 	for _, p := range list {
 		views = append(views, priorView{p.ID, p.Ref, p.If, p.State})

@@ -64,7 +64,8 @@ func (a commands) benchWorker() *cobra.Command {
 	conf := bench.WorkerConfig{Out: a.Out}
 	stream := false
 	cmd := &cobra.Command{
-		Use: "worker", Short: "The worker process of the benchmarks", Hidden: true, Args: app.Takes(),
+		Use: "worker", Short: "The worker process of the benchmarks", Hidden: true,
+		Args: app.Takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if conf.Client, err = a.Connect(client.Config{HTTPOnly: !stream}); err != nil {
 				return err

@@ -211,8 +211,8 @@ func (s *source) events(ctx context.Context) (top.List, error) {
 	l := top.List{Heads: []string{"#SEQ", "AT", "KIND", "SUBJECT", "TEXT"}}
 	for _, e := range slices.Backward(newest) {
 		l.Rows = append(l.Rows, top.Row{ID: fmt.Sprint(e.Seq), Cells: []top.Cell{
-			text(fmt.Sprint(e.Seq)), text(term.Short(e.Time.Time, s.Now())), worded(events.Kind(e.Kind)),
-			text(e.Subject), text(e.Text),
+			text(fmt.Sprint(e.Seq)), text(term.Short(e.Time.Time, s.Now())),
+			worded(events.Kind(e.Kind)), text(e.Subject), text(e.Text),
 		}})
 	}
 	return l, nil

@@ -199,8 +199,8 @@ func (a commands) run(
 	w, err := worker.New(worker.Config{
 		// no command is so quick that it must wait here to be started
 		Queue: c, Name: f.name, Capacity: f.capacity, Ahead: -1,
-		Labels: labels, Zone: f.zone, Version: "rota " + app.Version(), Load: app.MachineLoad, Log: log,
-		StopGrace: f.stopGrace,
+		Labels: labels, Zone: f.zone, Version: "rota " + app.Version(), Load: app.MachineLoad,
+		Log: log, StopGrace: f.stopGrace,
 	})
 	how := worker.CommandConfig{Argv: argv, Grace: f.grace, Worker: f.name, Leash: &a.Leash}
 	handler := worker.Command
