@@ -10,7 +10,6 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
-	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
 )
@@ -161,75 +160,6 @@ claim. Every node does by itself with each of its beats, so it takes two of them
 		Example: "  rota claim rescan",
 		Args:    app.Takes(),
 	}, func(ctx context.Context, c *client.Client, _ []string) error { return c.RescanClaims(ctx) })
-}
-
-func (a commands) release() *cobra.Command {
-	var shed client.Shedding
-	cmd := a.Remote(&cobra.Command{
-		Use:   "release NAME",
-		Short: "Let a node give so many of its keys back",
-		Long: `Let a node give so many of the keys that it looks after back, those first that are least its
-own, and print which. Other nodes take them when it is done with its current work; those that
-somebody gave to it stay. It goes on taking tasks, and where rebalancing is auto it gets its share
-again after a minute: rota cluster set --rebalance manual leaves it so.
-
-More than the other nodes may own is refused, with the number.`,
-		Example: "  rota node release box-2 --count 5\n  rota node release box-2 --count 2 --kind group",
-		Args:    app.Takes("NAME"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		return a.shed(ctx, c, args[0], shed)
-	})
-	f := cmd.Flags()
-	f.IntVar(&shed.Count, "count", 0, "so many keys; needed")
-	f.StringVar(&shed.Kind, "kind", "", "only keys of this `kind`, as schedule or group")
-	f.BoolVar(&shed.Each, "each", false, "so many of each kind")
-	f.BoolVar(&shed.Force, "force", false, "even if the other nodes may not own so many more")
-	return cmd
-}
-
-// shed lets a node give keys back, and prints them.
-func (a commands) shed(
-	ctx context.Context, c *client.Client, node string, shed client.Shedding,
-) error {
-	if err := app.CheckNames("node", node); err != nil {
-		return err
-	}
-	if shed.Count < 1 {
-		return usage.Errorf("--count must be at least 1")
-	}
-	keys, err := c.ReleaseNode(ctx, node, shed)
-	if err != nil {
-		return forced(err, shed.Force)
-	}
-	return a.Show(term.Page[string]{Items: append([]string{}, keys...)}, func() string {
-		text := ""
-		for _, key := range keys {
-			text += term.OneLine(key) + "\n"
-		}
-		return text
-	})
-}
-
-func (a commands) clusterSet() *cobra.Command {
-	var when string
-	cmd := a.Remote(&cobra.Command{
-		Use:   "set",
-		Short: "Change what holds for all nodes",
-		Long: `Change what holds for all nodes; each follows with its next beat. With --rebalance auto a node
-gives keys back while it has more than its share and another has fewer. With manual it gives
-back only what is above its cap: below that a person decides (rota claim, rota node release).
---rebalance of rota serve is only what a new cluster begins with.`,
-		Example: "  rota cluster set --rebalance manual",
-		Args:    app.Takes(),
-	}, func(ctx context.Context, c *client.Client, _ []string) error {
-		if when != "auto" && when != "manual" {
-			return usage.Errorf("cluster set needs --rebalance auto or manual")
-		}
-		return c.SetRebalance(ctx, when)
-	})
-	cmd.Flags().StringVar(&when, "rebalance", "", "auto or `manual`")
-	app.Complete(cmd, "rebalance", "auto", "manual")
-	return cmd
 }
 
 func (a commands) claimExplain() *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
+	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/view"
 	"github.com/spf13/cobra"
 )
@@ -106,4 +107,26 @@ func weakestText(names []string) string {
 	}
 	return "the deaths of " + term.Enumerated(names) +
 		" would hurt most: all of them at once are one too many"
+}
+
+func (a commands) clusterSet() *cobra.Command {
+	var when string
+	cmd := a.Remote(&cobra.Command{
+		Use:   "set",
+		Short: "Change what holds for all nodes",
+		Long: `Change what holds for all nodes; each follows with its next beat. With --rebalance auto a node
+gives keys back while it has more than its share and another has fewer. With manual it gives
+back only what is above its cap: below that a person decides (rota claim, rota node release).
+--rebalance of rota serve is only what a new cluster begins with.`,
+		Example: "  rota cluster set --rebalance manual",
+		Args:    app.Takes(),
+	}, func(ctx context.Context, c *client.Client, _ []string) error {
+		if when != "auto" && when != "manual" {
+			return usage.Errorf("cluster set needs --rebalance auto or manual")
+		}
+		return c.SetRebalance(ctx, when)
+	})
+	cmd.Flags().StringVar(&when, "rebalance", "", "auto or `manual`")
+	app.Complete(cmd, "rebalance", "auto", "manual")
+	return cmd
 }

@@ -180,3 +180,50 @@ func (a commands) undrain() *cobra.Command {
 		return app.Each(args, func(name string) error { return c.UndrainNode(ctx, name) })
 	})
 }
+
+func (a commands) release() *cobra.Command {
+	var shed client.Shedding
+	cmd := a.Remote(&cobra.Command{
+		Use:   "release NAME",
+		Short: "Let a node give so many of its keys back",
+		Long: `Let a node give so many of the keys that it looks after back, those first that are least its
+own, and print which. Other nodes take them when it is done with its current work; those that
+somebody gave to it stay. It goes on taking tasks, and where rebalancing is auto it gets its share
+again after a minute: rota cluster set --rebalance manual leaves it so.
+
+More than the other nodes may own is refused, with the number.`,
+		Example: "  rota node release box-2 --count 5\n  rota node release box-2 --count 2 --kind group",
+		Args:    app.Takes("NAME"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		return a.shed(ctx, c, args[0], shed)
+	})
+	f := cmd.Flags()
+	f.IntVar(&shed.Count, "count", 0, "so many keys; needed")
+	f.StringVar(&shed.Kind, "kind", "", "only keys of this `kind`, as schedule or group")
+	f.BoolVar(&shed.Each, "each", false, "so many of each kind")
+	f.BoolVar(&shed.Force, "force", false, "even if the other nodes may not own so many more")
+	return cmd
+}
+
+// shed lets a node give keys back, and prints them.
+func (a commands) shed(
+	ctx context.Context, c *client.Client, node string, shed client.Shedding,
+) error {
+	if err := app.CheckNames("node", node); err != nil {
+		return err
+	}
+	if shed.Count < 1 {
+		return usage.Errorf("--count must be at least 1")
+	}
+	keys, err := c.ReleaseNode(ctx, node, shed)
+	if err != nil {
+		return forced(err, shed.Force)
+	}
+	return a.Show(term.Page[string]{Items: append([]string{}, keys...)}, func() string {
+		text := ""
+		for _, key := range keys {
+			text += term.OneLine(key) + "\n"
+		}
+		return text
+	})
+}

@@ -180,3 +180,18 @@ func (a commands) leftToGive(
 	}
 	return term.Plural(assigned, "job") + " and " + term.Plural(w.Running, "task"), nil
 }
+
+func (a commands) undrain() *cobra.Command {
+	return a.Remote(&cobra.Command{
+		Use:     "undrain NAME…",
+		Short:   "Let workers take work again",
+		Long:    `Let drained workers take tasks and jobs again, and those that shed a part of their capacity use all of it.`,
+		Example: "  rota worker undrain box-4711",
+		Args:    app.Takes("NAME…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckNames("worker", args...); err != nil {
+			return err
+		}
+		return app.Each(args, func(name string) error { return c.UndrainWorker(ctx, name) })
+	})
+}
