@@ -2,8 +2,8 @@
 // steers what runs.
 //
 // Here stands what concerns the process alone: its memory, its signals, its children when it is the
-// first of a container, and its end. All commands are in internal/cli. The stories in testdata and
-// the tests here run the program as a user does, each command as a process of its own.
+// first of a container, and its end. All commands are below internal/cli. The stories in testdata
+// and the tests here run the program as a user does, each command as a process of its own.
 package main
 
 import (

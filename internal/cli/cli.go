@@ -1,11 +1,16 @@
-// Package cli has the commands of the program rota.
+// Package cli has the commands of the program rota: here is their root, and below it a package for
+// each noun.
 //
-// Each command is one constructor that returns a *cobra.Command; those of one noun are methods of
-// one small struct around App, which is what all of them share. Results go to stdout, errors and
-// progress to stderr. The exit code is 0 when it was done, 1 when it failed, 2 when the command was
-// used wrongly and 3 when something named does not exist. A command that has
-// not begun cannot have failed, so every error from before its RunE (unknown commands, flags,
-// arguments, settings) is wrong usage.
+// rota task and rota submit are in tasks, rota queue in queues, and so on: rootOf lists them. Each
+// command is one constructor that returns a *cobra.Command; those of one noun are methods of one
+// small struct around app.App, which is what all of them share. Nouns do not import each other;
+// only top, which shows things of all, knows them. What two of them need is in app, await, chart,
+// guard or taskview.
+//
+// Results go to stdout, errors and progress to stderr. The exit code is 0 when it was done, 1 when
+// it failed, 2 when the command was used wrongly and 3 when something named does not exist. A
+// command that has not begun cannot have failed, so every error from before its RunE (unknown
+// commands, flags, arguments, settings) is wrong usage.
 package cli
 
 import (

@@ -38,7 +38,7 @@ func treeOf(t *task.Tree) treeView {
 	return v
 }
 
-func (a commands) taskTree() *cobra.Command {
+func (a commands) tree() *cobra.Command {
 	var limit int
 	cmd := a.Remote(&cobra.Command{
 		Use:   "tree ID",
