@@ -25,7 +25,7 @@ var floors = map[string]int{
 	"internal/progress": 0, "internal/admission": 0, "internal/limits": 0, "internal/seal": 0,
 	"internal/store": 0, "internal/store/contract": 0,
 	"internal/store/fault": 1, "internal/store/model": 1, "internal/store/pagebench": 1,
-	"internal/store/caller": 1, "internal/store/walk": 1,
+	"internal/store/caller": 1, "internal/store/walk": 1, "internal/story": 1,
 	"internal/store/rules": 0, "internal/store/pack": 0,
 	"internal/wire": 0, "internal/frame": 0, "internal/counters": 0, "internal/history": 0,
 	"internal/bucket":   0,
@@ -44,6 +44,7 @@ var floors = map[string]int{
 	"internal/store/storetest": 2, "internal/pgtest": 2, "internal/ptytest": 1,
 	"internal/findings": 1,
 	"internal/sim":      3, "internal/sim/waiting": 3, "internal/chaos": 3,
+	"internal/nodetest": 3,
 	"internal/expired":  2,
 	"internal/unserved": 2, "internal/queuetest": 2, "worker": 2, "client": 2,
 	".":        3,
@@ -92,8 +93,8 @@ var testsOnly = map[string]bool{
 	"internal/store/contract": true, "internal/store/fault": true, "internal/store/model": true,
 	"internal/store/caller": true, "internal/store/walk": true, "internal/store/pagebench": true,
 	"internal/store/storetest": true, "internal/queuetest": true, "internal/pgtest": true,
-	"internal/ptytest": true,
-	"internal/sim":     true, "internal/chaos": true, "internal/scenarios": true, "rotatest": true,
+	"internal/ptytest": true, "internal/story": true, "internal/nodetest": true,
+	"internal/sim": true, "internal/chaos": true, "internal/scenarios": true, "rotatest": true,
 	"internal/sim/waiting": true, "internal/cli/clitest": true,
 }
 

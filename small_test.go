@@ -17,6 +17,7 @@ const mostMethods = 60
 // large are types that have more, and why.
 var large = map[string]string{
 	"client.Client":                  "a program finds the calls of the API in one place, by their names",
+	"internal/store/fault.Door":      "the calls of the contract, a line each, and how they fail",
 	"internal/store/model.Model":     "one rule after the other, all on the same few tables",
 	"internal/store/storetest.scene": "the words in which the suite's stories are written",
 	"internal/store/walk.walk":       "each is one thing that a walk may do",
