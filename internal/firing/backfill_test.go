@@ -17,17 +17,17 @@ import (
 func TestBackfillFiresWhatWasNotFired(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "*/10 * * * *", misfire(task.MisfireSkip))
-		h.until("2026-11-21 10:10:30")
-		h.kill("n1")
-		h.until("2026-11-21 10:35:00")
-		h.start("n1")
-		h.pass(5 * time.Second)
+		h.Until("2026-11-21 10:10:30")
+		h.Kill("n1")
+		h.Until("2026-11-21 10:35:00")
+		h.Start("n1")
+		h.Pass(5 * time.Second)
 		h.want("s", "10:00:00 fired", "10:10:00 fired", "10:20:00 missed", "10:30:00 missed")
 		ask := store.BackfillRequest{From: h.us("09:40:00"), To: h.us("11:00:00"), DryRun: true}
 		for _, dry := range []bool{true, false} {
 			ask.DryRun = dry
-			got, err := h.live().firer.Backfill(h.t.Context(), "s", ask)
-			h.must(err)
+			got, err := h.firer().Backfill(h.T.Context(), "s", ask)
+			h.Must(err)
 			if len(got.Times) != 4 || got.Fired != 2 || dry != (len(got.Fires) == 0) {
 				t.Errorf("dry %v: %+v", dry, got)
 			}
@@ -37,7 +37,7 @@ func TestBackfillFiresWhatWasNotFired(t *testing.T) {
 		if f := h.rows("s")[4]; f.Origin != task.OriginBackfill {
 			t.Errorf("%+v", f)
 		}
-		got, err := h.live().firer.Backfill(h.t.Context(), "s", ask)
+		got, err := h.firer().Backfill(h.T.Context(), "s", ask)
 		if err != nil || len(got.Times) != 0 || got.Fired != 6 {
 			t.Errorf("once more: %+v, %v", got, err)
 		}
@@ -54,14 +54,14 @@ func TestBackfillWithALimitRunsSoManyAtATime(t *testing.T) {
 				return task.Finish(nil)
 			})
 		}
-		_, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
+		_, err := h.firer().Backfill(h.T.Context(), "s", store.BackfillRequest{
 			From: h.us("08:00:00"), To: h.us("09:30:00"), Limit: 2,
 		})
-		h.must(err)
+		h.Must(err)
 		for began := time.Now(); open(h, "s") > 0 &&
-			time.Since(began) < 3*time.Minute; h.pass(500 * time.Millisecond) {
-			list, err := h.store.OpenFires(h.t.Context(), store.OpenQuery{Schedules: []string{"s"}})
-			h.must(err)
+			time.Since(began) < 3*time.Minute; h.Pass(500 * time.Millisecond) {
+			list, err := h.Store.OpenFires(h.T.Context(), store.OpenQuery{Schedules: []string{"s"}})
+			h.Must(err)
 			running := 0
 			for i := range list {
 				if list[i].Outcome == task.FireFired && !list[i].Final {
@@ -80,16 +80,16 @@ func TestBackfillWithALimitRunsSoManyAtATime(t *testing.T) {
 func TestBackfillOfASharedRowKeepsTheRest(t *testing.T) {
 	alone(t, "2026-11-21 10:00:00", func(h *house) {
 		h.put("s", "* * * * * *", misfire(task.MisfireSkip))
-		h.kill("n1")
-		h.until("2026-11-21 11:00:00")
-		h.start("n1")
-		h.pass(5 * time.Second)
+		h.Kill("n1")
+		h.Until("2026-11-21 11:00:00")
+		h.Start("n1")
+		h.Pass(5 * time.Second)
 		h.put("s", "0 0 1 1 *") // enough
 		h.put("s", "* * * * * *", func(e *store.ScheduleEdit) { e.Paused = true })
-		_, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
+		_, err := h.firer().Backfill(h.T.Context(), "s", store.BackfillRequest{
 			From: h.us("10:00:01"), To: h.us("10:00:04"),
 		})
-		h.must(err)
+		h.Must(err)
 		want := "10:00:01 fired, 10:00:01 missed ×2539, 10:00:02 fired, 10:00:03 fired, 10:42:20 missed"
 		if got := strings.Join(h.fires("s")[:5], ", "); got != want {
 			t.Errorf("fires begin with %s, want %s", got, want)
@@ -104,18 +104,18 @@ func TestBackfillOfASharedRowKeepsTheRest(t *testing.T) {
 func TestBackfillAnswersWhatItFiredOnly(t *testing.T) {
 	alone(t, "2026-11-21 10:00:00", func(h *house) {
 		h.put("s", "* * * * * *", misfire(task.MisfireSkip))
-		h.kill("n1")
-		h.until("2026-11-21 11:00:00")
-		h.start("n1")
-		h.pass(5 * time.Second)
+		h.Kill("n1")
+		h.Until("2026-11-21 11:00:00")
+		h.Start("n1")
+		h.Pass(5 * time.Second)
 		h.put("s", "* * * * * *", func(e *store.ScheduleEdit) { e.Paused = true })
 		var answer []string
 		for _, part := range [][2]string{{"10:00:02", "10:00:03"}, {"10:00:05", "10:00:07"},
 			{"10:00:01", "10:00:05"}} {
-			done, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
+			done, err := h.firer().Backfill(h.T.Context(), "s", store.BackfillRequest{
 				From: h.us(part[0]), To: h.us(part[1]),
 			})
-			h.must(err)
+			h.Must(err)
 			for _, f := range done.Fires {
 				answer = append(answer, at(f.At)+" "+string(f.Outcome))
 			}
@@ -125,8 +125,8 @@ func TestBackfillAnswersWhatItFiredOnly(t *testing.T) {
 		if got := strings.Join(answer, ", "); got != want {
 			t.Errorf("answered %s\nwant     %s", got, want)
 		}
-		a, err := h.live().firer.Audit(h.t.Context(), "s", 0, 0)
-		h.must(err)
+		a, err := h.firer().Audit(h.T.Context(), "s", 0, 0)
+		h.Must(err)
 		if len(a.Holes) > 0 || len(a.Strays) > 0 {
 			t.Errorf("holes %v, strays %v", a.Holes, a.Strays)
 		}
@@ -139,19 +139,19 @@ func TestBackfillThatMeetsAChangeAnswersForAll(t *testing.T) {
 	three(t, "2026-11-21 10:00:00", func(h *house) {
 		h.put("s", "*/2 * 8 * * *")
 		var fires atomic.Int32
-		h.fail(func(verb string) fault.Fault {
-			if verb == "fire" && fires.Add(1) == 2 { // the second piece finds another version
-				if _, err := h.nodes["n2"].firer.Pause(h.t.Context(), "s", true); err != nil {
+		h.Fail(func(verb string) fault.Fault {
+			if verb == "Fire" && fires.Add(1) == 2 { // the second piece finds another version
+				if _, err := h.firerOf("n2").Pause(h.T.Context(), "s", true); err != nil {
 					t.Error(err)
 				}
 			}
 			return fault.None
 		})
-		done, err := h.nodes["n1"].firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
+		done, err := h.firerOf("n1").Backfill(h.T.Context(), "s", store.BackfillRequest{
 			From: h.us("08:00:00"), To: h.us("09:00:00"),
 		})
-		h.must(err)
-		h.fail(nil)
+		h.Must(err)
+		h.Fail(nil)
 		if len(done.Times) != 1800 || len(done.Fires) != 1800 || done.Fired != 0 {
 			t.Fatalf("%d times, %d fires, %d fired before", len(done.Times), len(done.Fires),
 				done.Fired)
@@ -184,16 +184,16 @@ func TestBadBackfillsAreRefused(t *testing.T) {
 				"more than 10000"},
 			{"second", store.BackfillRequest{From: now - 1e6, To: now}, "body", "follows"},
 		} {
-			_, err := h.live().firer.Backfill(h.t.Context(), c.name, c.r)
+			_, err := h.firer().Backfill(h.T.Context(), c.name, c.r)
 			refused(t, err, c.where, c.what)
 		}
-		if _, err := h.live().firer.Backfill(
-			h.t.Context(), "none", store.BackfillRequest{From: 1, To: 2},
+		if _, err := h.firer().Backfill(
+			h.T.Context(), "none", store.BackfillRequest{From: 1, To: 2},
 		); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("of none: %v", err)
 		}
-		if _, err := h.live().firer.Fires(
-			h.t.Context(), store.FireQuery{Schedule: "none"},
+		if _, err := h.firer().Fires(
+			h.T.Context(), store.FireQuery{Schedule: "none"},
 		); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("fires of none: %v", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -14,16 +15,17 @@ import (
 // that happens again, and nothing is left out: the schedules wait for the first due time without a
 // row. What is to be done all the same, a person lets be done.
 func TestClockThatStepsForwardAndBackFiresNothingTwiceAndLeavesNothingOut(t *testing.T) {
-	for _, nodes := range []func(*testing.T, string, func(*house)){alone, three}[:rounds(2, 1)] {
+	houses := []func(*testing.T, string, func(*house)){alone, three}
+	for _, nodes := range houses[:story.Often(2, 1)] {
 		nodes(t, "2026-11-21 10:05:00", func(h *house) {
 			h.put("once", "*/20 * * * *", misfire(task.MisfireOnce))
 			h.put("all", "*/20 * * * *", misfire(task.MisfireAll), inQueue("all"))
 			h.put("skip", "*/20 * * * *", misfire(task.MisfireSkip), inQueue("skip"))
-			h.until("2026-11-21 10:20:30")
-			h.jump(time.Hour)
-			h.until("2026-11-21 11:22:00")
-			h.jump(-time.Hour)
-			h.until("2026-11-21 11:39:59")
+			h.Until("2026-11-21 10:20:30")
+			h.Jump(time.Hour)
+			h.Until("2026-11-21 11:22:00")
+			h.Jump(-time.Hour)
+			h.Until("2026-11-21 11:39:59")
 			first := map[string][]string{}
 			for _, name := range []string{"once", "all", "skip"} {
 				first[name] = h.fires(name)
@@ -32,7 +34,7 @@ func TestClockThatStepsForwardAndBackFiresNothingTwiceAndLeavesNothingOut(t *tes
 					t.Errorf("%s: rows %q", name, first[name])
 				}
 			}
-			h.until("2026-11-21 11:40:01")
+			h.Until("2026-11-21 11:40:01")
 			for name, rows := range first { // what waited goes on where the rows end
 				h.want(name, append(slices.Clone(rows), "11:40:00 fired")...)
 			}
@@ -42,10 +44,10 @@ func TestClockThatStepsForwardAndBackFiresNothingTwiceAndLeavesNothingOut(t *tes
 			}
 
 			skipped := 4 - count(first["skip"], "fired")
-			got, err := h.live().firer.Backfill(t.Context(), "skip", store.BackfillRequest{
+			got, err := h.firer().Backfill(t.Context(), "skip", store.BackfillRequest{
 				From: micros(t, "2026-11-21 10:20:01"), To: micros(t, "2026-11-21 11:39:00"),
 			})
-			h.must(err)
+			h.Must(err)
 			if len(got.Times) != skipped || skipped == 0 {
 				t.Errorf("a person lets %d due times be fired after all, want %d", len(got.Times),
 					skipped)

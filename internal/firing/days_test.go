@@ -13,24 +13,24 @@ import (
 func TestScheduleIsDueByTheDaysThatItsCalendarHasWhenItIsPut(t *testing.T) {
 	three(t, "2026-11-21 23:53:00", func(h *house) {
 		days := func(day string) {
-			_, err := h.nodes["n2"].firer.PutCalendar(t.Context(), task.Calendar{
+			_, err := h.firerOf("n2").PutCalendar(t.Context(), task.Calendar{
 				Name: "days", Skip: []string{day},
 			})
-			h.must(err)
+			h.Must(err)
 		}
 		days("2026-11-24")
 		h.put("s", "*/5 * * * *")
 		done := false
-		h.fail(func(verb string) fault.Fault {
-			if verb == "change" && !done {
+		h.Fail(func(verb string) fault.Fault {
+			if verb == "ChangeSchedules" && !done {
 				done = true
 				days("2026-11-21")
 			}
 			return fault.None
 		})
 		h.put("s", "*/5 * * * *", func(e *store.ScheduleEdit) { e.Calendar = "days" })
-		h.fail(nil)
-		h.until("2026-11-22 00:07:00")
+		h.Fail(nil)
+		h.Until("2026-11-22 00:07:00")
 		h.want("s", "00:00:00 fired", "00:05:00 fired")
 	})
 }

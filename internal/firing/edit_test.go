@@ -16,9 +16,9 @@ import (
 
 // us is a time of day on the first day of a story, as stores count it.
 func (h *house) us(clock string) int64 {
-	h.t.Helper()
+	h.T.Helper()
 	at, err := time.Parse(time.DateTime, "2026-11-21 "+clock)
-	h.must(err)
+	h.Must(err)
 	return at.UnixMicro()
 }
 
@@ -27,23 +27,23 @@ func TestEditAtTheVeryDueTimeLosesAndDoublesNothing(t *testing.T) {
 		-5 * time.Millisecond, -50 * time.Millisecond} {
 		for what, edit := range map[string]func(h *house){
 			"pause": func(h *house) {
-				_, err := h.nodes["n2"].firer.Pause(h.t.Context(), "s", true)
-				h.must(err)
+				_, err := h.firerOf("n2").Pause(h.T.Context(), "s", true)
+				h.Must(err)
 			},
 			"cron": func(h *house) { h.put("s", "*/2 * * * *") },
 			"delete": func(h *house) {
 				h.deleted = true
-				h.must(h.nodes["n3"].firer.Delete(h.t.Context(), "s"))
+				h.Must(h.firerOf("n3").Delete(h.T.Context(), "s"))
 			},
 			"next": func(h *house) { h.put("s", "* * * * *", next(h.us("10:00:30"))) },
 		} {
 			t.Run(fmt.Sprint(what, early), func(t *testing.T) {
 				three(t, "2026-11-21 09:59:30", func(h *house) {
 					h.put("s", "* * * * *")
-					h.until("2026-11-21 09:59:59")
+					h.Until("2026-11-21 09:59:59")
 					time.Sleep(time.Second - early)
 					edit(h)
-					h.until("2026-11-21 10:00:20")
+					h.Until("2026-11-21 10:00:20")
 					if n := len(h.tasks("q")); n > 1 || what != "delete" &&
 						n != len(fired(h, "s")) {
 						t.Errorf("%d tasks; fires: %v", n, h.fires("s"))
@@ -60,7 +60,7 @@ func next(at int64) func(*store.ScheduleEdit) {
 }
 
 func fired(h *house, name string) (list []store.Fire) {
-	h.t.Helper()
+	h.T.Helper()
 	return slices.DeleteFunc(h.rows(name), func(f store.Fire) bool {
 		return f.Outcome != task.FireFired
 	})
@@ -69,19 +69,14 @@ func fired(h *house, name string) (list []store.Fire) {
 func TestEditsHandleWhatIsDueByWhatTheScheduleWas(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "*/10 * * * *", misfire(task.MisfireAll))
-		h.until("2026-11-21 10:00:30")
-		h.kill("n1")
-		h.until("2026-11-21 10:25:00")
-		h.fail(func(verb string) fault.Fault { // the rounds see nothing yet
-			if verb == "due" {
-				return fault.Before
-			}
-			return fault.None
-		})
-		h.start("n1")
+		h.Until("2026-11-21 10:00:30")
+		h.Kill("n1")
+		h.Until("2026-11-21 10:25:00")
+		h.Fail(fault.Each(fault.Before, "Due")) // the rounds see nothing yet
+		h.Start("n1")
 		h.put("s", "5 * * * *", misfire(task.MisfireAll))
-		h.fail(nil)
-		h.until("2026-11-21 11:10:00")
+		h.Fail(nil)
+		h.Until("2026-11-21 11:10:00")
 		h.want("s", "10:00:00 fired", "10:10:00 fired", "10:20:00 fired", "11:05:00 fired")
 	})
 }
@@ -90,11 +85,11 @@ func TestEditsHandleWhatIsDueByWhatTheScheduleWas(t *testing.T) {
 func TestEditAfterTheStoresClockWentBack(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "*/20 * * * * *")
-		h.until("2026-11-21 10:00:50")
-		h.jump(-time.Minute)
-		h.pass(2 * time.Second)
+		h.Until("2026-11-21 10:00:50")
+		h.Jump(-time.Minute)
+		h.Pass(2 * time.Second)
 		h.put("s", "*/10 * * * * *")
-		h.until("2026-11-21 10:01:15")
+		h.Until("2026-11-21 10:01:15")
 		h.want("s", "09:59:40 fired", "10:00:00 fired", "10:00:20 fired", "10:00:40 fired",
 			"10:00:50 fired", "10:01:00 fired", "10:01:10 fired")
 	})
@@ -104,11 +99,11 @@ func TestEditAfterTheStoresClockWentBack(t *testing.T) {
 func TestEditsWhileTheStoresClockIsBack(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "*/20 * * * * *")
-		h.jump(-time.Minute)
-		h.pass(2 * time.Second)
+		h.Jump(-time.Minute)
+		h.Pass(2 * time.Second)
 		h.put("s", "*/30 * * * * *")
 		h.put("s", "*/15 * * * * *")
-		h.until("2026-11-21 10:00:01")
+		h.Until("2026-11-21 10:00:01")
 		h.want("s", "09:59:45 fired", "10:00:00 fired")
 	})
 }
@@ -116,42 +111,42 @@ func TestEditsWhileTheStoresClockIsBack(t *testing.T) {
 func TestNextDueTimeCanBeChosen(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "*/10 * * * *", next(h.us("10:05:00")+123)) // whole milliseconds
-		if got, err := h.live().firer.Schedules(
-			h.t.Context(), store.ScheduleQuery{},
+		if got, err := h.firer().Schedules(
+			h.T.Context(), store.ScheduleQuery{},
 		); err != nil || got[0].Next != h.us("10:05:00") {
 			t.Errorf("next is %v, %v", got, err)
 		}
-		_, err := h.live().firer.Pause(h.t.Context(), "s", true) // keeps it
-		h.must(err)
-		_, err = h.live().firer.Pause(h.t.Context(), "s", false)
-		h.must(err)
-		h.until("2026-11-21 10:10:30")
+		_, err := h.firer().Pause(h.T.Context(), "s", true) // keeps it
+		h.Must(err)
+		_, err = h.firer().Pause(h.T.Context(), "s", false)
+		h.Must(err)
+		h.Until("2026-11-21 10:10:30")
 		h.want("s", "10:05:00 fired", "10:10:00 fired")
 		h.put("s", "*/10 * * * *", next(h.us("10:05:00"))) // as somebody read it before it came
-		h.until("2026-11-21 10:20:30")
+		h.Until("2026-11-21 10:20:30")
 		h.want("s", "10:05:00 fired", "10:10:00 fired", "10:20:00 fired")
 	})
 }
 
 func TestCalendars(t *testing.T) {
 	alone(t, "2026-11-21 23:45:00", func(h *house) {
-		f := h.live().firer
-		created, err := f.PutCalendar(h.t.Context(), task.Calendar{
+		f := h.firer()
+		created, err := f.PutCalendar(h.T.Context(), task.Calendar{
 			Name: "holidays", Skip: []string{"2026-11-22"},
 		})
-		h.must(err)
+		h.Must(err)
 		h.put("s", "*/10 * * * *", func(e *store.ScheduleEdit) { e.Calendar = "holidays" })
-		h.until("2026-11-22 00:15:00")
-		again, err := f.PutCalendar(h.t.Context(), task.Calendar{
+		h.Until("2026-11-22 00:15:00")
+		again, err := f.PutCalendar(h.T.Context(), task.Calendar{
 			Name: "holidays", Skip: []string{"2026-11-23"},
 		})
-		h.must(err)
+		h.Must(err)
 		if !created || again {
 			t.Errorf("created %v, then %v", created, again)
 		}
-		h.until("2026-11-22 00:25:00")
+		h.Until("2026-11-22 00:25:00")
 		h.want("s", "23:50:00 fired", "00:20:00 fired")
-		if err := f.DeleteCalendar(h.t.Context(), "holidays"); !errors.Is(err, store.ErrConflict) {
+		if err := f.DeleteCalendar(h.T.Context(), "holidays"); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("delete one in use: %v", err)
 		}
 	})
@@ -162,10 +157,10 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 		h.put("there", "0 * * * *")
 		h.put("second", "", after("there"))
 		h.put("third", "", after("second"))
-		_, err := h.live().firer.PutCalendar(h.t.Context(), task.Calendar{
+		_, err := h.firer().PutCalendar(h.T.Context(), task.Calendar{
 			Name: "days", Skip: []string{"2026-12-25"},
 		})
-		h.must(err)
+		h.Must(err)
 		good := store.ScheduleEdit{Schedule: limits.DefaultSchedule("s")}
 		good.Cron, good.Queue = "0 * * * *", "q"
 		for _, c := range []struct {
@@ -216,27 +211,27 @@ func TestBadEditsAreRefusedWithThePlace(t *testing.T) {
 		} {
 			e := good
 			c.change(&e)
-			_, err := h.live().firer.Put(h.t.Context(), e)
+			_, err := h.firer().Put(h.T.Context(), e)
 			refused(t, err, c.where, c.what)
-			_, err = h.live().firer.Put(h.t.Context(), good, e)
+			_, err = h.firer().Put(h.T.Context(), good, e)
 			refused(t, err, strings.Replace(c.where, "body.", "body.schedules[1].", 1), c.what)
 		}
 		bad := good
 		bad.Cron, bad.Zone, bad.Queue = "0 25 * * *", "Mars/Base", "" // all at once
-		_, err = h.live().firer.Put(h.t.Context(), bad)
+		_, err = h.firer().Put(h.T.Context(), bad)
 		var invalid *task.InvalidError
 		if !errors.As(err, &invalid) || len(invalid.Fields) != 3 {
 			t.Errorf("three faults: %v", err)
 		}
 		many := make([]store.ScheduleEdit, limits.MaxSchedules+1)
-		_, err = h.live().firer.Put(h.t.Context(), many...)
+		_, err = h.firer().Put(h.T.Context(), many...)
 		refused(t, err, "body.schedules", "too many")
-		_, err = h.live().firer.PutCalendar(h.t.Context(), task.Calendar{
+		_, err = h.firer().PutCalendar(h.T.Context(), task.Calendar{
 			Name: "c", Skip: []string{"2026-02-30"},
 		})
 		refused(t, err, "body.skip", "2026-02-30")
-		if list, err := h.store.Schedules(
-			h.t.Context(), store.ScheduleQuery{},
+		if list, err := h.Store.Schedules(
+			h.T.Context(), store.ScheduleQuery{},
 		); err != nil || len(list) != 3 {
 			t.Errorf("schedules are %v, %v", list, err)
 		}
@@ -260,7 +255,7 @@ func refused(t *testing.T, err error, where, what string) {
 func TestSameEditTwiceChangesNothing(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		first := h.put("s", "* * * * *")
-		h.until("2026-11-21 10:00:30")
+		h.Until("2026-11-21 10:00:30")
 		second := h.put("s", "* * * * *")
 		if !first.Created || second.Created || second.Version != first.Version ||
 			second.Owner == "" {

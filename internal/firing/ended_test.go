@@ -15,30 +15,30 @@ import (
 func TestReadersLearnHowTasksOfAPlainScheduleEnded(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *")
-		h.until("2026-11-21 10:05:01")
+		h.Until("2026-11-21 10:05:01")
 		ids := make([]task.ID, 0, 6)
 		for _, f := range h.rows("s") {
 			ids = append(ids, f.Task)
 		}
-		n := h.nodes["n1"]
-		got, err := n.tasks.Hold(h.t.Context(), task.HoldRequest{
+		n := h.Node("n1")
+		got, err := n.Tasks.Hold(h.T.Context(), task.HoldRequest{
 			Worker: "w", Queues: []string{"q"}, Limit: 3, Wait: time.Second,
 		})
-		h.must(err)
+		h.Must(err)
 		for i, end := range []task.Outcome{task.Finish(nil), task.Fail(errors.New("boom")),
 			task.Next("second", nil)} {
-			_, err := n.tasks.Report(h.t.Context(), "w",
+			_, err := n.Tasks.Report(h.T.Context(), "w",
 				[]task.Report{{ID: got.Tasks[i].ID, Token: got.Tasks[i].Token, Outcome: end}})
-			h.must(err)
+			h.Must(err)
 		}
-		h.must(n.tasks.Act(h.t.Context(), task.KindCancelled, "test", ids[3]))
-		h.must(n.tasks.Act(h.t.Context(), task.KindRemoved, "test", ids[4]))
+		h.Must(n.Tasks.Act(h.T.Context(), task.KindCancelled, "test", ids[3]))
+		h.Must(n.Tasks.Act(h.T.Context(), task.KindRemoved, "test", ids[4]))
 		want := []task.Kind{
 			task.KindDone, task.KindFail, 0, task.KindCancelled, task.KindRemoved, 0,
 		}
 
-		list, err := n.firer.Fires(h.t.Context(), store.FireQuery{Schedule: "s"})
-		h.must(err)
+		list, err := n.Own.Fires(h.T.Context(), store.FireQuery{Schedule: "s"})
+		h.Must(err)
 		for i, f := range list {
 			if f.Ended != want[i] {
 				t.Errorf("%s: ended %v, want %v", at(f.At), f.Ended, want[i])
@@ -47,13 +47,13 @@ func TestReadersLearnHowTasksOfAPlainScheduleEnded(t *testing.T) {
 		if last := h.last("s"); last.Task != ids[5] || last.Ended != 0 {
 			t.Errorf("last %+v", last)
 		}
-		h.must(n.tasks.Act(h.t.Context(), task.KindCancelled, "test", ids[5]))
+		h.Must(n.Tasks.Act(h.T.Context(), task.KindCancelled, "test", ids[5]))
 		if last := h.last("s"); last.Ended != task.KindCancelled {
 			t.Errorf("after its end last is %+v", last)
 		}
-		h.must(n.tasks.Act(h.t.Context(), task.KindReplayed, "test", ids[1]))
-		if list, err = n.firer.Fires(
-			h.t.Context(), store.FireQuery{Schedule: "s"},
+		h.Must(n.Tasks.Act(h.T.Context(), task.KindReplayed, "test", ids[1]))
+		if list, err = n.Own.Fires(
+			h.T.Context(), store.FireQuery{Schedule: "s"},
 		); err != nil || list[1].Ended != 0 {
 			t.Errorf("of a task that began again: %+v, %v", list[1], err)
 		}
@@ -68,15 +68,10 @@ func TestReadersLearnHowTasksOfAPlainScheduleEnded(t *testing.T) {
 func TestListOfFiresIsRefusedWhenNobodyKnowsHowTheyEnded(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *")
-		h.until("2026-11-21 10:00:01")
-		h.fail(func(verb string) fault.Fault {
-			if verb == "stand" {
-				return fault.Before
-			}
-			return fault.None
-		})
-		_, err := h.live().firer.Fires(h.t.Context(), store.FireQuery{Schedule: "s"})
-		_, also := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{Last: true})
+		h.Until("2026-11-21 10:00:01")
+		h.Fail(fault.Each(fault.Before, "Stand"))
+		_, err := h.firer().Fires(h.T.Context(), store.FireQuery{Schedule: "s"})
+		_, also := h.firer().Schedules(h.T.Context(), store.ScheduleQuery{Last: true})
 		if !errors.Is(err, fault.ErrFault) || !errors.Is(also, fault.ErrFault) {
 			t.Errorf("errors %v, %v", err, also)
 		}
@@ -85,10 +80,10 @@ func TestListOfFiresIsRefusedWhenNobodyKnowsHowTheyEnded(t *testing.T) {
 
 // last is the newest fire of a schedule, as people see it.
 func (h *house) last(name string) *store.Fire {
-	h.t.Helper()
-	list, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{
+	h.T.Helper()
+	list, err := h.firer().Schedules(h.T.Context(), store.ScheduleQuery{
 		Names: []string{name}, Last: true,
 	})
-	h.must(err)
+	h.Must(err)
 	return list[0].Last
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -33,13 +34,13 @@ func parentsText(f *store.Fire) string {
 
 // wantTurns compares the turns that a schedule has taken, as "15:04:05 outcome: parents".
 func (h *house) wantTurns(name string, want ...string) {
-	h.t.Helper()
+	h.T.Helper()
 	var got []string
 	for _, f := range h.rows(name) {
 		got = append(got, at(f.At)+" "+string(f.Outcome)+": "+parentsText(&f))
 	}
 	if !slices.Equal(got, want) {
-		h.t.Fatalf("%s: turns\n%s\nwant\n%s", name, strings.Join(got, "\n"),
+		h.T.Fatalf("%s: turns\n%s\nwant\n%s", name, strings.Join(got, "\n"),
 			strings.Join(want, "\n"))
 	}
 }
@@ -105,16 +106,16 @@ func TestDiamondIsJoinedByItsRun(t *testing.T) {
 			h.work(n, "slow", 100*time.Second, finish)
 		}
 		h.work("n3", "end", time.Second, finish)
-		h.until("2026-11-21 10:01:30")
+		h.Until("2026-11-21 10:01:30")
 		h.want("quick", "10:00:00 fired", "10:01:00 fired")
 		h.want("end")
 		h.put("root", "0 0 1 1 *")
-		h.until("2026-11-21 10:05:00")
+		h.Until("2026-11-21 10:05:00")
 		h.wantTurns("end", "10:00:00 fired: slow@10:00:00 quick@10:00:00",
 			"10:01:00 fired: slow@10:01:00 quick@10:01:00")
 		root := store.FireKey{Schedule: "root", At: h.us("10:00:00")}
-		run, err := h.store.RunFires(h.t.Context(), root, 100)
-		h.must(err)
+		run, err := h.Store.RunFires(h.T.Context(), root, 100)
+		h.Must(err)
 		var names []string
 		for i := range run {
 			names = append(names, run[i].Schedule)
@@ -134,7 +135,7 @@ func TestSchedulesOfDifferentTimesAreJoinedTurnByTurn(t *testing.T) {
 		h.put("end", "", after("often,seldom"), inQueue("end"))
 		h.work("n1", "q", time.Second, finish)
 		h.work("n2", "seldom", time.Second, finish)
-		h.until("2026-11-21 10:06:50")
+		h.Until("2026-11-21 10:06:50")
 		h.wantTurns("end", "10:00:30 fired: often@10:00:00 seldom@10:00:30",
 			"10:03:30 fired: often@10:03:00 seldom@10:03:30",
 			"10:06:30 fired: often@10:06:00 seldom@10:06:30")
@@ -154,15 +155,15 @@ func TestSameDueTimesBelongTogether(t *testing.T) {
 		for _, n := range []string{"n1", "n2", "n3"} {
 			h.work(n, "slow", 90*time.Second, finish)
 		}
-		h.until("2026-11-21 10:02:20")
+		h.Until("2026-11-21 10:02:20")
 		h.wantTurns("end", "10:00:00 fired: a@10:00:00 b@10:00:00")
-		h.until("2026-11-21 10:03:40")
+		h.Until("2026-11-21 10:03:40")
 		h.wantTurns("end", "10:00:00 fired: a@10:00:00 b@10:00:00",
 			"10:01:00 fired: a@10:01:00 b@10:01:00", "10:02:00 fired: a@10:02:00 b@10:02:00")
 		// one more of a alone leaves the pairs as they are
-		_, err := h.live().firer.RunNow(h.t.Context(), "a")
-		h.must(err)
-		h.until("2026-11-21 10:04:50")
+		_, err := h.firer().RunNow(h.T.Context(), "a")
+		h.Must(err)
+		h.Until("2026-11-21 10:04:50")
 		h.wantTurns("end", "10:00:00 fired: a@10:00:00 b@10:00:00",
 			"10:01:00 fired: a@10:01:00 b@10:01:00", "10:02:00 fired: a@10:02:00 b@10:02:00",
 			"10:03:00 fired: a@10:03:00 b@10:03:00")
@@ -186,7 +187,7 @@ func TestTurnOfAFailedParentIsFiredAfterItsReplay(t *testing.T) {
 			}
 			return task.Finish(nil)
 		})
-		h.until("2026-11-21 10:00:50")
+		h.Until("2026-11-21 10:00:50")
 		// when they came to be followed b had been due at 9:59:30 already, and a not
 		h.wantTurns("end", "10:00:30 skipped: a@10:00:00 b@10:00:30")
 		if r := h.rows("end")[0].Reason; r != "the task of schedule b for 2026-11-21T10:00:30Z is dead: no disk" {
@@ -196,13 +197,13 @@ func TestTurnOfAFailedParentIsFiredAfterItsReplay(t *testing.T) {
 		h.wantTurns("always", "10:00:30 fired: a@10:00:00 b@10:00:30")
 		ill.Store(false)
 		for _, f := range h.rows("b") {
-			h.must(h.live().tasks.Act(h.t.Context(), task.KindReplayed, "test", f.Task))
+			h.Must(h.Live().Tasks.Act(h.T.Context(), task.KindReplayed, "test", f.Task))
 		}
-		h.until("2026-11-21 10:00:58")
+		h.Until("2026-11-21 10:00:58")
 		h.wantTurns("end", "10:00:30 fired: a@10:00:00 b@10:00:30")
 		h.wantTurns("always", "10:00:30 fired: a@10:00:00 b@10:00:30")
 		h.wantTurns("alarm", "10:00:00 skipped: a@10:00:00", "10:00:30 fired: b@10:00:30")
-		h.until("2026-11-21 10:01:50")
+		h.Until("2026-11-21 10:01:50")
 		h.wantTurns("end", "10:00:30 fired: a@10:00:00 b@10:00:30",
 			"10:01:30 fired: a@10:01:00 b@10:01:30")
 	})
@@ -219,9 +220,9 @@ func TestAnyOfSeveralFiresOnceForEachDueTime(t *testing.T) {
 		h.work("n3", "bad", time.Second, func(task.Handout) task.Outcome {
 			return task.Fail(errors.New("no disk"))
 		})
-		h.until("2026-11-21 10:00:08")
+		h.Until("2026-11-21 10:00:08")
 		h.want("end") // one is dead, and the other may still end well
-		h.until("2026-11-21 10:01:30")
+		h.Until("2026-11-21 10:01:30")
 		h.wantTurns("end", "10:00:00 fired: good@10:00:00", "10:01:00 fired: good@10:01:00")
 	})
 }
@@ -235,10 +236,10 @@ func TestDelayAfterTheLastOfSeveral(t *testing.T) {
 		h.put("end", "", after("a,b"), delay, inQueue("end"))
 		h.work("n1", "q", time.Second, finish)
 		h.work("n1", "b", 5*time.Second, finish)
-		h.until("2026-11-21 10:00:30")
+		h.Until("2026-11-21 10:00:30")
 		for name, last := range map[string]string{"one": "10:00:01", "end": "10:00:05"} {
-			v, err := h.store.Task(h.t.Context(), h.rows(name)[0].Task)
-			h.must(err)
+			v, err := h.Store.Task(h.T.Context(), h.rows(name)[0].Task)
+			h.Must(err)
 			if wait := v.Due.Sub(time.UnixMicro(h.us(last))); wait < 20*time.Second ||
 				wait > 21*time.Second {
 				t.Errorf("%s is due %v after the last ended, with a delay of 20s", name, wait)
@@ -250,21 +251,22 @@ func TestDelayAfterTheLastOfSeveral(t *testing.T) {
 // Both parents end at once, and two nodes look after one each: the turn is taken once, whichever
 // write comes first.
 func TestTwoNodesThatJoinAtOnceTakeATurnOnce(t *testing.T) {
-	for n := range rounds(6, 2) {
-		for _, fault := range []fault.Fault{fault.None, fault.Before, fault.After} {
-			t.Run(fmt.Sprint(n, fault), func(t *testing.T) {
+	for n := range story.Often(6, 2) {
+		for _, kind := range []fault.Fault{fault.None, fault.Before, fault.After} {
+			t.Run(fmt.Sprint(n, kind), func(t *testing.T) {
 				three(t, "2026-11-21 09:59:30", func(h *house) {
 					h.put("a", "*/10 * * * * *")
 					h.put("b", "5/10 * * * * *", inQueue("b"))
 					h.put("end", "", after("a,b"), inQueue("end"))
 					h.work("n1", "q", 7*time.Second, finish)
 					h.work("n2", "b", 2*time.Second, finish)
-					h.crowded(uint64(n), nth(20+5*n, fault, "fire", "end"), "a", "b", "end")
-					h.until("2026-11-21 10:00:33")
+					h.crowded(uint64(n), fault.Nth(20+5*n, kind, "Fire", closeFires), "a", "b",
+						"end")
+					h.Until("2026-11-21 10:00:33")
 					h.put("a", "0 0 1 1 *")
 					h.put("b", "0 0 1 1 *", inQueue("b"))
-					h.pass(30 * time.Second)
-					h.fail(nil)
+					h.Pass(30 * time.Second)
+					h.Fail(nil)
 					taken := map[store.FireKey]int{}
 					for _, f := range fired(h, "end") {
 						for _, k := range f.Parents {
@@ -272,7 +274,7 @@ func TestTwoNodesThatJoinAtOnceTakeATurnOnce(t *testing.T) {
 						}
 					}
 					if len(taken) < 8 {
-						h.t.Errorf("taken are %v", taken)
+						h.T.Errorf("taken are %v", taken)
 					}
 				})
 			})
@@ -290,16 +292,16 @@ func TestParentsThatAreEditedMeanwhile(t *testing.T) {
 		h.work("n1", "q", time.Second, finish)
 		h.work("n2", "b", time.Second, finish)
 		h.work("n3", "c", time.Second, finish)
-		h.until("2026-11-21 10:01:10")
+		h.Until("2026-11-21 10:01:10")
 		h.wantTurns("end", "10:00:30 fired: a@10:00:00 b@10:00:30")
 		h.put("end", "", after("a,c"), inQueue("end"))
-		h.until("2026-11-21 10:02:50")
+		h.Until("2026-11-21 10:02:50")
 		h.wantTurns("end", "10:00:30 fired: a@10:00:00 b@10:00:30",
 			"10:01:45 fired: a@10:01:00 c@10:01:45", "10:02:45 fired: a@10:02:00 c@10:02:45")
-		if err := h.live().firer.Delete(h.t.Context(), "c"); !errors.Is(err, store.ErrConflict) {
+		if err := h.firer().Delete(h.T.Context(), "c"); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("delete of one that is followed: %v", err)
 		}
 		h.deleted = true
-		h.must(h.live().firer.Delete(h.t.Context(), "b"))
+		h.Must(h.firer().Delete(h.T.Context(), "b"))
 	})
 }

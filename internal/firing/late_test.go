@@ -13,9 +13,9 @@ import (
 func TestEachDueTimeIsToldWithHowLateItWas(t *testing.T) {
 	alone(t, "2026-03-01 10:00:30", func(h *house) {
 		overdue := func(want time.Duration) {
-			h.t.Helper()
-			got, err := h.live().firer.Overdue(h.t.Context())
-			h.must(err)
+			h.T.Helper()
+			got, err := h.firer().Overdue(h.T.Context())
+			h.Must(err)
 			if got < want || got > want+beat {
 				t.Errorf("%v after the earliest due time, want %v", got, want)
 			}
@@ -23,22 +23,17 @@ func TestEachDueTimeIsToldWithHowLateItWas(t *testing.T) {
 		h.put("s", "* * * * *")
 		h.put("later", "0 12 * * *")
 		overdue(0)
-		h.until("2026-03-01 10:01:01")
+		h.Until("2026-03-01 10:01:01")
 		overdue(0)
-		h.fail(func(verb string) fault.Fault {
-			if verb == "fire" {
-				return fault.Before
-			}
-			return fault.None
-		})
-		h.until("2026-03-01 10:02:20")
+		h.Fail(fault.Each(fault.Before, "Fire"))
+		h.Until("2026-03-01 10:02:20")
 		overdue(20 * time.Second)
-		h.fail(nil)
-		h.until("2026-03-01 10:02:50")
+		h.Fail(nil)
+		h.Until("2026-03-01 10:02:50")
 		overdue(0)
-		_, err := h.live().firer.Pause(h.t.Context(), "s", true)
-		h.must(err)
-		h.until("2026-03-01 10:03:01")
+		_, err := h.firer().Pause(h.T.Context(), "s", true)
+		h.Must(err)
+		h.Until("2026-03-01 10:03:01")
 		var told []string
 		for _, f := range h.handled {
 			late := time.Duration(f.Time-f.At) * time.Microsecond

@@ -17,7 +17,7 @@ import (
 // meanwhile does something at another node right before a call of the store by any node, once.
 func (h *house) meanwhile(verb string, do func()) {
 	done := false
-	h.fail(func(v string) fault.Fault {
+	h.Fail(func(v string) fault.Fault {
 		if v == verb && !done {
 			done = true
 			do()
@@ -29,15 +29,15 @@ func (h *house) meanwhile(verb string, do func()) {
 // crowded lets every node look after all of some schedules, and lets each write wait for a while,
 // so that nodes decide by what others are about to change. also fails writes besides.
 func (h *house) crowded(seed uint64, also func(string) fault.Fault, names ...string) {
-	for _, n := range h.nodes {
+	for _, n := range h.Nodes() {
 		for _, name := range names {
-			n.firer.own(name, true)
+			n.Own.own(name, true)
 		}
 	}
 	var mu sync.Mutex
 	luck := rand.New(rand.NewPCG(seed, 9))
-	h.fail(func(verb string) fault.Fault {
-		if verb != "fire" && verb != "end" && verb != "change" {
+	h.Fail(func(verb string) fault.Fault {
+		if verb != "Fire" && verb != closeFires && verb != "ChangeSchedules" {
 			return fault.None
 		}
 		mu.Lock()
@@ -54,16 +54,16 @@ func TestCircleThatTwoNodesMakeAtOnceIsRefused(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("a", "0 0 1 1 *")
 		h.put("b", "0 0 1 1 *")
-		h.meanwhile("change", func() { h.must(put(h, h.nodes["n2"].firer, "b", "", after("a"))) })
-		err := put(h, h.nodes["n1"].firer, "a", "", after("b"))
-		h.fail(nil)
+		h.meanwhile("ChangeSchedules", func() { h.Must(put(h, h.firerOf("n2"), "b", "", after("a"))) })
+		err := put(h, h.firerOf("n1"), "a", "", after("b"))
+		h.Fail(nil)
 		var wrong *task.InvalidError
 		if !errors.As(err, &wrong) || len(wrong.Fields) != 1 ||
 			wrong.Fields[0].Location != "body.after" {
 			t.Errorf("the second half: %v", err)
 		}
-		list, err := h.store.Schedules(t.Context(), store.ScheduleQuery{})
-		h.must(err)
+		list, err := h.Store.Schedules(t.Context(), store.ScheduleQuery{})
+		h.Must(err)
 		if list[0].After != "" || list[1].After != "a" {
 			t.Errorf("a follows %q, b follows %q", list[0].After, list[1].After)
 		}
@@ -76,11 +76,11 @@ func TestFollowerThatIsPutWhileItsLeaderFiresMissesNothing(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("lead", "0 10 * * *")
 		h.work("n1", "q", time.Second, finish)
-		h.meanwhile("fire", func() {
-			h.must(put(h, h.nodes["n2"].firer, "next", "", after("lead")))
+		h.meanwhile("Fire", func() {
+			h.Must(put(h, h.firerOf("n2"), "next", "", after("lead")))
 		})
-		h.until("2026-11-21 10:00:10")
-		h.fail(nil)
+		h.Until("2026-11-21 10:00:10")
+		h.Fail(nil)
 		h.want("lead", "10:00:00 fired")
 		h.want("next", "10:00:00 fired")
 	})
@@ -95,12 +95,12 @@ func TestAdjoiningBackfillsAtOnceFireEachDueTimeOnce(t *testing.T) {
 			t.Run(fmt.Sprint(what, limit), func(t *testing.T) {
 				alone(t, "2026-11-21 10:00:00", func(h *house) {
 					longMiss(h)
-					h.startOne("n2")
-					h.meanwhile("fire", func() {
-						h.must(h.refill(h.nodes["n2"].firer, other[0], other[1], limit))
+					h.StartOne("n2")
+					h.meanwhile("Fire", func() {
+						h.Must(h.refill(h.firerOf("n2"), other[0], other[1], limit))
 					})
-					h.must(h.refill(h.nodes["n1"].firer, "10:10:00", "10:20:00", limit))
-					h.fail(nil)
+					h.Must(h.refill(h.firerOf("n1"), "10:10:00", "10:20:00", limit))
+					h.Fail(nil)
 					fired, waiting, first, last := 0, 0, h.us("10:10:00"), h.us("10:20:00")
 					first, last = min(first, h.us(other[0])), max(last, h.us(other[1]))
 					for _, f := range h.rows("s") {
@@ -118,8 +118,8 @@ func TestAdjoiningBackfillsAtOnceFireEachDueTimeOnce(t *testing.T) {
 						t.Errorf("%d are fired and %d wait of %d, at most %d at a time", fired,
 							waiting, want, limit)
 					}
-					a, err := h.nodes["n1"].firer.Audit(t.Context(), "s", 0, 0)
-					h.must(err)
+					a, err := h.firerOf("n1").Audit(t.Context(), "s", 0, 0)
+					h.Must(err)
 					if len(a.Holes) != 0 {
 						t.Errorf("due times without rows: %d, first %v", len(a.Holes),
 							slices.Min(a.Holes))

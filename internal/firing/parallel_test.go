@@ -1,12 +1,14 @@
 package firing
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -78,7 +80,7 @@ func TestParallelTasksOfASchedule(t *testing.T) {
 			for range 4 {
 				h.work("n1", "q", 150*time.Second, finish)
 			}
-			h.until("2026-11-21 10:05:20")
+			h.Until("2026-11-21 10:05:20")
 			h.want("s", c.want...)
 		})
 	}
@@ -87,7 +89,7 @@ func TestParallelTasksOfASchedule(t *testing.T) {
 // Whoever fires: the owner, nodes that think they are, people who backfill at other nodes, and
 // whichever writes fail, no more tasks are unfinished at once than may be.
 func TestNoMoreRunAtOnceWhoeverFires(t *testing.T) {
-	for seed := range uint64(rounds(6, 2)) {
+	for seed := range uint64(story.Often(6, 2)) {
 		for _, o := range []task.Overlap{task.OverlapSkip, task.OverlapQueue, task.OverlapReplace} {
 			t.Run(fmt.Sprint(o, seed), func(t *testing.T) {
 				three(t, "2026-11-21 09:59:30", func(h *house) {
@@ -96,36 +98,36 @@ func TestNoMoreRunAtOnceWhoeverFires(t *testing.T) {
 						h.work(n, "q", 5*time.Second, finish)
 						h.work(n, "q", 3*time.Second, finish)
 					}
-					h.crowded(seed, nth(int(7*seed), fault.After, "fire"), "s")
+					h.crowded(seed, fault.Nth(int(7*seed), fault.After, "Fire"), "s")
 					for i := range 300 {
-						h.pass(100 * time.Millisecond)
+						h.Pass(100 * time.Millisecond)
 						if i%40 == 7 {
-							node := h.nodes[[]string{"n1", "n2", "n3"}[i%3]]
-							node.loops.Go(func() {
-								_, _ = node.firer.Backfill(node.ctx, "s", store.BackfillRequest{
+							node := h.Node([]string{"n1", "n2", "n3"}[i%3])
+							node.Go(func(ctx context.Context) {
+								_, _ = node.Own.Backfill(ctx, "s", store.BackfillRequest{
 									From: h.us("09:50:00") + int64(i)*1e6,
 									To:   h.us("09:50:04") + int64(i)*1e6,
 								})
 							})
 						}
 						now := 0
-						list, err := h.store.OpenFires(h.t.Context(), store.OpenQuery{})
-						h.must(err)
+						list, err := h.Store.OpenFires(h.T.Context(), store.OpenQuery{})
+						h.Must(err)
 						for k := range list {
 							if running(&list[k]) {
 								now++
 							}
 						}
 						if now > 3 {
-							h.t.Fatalf("%d run at %s", now, h.now())
+							h.T.Fatalf("%d run at %s", now, h.Now())
 						}
 					}
-					h.fail(nil)
+					h.Fail(nil)
 					if n := len(fired(h, "s")); n < 10 {
-						h.t.Errorf("%d were fired", n)
+						h.T.Errorf("%d were fired", n)
 					}
 					h.put("s", "0 0 1 1 *", atOnce(3, o))
-					h.pass(time.Minute)
+					h.Pass(time.Minute)
 				})
 			})
 		}

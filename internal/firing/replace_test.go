@@ -13,14 +13,14 @@ import (
 func TestReplaceLeavesTheTaskOfTheSameDueTime(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", overlap(task.OverlapReplace))
-		h.until("2026-11-21 09:59:59")
-		before, err := h.store.Schedules(h.t.Context(), store.ScheduleQuery{})
-		h.must(err)
-		h.until("2026-11-21 10:00:01")
-		f := h.nodes["n2"].firer
-		h.must(f.fire(h.t.Context(), []*store.Schedule{&before[0]}, f.now()))
-		v, err := h.store.Task(h.t.Context(), fired(h, "s")[0].Task)
-		h.must(err)
+		h.Until("2026-11-21 09:59:59")
+		before, err := h.Store.Schedules(h.T.Context(), store.ScheduleQuery{})
+		h.Must(err)
+		h.Until("2026-11-21 10:00:01")
+		f := h.firerOf("n2")
+		h.Must(f.fire(h.T.Context(), []*store.Schedule{&before[0]}, f.now()))
+		v, err := h.Store.Task(h.T.Context(), fired(h, "s")[0].Task)
+		h.Must(err)
 		if v.State == task.Cancelled {
 			t.Errorf("the task of the due time itself is %v", v.State)
 		}
@@ -31,15 +31,15 @@ func TestReplaceLeavesTheTaskOfTheSameDueTime(t *testing.T) {
 func TestReplaceLeavesTheTaskOfALaterDueTime(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", overlap(task.OverlapReplace))
-		h.until("2026-11-21 09:59:59")
-		before, err := h.store.Schedules(h.t.Context(), store.ScheduleQuery{})
-		h.must(err)
-		h.until("2026-11-21 10:02:01")
-		h.must(h.nodes["n2"].firer.fire(h.t.Context(), []*store.Schedule{&before[0]},
+		h.Until("2026-11-21 09:59:59")
+		before, err := h.Store.Schedules(h.T.Context(), store.ScheduleQuery{})
+		h.Must(err)
+		h.Until("2026-11-21 10:02:01")
+		h.Must(h.firerOf("n2").fire(h.T.Context(), []*store.Schedule{&before[0]},
 			h.us("10:00:00")))
 		list := fired(h, "s")
-		v, err := h.store.Task(h.t.Context(), list[len(list)-1].Task)
-		h.must(err)
+		v, err := h.Store.Task(h.T.Context(), list[len(list)-1].Task)
+		h.Must(err)
 		if v.State == task.Cancelled {
 			t.Errorf("the task of %s is %v", at(list[len(list)-1].At), v.State)
 		}
@@ -52,19 +52,19 @@ func TestReplaceLeavesTheTaskThatFollowsTheSameDueTime(t *testing.T) {
 		h.put("lead", "* * * * *", inQueue("q1"))
 		h.put("follow", "", after("lead"), overlap(task.OverlapReplace), inQueue("q2"))
 		h.work("n1", "q1", time.Second, finish)
-		h.until("2026-11-21 10:00:01")
+		h.Until("2026-11-21 10:00:01")
 		var ended []store.OpenFire
 		for len(ended) == 0 || !ended[0].Final {
-			h.pass(10 * time.Millisecond)
+			h.Pass(10 * time.Millisecond)
 			var err error
-			ended, err = h.store.OpenFires(t.Context(), store.OpenQuery{
+			ended, err = h.Store.OpenFires(t.Context(), store.OpenQuery{
 				Schedules: []string{"lead"},
 			})
-			h.must(err)
+			h.Must(err)
 		}
-		h.pass(3 * time.Second)
-		f := h.nodes["n2"].firer
-		h.must(f.look(t.Context(), []*store.OpenFire{&ended[0]}, f.now()))
+		h.Pass(3 * time.Second)
+		f := h.firerOf("n2")
+		h.Must(f.look(t.Context(), []*store.OpenFire{&ended[0]}, f.now()))
 		if list := h.tasks("q2"); len(list) == 0 || list[len(list)-1].State == task.Cancelled {
 			// that of the due time whose end was seen
 			t.Errorf("what follows: %+v", list)

@@ -13,21 +13,21 @@ import (
 // longMiss is an every-second schedule s of which a shared row stands for 10:00:01 to 10:42:19, and
 // nothing is due any more.
 func longMiss(h *house) {
-	h.t.Helper()
+	h.T.Helper()
 	h.put("s", "* * * * * *", misfire(task.MisfireSkip))
-	h.kill("n1")
-	h.until("2026-11-21 11:00:00")
-	h.start("n1")
-	h.pass(5 * time.Second)
+	h.Kill("n1")
+	h.Until("2026-11-21 11:00:00")
+	h.Start("n1")
+	h.Pass(5 * time.Second)
 	h.put("s", "* * * * * *", func(e *store.ScheduleEdit) { e.Paused = true })
 	if f := h.rows("s")[0]; f.Count < 2000 {
-		h.t.Fatalf("no shared row: %+v", f)
+		h.T.Fatalf("no shared row: %+v", f)
 	}
 }
 
 func (h *house) refill(f *Firer, from, to string, limit int) error {
-	h.t.Helper()
-	_, err := f.Backfill(h.t.Context(), "s", store.BackfillRequest{
+	h.T.Helper()
+	_, err := f.Backfill(h.T.Context(), "s", store.BackfillRequest{
 		From: h.us(from), To: h.us(to), Limit: limit,
 	})
 	return err
@@ -40,8 +40,8 @@ func TestBackfillsOutOfASharedRowInAnyOrderLeaveNoHole(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			alone(t, "2026-11-21 10:00:00", func(h *house) {
 				longMiss(h)
-				h.must(h.refill(h.live().firer, "10:00:05", "10:00:10", limit))
-				h.must(h.refill(h.live().firer, "10:00:01", "10:00:05", limit))
+				h.Must(h.refill(h.firer(), "10:00:05", "10:00:10", limit))
+				h.Must(h.refill(h.firer(), "10:00:01", "10:00:05", limit))
 				n := 0
 				for _, f := range h.rows("s")[:10] {
 					if f.Outcome == task.FireFired || f.Outcome == task.FireQueued {
@@ -61,7 +61,7 @@ func TestBackfillByAnotherExpressionLeavesASharedRowsDueTimes(t *testing.T) {
 	alone(t, "2026-11-21 09:59:59", func(h *house) {
 		longMiss(h)
 		h.put("s", "0 * * * *", func(e *store.ScheduleEdit) { e.Paused = true })
-		h.must(h.refill(h.live().firer, "10:00:00", "11:00:00", 0))
+		h.Must(h.refill(h.firer(), "10:00:00", "11:00:00", 0))
 	})
 }
 
@@ -70,8 +70,8 @@ func TestBackfillThatIsBrokenOffLeavesNoHole(t *testing.T) {
 	alone(t, "2026-11-21 10:00:00", func(h *house) {
 		longMiss(h)
 		fires := 0
-		h.fail(func(verb string) fault.Fault {
-			if verb == "fire" {
+		h.Fail(func(verb string) fault.Fault {
+			if verb == "Fire" {
 				fires++
 				if fires > 1 {
 					return fault.Before
@@ -79,10 +79,10 @@ func TestBackfillThatIsBrokenOffLeavesNoHole(t *testing.T) {
 			}
 			return fault.None
 		})
-		if err := h.refill(h.live().firer, "10:00:01", "10:40:00", 0); err == nil {
+		if err := h.refill(h.firer(), "10:00:01", "10:40:00", 0); err == nil {
 			t.Error("the backfill was not broken off")
 		}
-		h.fail(nil)
+		h.Fail(nil)
 	})
 }
 
@@ -92,8 +92,8 @@ func TestBackfillThatIsDoneAgainAnswersAllOfIt(t *testing.T) {
 	alone(t, "2026-11-21 10:00:00", func(h *house) {
 		longMiss(h)
 		fires := 0
-		h.fail(func(verb string) fault.Fault {
-			if verb == "fire" {
+		h.Fail(func(verb string) fault.Fault {
+			if verb == "Fire" {
 				fires++
 				if 1 < fires && fires < 5 {
 					return fault.After
@@ -101,10 +101,10 @@ func TestBackfillThatIsDoneAgainAnswersAllOfIt(t *testing.T) {
 			}
 			return fault.None
 		})
-		got, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
+		got, err := h.firer().Backfill(h.T.Context(), "s", store.BackfillRequest{
 			From: h.us("10:00:01"), To: h.us("10:40:00"),
 		})
-		h.fail(nil)
+		h.Fail(nil)
 		if err != nil || len(got.Times) != 2399 || got.Fired != 0 {
 			t.Errorf("%d times, %d fired before, %v", len(got.Times), got.Fired, err)
 		}
@@ -120,18 +120,18 @@ func TestBackfillsAtOnceFireEachDueTimeOnce(t *testing.T) {
 			t.Run(fmt.Sprint(what, limit), func(t *testing.T) {
 				alone(t, "2026-11-21 10:00:00", func(h *house) {
 					longMiss(h)
-					h.startOne("n2")
+					h.StartOne("n2")
 					fires := 0
-					h.fail(func(verb string) fault.Fault {
-						if verb == "fire" {
+					h.Fail(func(verb string) fault.Fault {
+						if verb == "Fire" {
 							if fires++; fires == 2 {
-								h.must(h.refill(h.nodes["n2"].firer, other[0], other[1], limit))
+								h.Must(h.refill(h.firerOf("n2"), other[0], other[1], limit))
 							}
 						}
 						return fault.None
 					})
-					h.must(h.refill(h.nodes["n1"].firer, "10:00:01", "10:30:00", limit))
-					h.fail(nil)
+					h.Must(h.refill(h.firerOf("n1"), "10:00:01", "10:30:00", limit))
+					h.Fail(nil)
 					done := 0
 					for _, f := range h.rows("s") {
 						if f.At >= h.us("10:00:01") && f.At < h.us("10:30:00") &&

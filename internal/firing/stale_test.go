@@ -17,23 +17,23 @@ func TestEditOfAVersionIsRefusedWhenItIsAnother(t *testing.T) {
 		refused := func(what string, version int64) {
 			t.Helper()
 			if err := put(
-				h, h.nodes["n1"].firer, "s", "0 0 1 1 *", from(version),
+				h, h.firerOf("n1"), "s", "0 0 1 1 *", from(version),
 			); !errors.Is(err, store.ErrStale) {
 				t.Errorf("%s: %v, want %v", what, err, store.ErrStale)
 			}
 		}
-		h.must(put(h, h.nodes["n1"].firer, "s", "* * * * *", from(store.FromNone)))
+		h.Must(put(h, h.firerOf("n1"), "s", "* * * * *", from(store.FromNone)))
 		made := h.version("s")
 		refused("made by another", store.FromNone)
-		if _, err := h.nodes["n2"].firer.Pause(t.Context(), "s", true); err != nil {
+		if _, err := h.firerOf("n2").Pause(t.Context(), "s", true); err != nil {
 			t.Fatal(err)
 		}
 		refused("paused by another", made)
-		h.pass(90e9) // a schedule that was fired is what it was
-		h.must(put(h, h.nodes["n1"].firer, "s", "*/2 * * * *", from(h.version("s"))))
+		h.Pass(90e9) // a schedule that was fired is what it was
+		h.Must(put(h, h.firerOf("n1"), "s", "*/2 * * * *", from(h.version("s"))))
 		last := h.version("s")
 		h.deleted = true
-		h.must(h.nodes["n3"].firer.Delete(t.Context(), "s"))
+		h.Must(h.firerOf("n3").Delete(t.Context(), "s"))
 		refused("deleted by another", last)
 		h.put("s", "* * * * *")
 		refused("deleted, and made anew", last)
@@ -41,8 +41,8 @@ func TestEditOfAVersionIsRefusedWhenItIsAnother(t *testing.T) {
 }
 
 func (h *house) version(name string) int64 {
-	h.t.Helper()
-	list, err := h.store.Schedules(h.t.Context(), store.ScheduleQuery{Names: []string{name}})
-	h.must(err)
+	h.T.Helper()
+	list, err := h.Store.Schedules(h.T.Context(), store.ScheduleQuery{Names: []string{name}})
+	h.Must(err)
 	return list[0].Version
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -21,9 +22,9 @@ func manual(e *store.ScheduleEdit) { e.Cron, e.Manual = "", true }
 
 // stopped reads whether a schedule is paused.
 func (h *house) stopped(name string) bool {
-	h.t.Helper()
-	list, err := h.store.Schedules(h.t.Context(), store.ScheduleQuery{Names: []string{name}})
-	h.must(err)
+	h.T.Helper()
+	list, err := h.Store.Schedules(h.T.Context(), store.ScheduleQuery{Names: []string{name}})
+	h.Must(err)
 	return list[0].Paused
 }
 
@@ -40,21 +41,21 @@ func TestDeathStopsTheScheduleAndWhatFollows(t *testing.T) {
 			return task.Finish(nil)
 		})
 		h.work("n2", "f", time.Second, finish)
-		h.until("2026-11-21 10:00:30")
+		h.Until("2026-11-21 10:00:30")
 		ill.Store(true)
-		h.until("2026-11-21 10:02:30")
+		h.Until("2026-11-21 10:02:30")
 		h.want("lead", "10:00:00 fired", "10:01:00 fired", "10:02:00 skipped")
 		h.want("follow", "10:00:00 fired", "10:01:00 skipped")
 		h.want("clean", "10:00:00 skipped", "10:01:00 fired")
-		texts := h.events(EventStopped)
+		texts := h.Events(EventStopped)
 		if len(texts) != 1 || !strings.Contains(texts[0], "schedule lead is paused") ||
 			!strings.Contains(texts[0], "no disk; rota schedule resume") {
 			t.Errorf("told %q", texts)
 		}
 		ill.Store(false)
-		_, err := h.live().firer.Pause(h.t.Context(), "lead", false)
-		h.must(err)
-		h.until("2026-11-21 10:03:30")
+		_, err := h.firer().Pause(h.T.Context(), "lead", false)
+		h.Must(err)
+		h.Until("2026-11-21 10:03:30")
 		if h.stopped("lead") {
 			t.Error("it is paused again, and nothing died")
 		}
@@ -65,9 +66,9 @@ func TestDeathStopsTheScheduleAndWhatFollows(t *testing.T) {
 // Whoever is late, and whichever write fails, a death pauses its schedule once: who resumed it is
 // not overruled.
 func TestDeathStopsOnceWhoeverIsLate(t *testing.T) {
-	for n := range rounds(8, 2) {
-		for _, fault := range []fault.Fault{fault.Before, fault.After} {
-			t.Run(fmt.Sprint(n, fault), func(t *testing.T) {
+	for n := range story.Often(8, 2) {
+		for _, kind := range []fault.Fault{fault.Before, fault.After} {
+			t.Run(fmt.Sprint(n, kind), func(t *testing.T) {
 				three(t, "2026-11-21 09:59:30", func(h *house) {
 					h.put("s", "* * * * *", onDead(task.OnDeadStop))
 					var ill atomic.Bool
@@ -78,29 +79,29 @@ func TestDeathStopsOnceWhoeverIsLate(t *testing.T) {
 						}
 						return task.Finish(nil)
 					})
-					h.crowded(uint64(n), nth(n, fault, "change", "end", "fire"), "s")
+					h.crowded(uint64(n), fault.Nth(n, kind, "ChangeSchedules", closeFires, "Fire"), "s")
 					for range 300 {
-						if h.pass(100 * time.Millisecond); h.stopped("s") {
+						if h.Pass(100 * time.Millisecond); h.stopped("s") {
 							break
 						}
 					}
-					h.until("2026-11-21 10:00:20")
+					h.Until("2026-11-21 10:00:20")
 					ill.Store(false)
 					if !h.stopped("s") {
-						h.t.Fatal("it is not paused, and its task is dead")
+						h.T.Fatal("it is not paused, and its task is dead")
 					}
 					for range 20 { // a write may fail
-						_, err := h.live().firer.Pause(h.t.Context(), "s", false)
+						_, err := h.firer().Pause(h.T.Context(), "s", false)
 						if err == nil {
 							break
 						}
 					}
-					h.until("2026-11-21 10:03:30")
-					if h.stopped("s") || len(h.events(EventStopped)) != 1 {
-						h.t.Errorf("paused %v, told %q", h.stopped("s"), h.events(EventStopped))
+					h.Until("2026-11-21 10:03:30")
+					if h.stopped("s") || len(h.Events(EventStopped)) != 1 {
+						h.T.Errorf("paused %v, told %q", h.stopped("s"), h.Events(EventStopped))
 					}
-					h.fail(nil)
-					h.pass(5 * time.Second)
+					h.Fail(nil)
+					h.Pass(5 * time.Second)
 				})
 			})
 		}
@@ -115,52 +116,47 @@ func TestDeathStopsOnceThoughNoFireCanBeClosed(t *testing.T) {
 		h.work("n1", "q", time.Second, func(task.Handout) task.Outcome {
 			return task.Fail(errors.New("no disk"))
 		})
-		h.fail(func(verb string) fault.Fault {
-			if verb == "end" {
-				return fault.Before
-			}
-			return fault.None
-		})
-		h.until("2026-11-21 10:00:10")
+		h.Fail(fault.Each(fault.Before, closeFires))
+		h.Until("2026-11-21 10:00:10")
 		if !h.stopped("s") {
 			t.Fatal("it is not paused, and its task is dead")
 		}
-		_, err := h.live().firer.Pause(h.t.Context(), "s", false)
-		h.must(err)
-		h.until("2026-11-21 10:00:50")
+		_, err := h.firer().Pause(h.T.Context(), "s", false)
+		h.Must(err)
+		h.Until("2026-11-21 10:00:50")
 		if h.stopped("s") || open(h, "s") > 0 {
 			t.Errorf("paused again %v, %d open", h.stopped("s"), open(h, "s"))
 		}
-		h.fail(nil)
+		h.Fail(nil)
 	})
 }
 
 func TestManualSchedulesRunWhenSomebodySaysSo(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", misfire(task.MisfireSkip))
-		h.until("2026-11-21 10:00:10")
-		_, err := h.live().firer.Pause(h.t.Context(), "s", true)
-		h.must(err)
-		h.until("2026-11-21 10:01:10")
+		h.Until("2026-11-21 10:00:10")
+		_, err := h.firer().Pause(h.T.Context(), "s", true)
+		h.Must(err)
+		h.Until("2026-11-21 10:01:10")
 		if is := h.put("s", "", manual); is.Next != store.Never {
 			t.Errorf("it is due at %d", is.Next)
 		}
-		h.until("2026-11-21 10:05:00")
+		h.Until("2026-11-21 10:05:00")
 		h.want("s", "10:00:00 fired", "10:01:00 skipped")
 		// what it left out when it had due times can be fired
-		got, err := h.live().firer.Backfill(h.t.Context(), "s", store.BackfillRequest{
+		got, err := h.firer().Backfill(h.T.Context(), "s", store.BackfillRequest{
 			From: h.us("09:00:00"), To: h.us("10:04:00"),
 		})
-		h.must(err)
+		h.Must(err)
 		if len(got.Times) != 1 || got.Fired != 1 {
 			t.Errorf("backfilled %+v", got)
 		}
-		_, err = h.live().firer.RunNow(h.t.Context(), "s")
-		h.must(err)
+		_, err = h.firer().RunNow(h.T.Context(), "s")
+		h.Must(err)
 		h.want("s", "10:00:00 fired", "10:01:00 fired", "10:05:00 fired")
-		h.pass(time.Second)
-		a, err := h.live().firer.Audit(h.t.Context(), "s", 0, 0)
-		h.must(err)
+		h.Pass(time.Second)
+		a, err := h.firer().Audit(h.T.Context(), "s", 0, 0)
+		h.Must(err)
 		if !a.Complete() || a.Demanded != 2 || a.Aside != 1 {
 			t.Errorf("audit %+v", a)
 		}
@@ -169,7 +165,7 @@ func TestManualSchedulesRunWhenSomebodySaysSo(t *testing.T) {
 			"body.calendar": func(e *store.ScheduleEdit) { manual(e); e.Calendar = "none" },
 		} {
 			var wrong *task.InvalidError
-			if err := put(h, h.live().firer, "s", "", change); !errors.As(err, &wrong) ||
+			if err := put(h, h.firer(), "s", "", change); !errors.As(err, &wrong) ||
 				wrong.Fields[0].Location != what {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -189,10 +185,10 @@ func TestRunIsShownWithTheStatesOfItsTasks(t *testing.T) {
 		h.work("n1", "bad", time.Second, func(task.Handout) task.Outcome {
 			return task.Fail(errors.New("no disk"))
 		})
-		h.until("2026-11-21 10:00:30")
+		h.Until("2026-11-21 10:00:30")
 		for _, name := range []string{"load", "both"} { // any of its fires finds it
-			run, err := h.live().firer.RunOf(h.t.Context(), name, h.us("10:00:00"))
-			h.must(err)
+			run, err := h.firer().RunOf(h.T.Context(), name, h.us("10:00:00"))
+			h.Must(err)
 			var got []string
 			for i := range run.Fires {
 				f := &run.Fires[i]
@@ -219,13 +215,13 @@ func TestRunIsShownWithTheStatesOfItsTasks(t *testing.T) {
 			h.us("10:00:00"): nil, h.us("10:00:00") + 1: store.ErrNotFound,
 			h.us("09:59:59"): store.ErrNotFound,
 		} {
-			if _, err := h.live().firer.RunOf(h.t.Context(), "load", at); !errors.Is(err, want) {
+			if _, err := h.firer().RunOf(h.T.Context(), "load", at); !errors.Is(err, want) {
 				t.Errorf("the run at %d: %v, want %v", at, err, want)
 			}
 		}
-		f, err := h.live().firer.RunNow(h.t.Context(), "load")
-		h.must(err)
-		if run, err := h.live().firer.RunOf(h.t.Context(), "load", f.At/1000*1000); err != nil ||
+		f, err := h.firer().RunNow(h.T.Context(), "load")
+		h.Must(err)
+		if run, err := h.firer().RunOf(h.T.Context(), "load", f.At/1000*1000); err != nil ||
 			run.Root.At != f.At {
 			t.Errorf("the run by hand, found by its millisecond: %+v, %v", run.Root, err)
 		}

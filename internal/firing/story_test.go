@@ -34,7 +34,7 @@ func inQueue(queue string) func(*store.ScheduleEdit) {
 func TestDueTimesFireOnTime(t *testing.T) {
 	alone(t, "2026-11-21 09:58:30", func(h *house) {
 		h.put("minutely", "* * * * *")
-		h.until("2026-11-21 10:01:01")
+		h.Until("2026-11-21 10:01:01")
 		h.want("minutely", "09:59:00 fired", "10:00:00 fired", "10:01:00 fired")
 		for _, f := range h.rows("minutely") {
 			if late := lateness(f.At, f.Time); late < 0 || late > 50*time.Millisecond {
@@ -55,10 +55,10 @@ func TestTaskIsWhatTheScheduleSays(t *testing.T) {
 			e.Priority = time.Minute
 			e.Jitter.Max = 30 * time.Second
 		})
-		h.until("2026-11-21 10:00:01")
+		h.Until("2026-11-21 10:00:01")
 		row := h.rows("s")[0]
-		v, err := h.store.Task(h.t.Context(), row.Task)
-		h.must(err)
+		v, err := h.Store.Task(h.T.Context(), row.Task)
+		h.Must(err)
 		if v.Queue != "q" || v.Stage != "begin" || string(v.Context) != `{"a": 1.0}` ||
 			v.Priority != time.Minute {
 			t.Errorf("task %+v", v)
@@ -75,7 +75,7 @@ func TestThreeNodesShareTheFiring(t *testing.T) {
 		for i := range 30 {
 			h.put(fmt.Sprint("s", i), "*/10 * * * * *")
 		}
-		h.until("2026-11-21 10:01:01")
+		h.Until("2026-11-21 10:01:01")
 		for i := range 30 {
 			list := h.rows(fmt.Sprint("s", i))
 			if len(list) != 15 {
@@ -100,11 +100,11 @@ func TestManySchedulesAreSharedOutByLots(t *testing.T) {
 			edits[i].Schedule = limits.DefaultSchedule(fmt.Sprint("s", i))
 			edits[i].Cron, edits[i].Queue = "* * * * *", "q"
 		}
-		_, err := h.live().firer.Put(h.t.Context(), edits...)
-		h.must(err)
-		h.pass(20 * time.Second) // shards are claimed
-		h.until("2026-11-21 10:00:00")
-		h.pass(time.Second)
+		_, err := h.firer().Put(h.T.Context(), edits...)
+		h.Must(err)
+		h.Pass(20 * time.Second) // shards are claimed
+		h.Until("2026-11-21 10:00:00")
+		h.Pass(time.Second)
 		nodes := map[string]int{}
 		for i := range edits {
 			list := h.rows(edits[i].Name)
@@ -113,10 +113,10 @@ func TestManySchedulesAreSharedOutByLots(t *testing.T) {
 			}
 			nodes[list[1].Node]++
 		}
-		views, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{
+		views, err := h.firer().Schedules(h.T.Context(), store.ScheduleQuery{
 			Names: []string{"s1"},
 		})
-		h.must(err)
+		h.Must(err)
 		if len(nodes) != 3 || views[0].Owner == "" {
 			t.Errorf("fired by %v, s1 is looked after by %q", nodes, views[0].Owner)
 		}
@@ -126,11 +126,11 @@ func TestManySchedulesAreSharedOutByLots(t *testing.T) {
 func TestDeathOfTheOwnerMakesADueTimeLateByALeaseAtMost(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "*/5 * * * * *")
-		h.until("2026-11-21 10:00:11")
-		views, err := h.live().firer.Schedules(h.t.Context(), store.ScheduleQuery{})
-		h.must(err)
-		h.kill(views[0].Owner)
-		h.until("2026-11-21 10:01:01")
+		h.Until("2026-11-21 10:00:11")
+		views, err := h.firer().Schedules(h.T.Context(), store.ScheduleQuery{})
+		h.Must(err)
+		h.Kill(views[0].Owner)
+		h.Until("2026-11-21 10:01:01")
 		list := h.rows("s")
 		if len(list) != 18 {
 			t.Errorf("%d rows, want 18: %v", len(list), h.fires("s"))
@@ -146,15 +146,15 @@ func TestDeathOfTheOwnerMakesADueTimeLateByALeaseAtMost(t *testing.T) {
 
 func TestWhatNobodyLooksAfterIsFiredByWhoHasTheChores(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
-		for _, n := range h.nodes {
-			h.must(n.rounds.Drain(h.t.Context(), n.name, "test", true))
+		for _, n := range h.Nodes() {
+			h.Must(n.Rounds.Drain(h.T.Context(), n.Name, "test", true))
 		}
-		h.pass(10 * time.Second)
+		h.Pass(10 * time.Second)
 		h.put("s", "* * * * *")
-		h.until("2026-11-21 10:00:11")
+		h.Until("2026-11-21 10:00:11")
 		h.want("s", "10:00:00 fired")
-		if views, err := h.live().firer.Schedules(
-			h.t.Context(), store.ScheduleQuery{},
+		if views, err := h.firer().Schedules(
+			h.T.Context(), store.ScheduleQuery{},
 		); err != nil || views[0].Owner != "" {
 			t.Errorf("it is looked after: %v, %v", views, err)
 		}
@@ -166,11 +166,11 @@ func TestOutageIsCaughtUpAsThePoliciesSay(t *testing.T) {
 		for _, m := range []task.Misfire{task.MisfireSkip, task.MisfireOnce, task.MisfireAll} {
 			h.put(string(m), "*/10 * * * *", misfire(m))
 		}
-		h.until("2026-11-21 10:00:30")
-		h.kill("n1")
-		h.until("2026-11-21 10:35:30")
-		h.start("n1")
-		h.until("2026-11-21 10:40:01")
+		h.Until("2026-11-21 10:00:30")
+		h.Kill("n1")
+		h.Until("2026-11-21 10:35:30")
+		h.Start("n1")
+		h.Until("2026-11-21 10:40:01")
 		h.want("skip", "10:00:00 fired", "10:10:00 missed", "10:20:00 missed", "10:30:00 missed",
 			"10:40:00 fired")
 		h.want("once", "10:00:00 fired", "10:10:00 missed", "10:20:00 missed", "10:30:00 fired",
@@ -184,11 +184,11 @@ func TestOutageIsCaughtUpAsThePoliciesSay(t *testing.T) {
 func TestVeryLongOutageIsCaughtUpInPieces(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * * *")
-		h.until("2026-11-21 10:00:00")
-		h.kill("n1")
-		h.until("2026-11-22 16:00:00")
-		h.start("n1")
-		h.pass(time.Second)
+		h.Until("2026-11-21 10:00:00")
+		h.Kill("n1")
+		h.Until("2026-11-22 16:00:00")
+		h.Start("n1")
+		h.Pass(time.Second)
 		late, shared := 0, 0
 		for _, f := range h.rows("s") {
 			if f.Count > 1 {
@@ -208,7 +208,7 @@ func TestOverlapSkips(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", overlap(task.OverlapSkip))
 		h.work("n1", "q", 100*time.Second, finish)
-		h.until("2026-11-21 10:04:30")
+		h.Until("2026-11-21 10:04:30")
 		h.want("s", "10:00:00 fired", "10:01:00 skipped", "10:02:00 fired", "10:03:00 skipped",
 			"10:04:00 fired")
 	})
@@ -220,17 +220,17 @@ func TestOverlapQueuesInOrder(t *testing.T) {
 		for _, name := range []string{"n1", "n2", "n3"} {
 			h.work(name, "q", 150*time.Second, finish)
 		}
-		h.until("2026-11-21 10:04:30")
+		h.Until("2026-11-21 10:04:30")
 		h.want("s", "10:00:00 fired", "10:01:00 fired", "10:02:00 queued", "10:03:00 queued",
 			"10:04:00 queued")
 		h.put("s", "0 0 1 1 *", overlap(task.OverlapQueue)) // no more
-		h.until("2026-11-21 10:20:00")
+		h.Until("2026-11-21 10:20:00")
 		h.want("s", "10:00:00 fired", "10:01:00 fired", "10:02:00 fired", "10:03:00 fired",
 			"10:04:00 fired")
 		last := time.Time{}
 		for _, f := range h.rows("s") {
-			v, err := h.store.Task(h.t.Context(), f.Task)
-			h.must(err)
+			v, err := h.Store.Task(h.T.Context(), f.Task)
+			h.Must(err)
 			if v.State != task.Done || v.Steps[0].Started.Before(last) {
 				t.Errorf("%s: %s, began %v, and the one before ended %v", at(f.At), v.State,
 					v.Steps[0].Started, last)
@@ -244,15 +244,15 @@ func TestWhatWaitsStaysSoWhilePaused(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", overlap(task.OverlapQueue))
 		h.work("n1", "q", 70*time.Second, finish)
-		h.until("2026-11-21 10:01:05")
+		h.Until("2026-11-21 10:01:05")
 		h.want("s", "10:00:00 fired", "10:01:00 queued")
-		_, err := h.live().firer.Pause(h.t.Context(), "s", true)
-		h.must(err)
-		h.until("2026-11-21 10:02:30")
+		_, err := h.firer().Pause(h.T.Context(), "s", true)
+		h.Must(err)
+		h.Until("2026-11-21 10:02:30")
 		h.want("s", "10:00:00 fired", "10:01:00 queued", "10:02:00 skipped")
-		_, err = h.live().firer.Pause(h.t.Context(), "s", false)
-		h.must(err)
-		h.until("2026-11-21 10:02:40")
+		_, err = h.firer().Pause(h.T.Context(), "s", false)
+		h.Must(err)
+		h.Until("2026-11-21 10:02:40")
 		h.want("s", "10:00:00 fired", "10:01:00 fired", "10:02:00 skipped")
 	})
 }
@@ -260,7 +260,7 @@ func TestWhatWaitsStaysSoWhilePaused(t *testing.T) {
 func TestOverlapReplaces(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *", overlap(task.OverlapReplace))
-		h.until("2026-11-21 10:02:30")
+		h.Until("2026-11-21 10:02:30")
 		var states []task.State
 		for _, v := range h.tasks("q") {
 			states = append(states, v.State)
@@ -276,27 +276,27 @@ func TestOverlapReplaces(t *testing.T) {
 
 // open is how many fires of a schedule are open.
 func open(h *house, name string) int {
-	h.t.Helper()
-	list, err := h.store.OpenFires(h.t.Context(), store.OpenQuery{Schedules: []string{name}})
-	h.must(err)
+	h.T.Helper()
+	list, err := h.Store.OpenFires(h.T.Context(), store.OpenQuery{Schedules: []string{name}})
+	h.Must(err)
 	return len(list)
 }
 
 func TestPausedSchedulesLeaveRows(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "* * * * *")
-		h.until("2026-11-21 10:00:30")
-		v, err := h.nodes["n2"].firer.Pause(h.t.Context(), "s", true)
-		h.must(err)
+		h.Until("2026-11-21 10:00:30")
+		v, err := h.firerOf("n2").Pause(h.T.Context(), "s", true)
+		h.Must(err)
 		if !v.Paused {
 			t.Error("it is not paused")
 		}
-		h.until("2026-11-21 10:02:30")
-		_, err = h.nodes["n3"].firer.Pause(h.t.Context(), "s", false)
-		h.must(err)
-		h.until("2026-11-21 10:03:30")
+		h.Until("2026-11-21 10:02:30")
+		_, err = h.firerOf("n3").Pause(h.T.Context(), "s", false)
+		h.Must(err)
+		h.Until("2026-11-21 10:03:30")
 		h.want("s", "10:00:00 fired", "10:01:00 skipped", "10:02:00 skipped", "10:03:00 fired")
-		if _, err := h.live().firer.Pause(h.t.Context(), "none", true); !errors.Is(err,
+		if _, err := h.firer().Pause(h.T.Context(), "none", true); !errors.Is(err,
 			store.ErrNotFound) {
 			t.Errorf("pause of none: %v", err)
 		}
@@ -309,18 +309,18 @@ func TestRunNow(t *testing.T) {
 			e.Paused = true
 		})
 		for range 2 { // whatever overlaps
-			f, err := h.live().firer.RunNow(h.t.Context(), "s")
-			h.must(err)
+			f, err := h.firer().RunNow(h.T.Context(), "s")
+			h.Must(err)
 			if f.Outcome != task.FireFired || f.Origin != task.OriginManual ||
 				f.Task == (task.ID{}) {
 				t.Errorf("%+v", f)
 			}
 		}
-		_, err := h.live().firer.Pause(h.t.Context(), "s", false)
-		h.must(err)
-		h.until("2026-11-21 10:00:30") // it counts for what comes later
+		_, err := h.firer().Pause(h.T.Context(), "s", false)
+		h.Must(err)
+		h.Until("2026-11-21 10:00:30") // it counts for what comes later
 		h.want("s", "09:59:30 fired", "09:59:30 fired", "10:00:00 skipped")
-		if _, err := h.live().firer.RunNow(h.t.Context(), "none"); !errors.Is(err,
+		if _, err := h.firer().RunNow(h.T.Context(), "none"); !errors.Is(err,
 			store.ErrNotFound) {
 			t.Errorf("run of none: %v", err)
 		}
@@ -331,13 +331,13 @@ func TestContextThatTheQueueRefusesSkips(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		q := limits.DefaultQueue("small")
 		q.ContextLimit = 10
-		_, err := h.live().tasks.ChangeQueue(h.t.Context(), q.Name, store.Whole(q))
-		h.must(err)
+		_, err := h.Live().Tasks.ChangeQueue(h.T.Context(), q.Name, store.Whole(q))
+		h.Must(err)
 		h.put("large", "* * * * *", inQueue("small"), func(e *store.ScheduleEdit) {
 			e.Context = []byte(`"0123456789"`)
 		})
 		h.put("other", "* * * * *")
-		h.until("2026-11-21 10:01:30")
+		h.Until("2026-11-21 10:01:30")
 		h.want("large", "10:00:00 skipped", "10:01:00 skipped")
 		h.want("other", "10:00:00 fired", "10:01:00 fired")
 		if r := h.rows("large")[0].Reason; !strings.Contains(r, "are more than the 10 that queue") {
@@ -356,7 +356,7 @@ func TestTimesOfDayWhenClocksChange(t *testing.T) {
 		alone(t, c.begin, func(h *house) {
 			h.put("daily", "30 2 * * *", berlin)
 			h.put("hourly", "30 * * * *", berlin)
-			h.until(c.end)
+			h.Until(c.end)
 			list := h.rows("daily")
 			if len(list) != 1 || time.UnixMicro(list[0].At).UTC().Format(time.RFC3339) != c.daily {
 				t.Errorf("daily at half past two: %v, want %s", h.fires("daily"), c.daily)
@@ -377,12 +377,12 @@ func TestTimesOfDayWhenClocksChange(t *testing.T) {
 func TestNothingFiresBeforeItsTimeByTheStoresClock(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "0 0 1 1 *", next(h.us("10:00:00")+500_000)) // between two beats
-		h.until("2026-11-21 10:00:00")
-		h.pass(200 * time.Millisecond)
-		h.jump(-300 * time.Millisecond) // no beat brings word of it before the due time
-		h.pass(500 * time.Millisecond)
+		h.Until("2026-11-21 10:00:00")
+		h.Pass(200 * time.Millisecond)
+		h.Jump(-300 * time.Millisecond) // no beat brings word of it before the due time
+		h.Pass(500 * time.Millisecond)
 		h.want("s")
-		h.pass(200 * time.Millisecond)
+		h.Pass(200 * time.Millisecond)
 		h.want("s", "10:00:00 fired")
 	})
 }
@@ -391,19 +391,19 @@ func TestRunNowThatMeetsAChangeIsMade(t *testing.T) {
 	three(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "0 0 1 1 *")
 		var fires atomic.Int32
-		h.fail(func(verb string) fault.Fault {
-			if verb == "fire" && fires.Add(1) == 1 {
-				if _, err := h.nodes["n2"].firer.Pause(h.t.Context(), "s", true); err != nil {
+		h.Fail(func(verb string) fault.Fault {
+			if verb == "Fire" && fires.Add(1) == 1 {
+				if _, err := h.firerOf("n2").Pause(h.T.Context(), "s", true); err != nil {
 					t.Error(err)
 				}
 			}
 			return fault.None
 		})
-		if f, err := h.nodes["n1"].firer.RunNow(h.t.Context(), "s"); err != nil ||
+		if f, err := h.firerOf("n1").RunNow(h.T.Context(), "s"); err != nil ||
 			f.Task == (task.ID{}) {
 			t.Errorf("%+v, %v", f, err)
 		}
-		h.fail(nil)
+		h.Fail(nil)
 		h.want("s", "09:59:30 fired")
 	})
 }
@@ -412,23 +412,18 @@ func TestRunNowThatMeetsAChangeIsMade(t *testing.T) {
 func TestRunNowOfUnknownOutcomeIsMadeOnce(t *testing.T) {
 	alone(t, "2026-11-21 09:59:30", func(h *house) {
 		h.put("s", "0 0 1 1 *")
-		h.fail(nth(0, fault.After, "fire"))
-		f, err := h.live().firer.RunNow(h.t.Context(), "s")
-		h.must(err)
+		h.Fail(fault.Nth(0, fault.After, "Fire"))
+		f, err := h.firer().RunNow(h.T.Context(), "s")
+		h.Must(err)
 		h.want("s", "09:59:30 fired")
 		if f.Task != h.rows("s")[0].Task {
 			t.Errorf("answered %+v", f)
 		}
-		h.fail(func(verb string) fault.Fault {
-			if verb == "fire" {
-				return fault.After
-			}
-			return fault.None
-		})
-		if _, err := h.live().firer.RunNow(h.t.Context(), "s"); !errors.Is(err, store.ErrUnknown) {
+		h.Fail(fault.Each(fault.After, "Fire"))
+		if _, err := h.firer().RunNow(h.T.Context(), "s"); !errors.Is(err, store.ErrUnknown) {
 			t.Errorf("while no answer comes: %v", err)
 		}
-		h.fail(nil)
+		h.Fail(nil)
 		if n := len(h.rows("s")); n != 2 {
 			t.Errorf("%d runs, want 2", n)
 		}

@@ -11,13 +11,14 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
 // Whatever happens to nodes, schedules, the store and its clock: in the end every due time of every
 // schedule has one row, each that was fired one task, and what was to follow has followed.
 func TestWhateverHappensEveryDueTimeIsHandledOnce(t *testing.T) {
-	for seed := range uint64(rounds(20, 2)) {
+	for seed := range uint64(story.Often(20, 2)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inHouse(t, "2026-11-21 09:59:30", func(h *house) { newWalk(h, seed).takes() })
 		})
@@ -36,29 +37,37 @@ type walk struct {
 func newWalk(h *house, seed uint64) *walk {
 	w := &walk{house: h, Rand: rand.New(rand.NewPCG(seed, 1)), names: []string{"n1", "n2", "n3"}}
 	faults := rand.New(rand.NewPCG(seed, 2)) // of its own: it is drawn from by many
-	h.fail(func(verb string) fault.Fault {
+	h.Fail(func(verb string) fault.Fault {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if !w.ill || verb == "beat" || verb == "acquire" || faults.IntN(4) > 0 {
+		if !w.ill || !ofSchedules(verb) || faults.IntN(4) > 0 {
 			return fault.None
 		}
 		return fault.Before + fault.Fault(faults.IntN(2))
 	})
 	w.acts = map[string]func(){
 		"kill": func() {
-			h.kill(w.some())
+			h.Kill(w.some())
 		}, "start": w.startNode, "cut": w.cutNode, "ill": func() {
 			w.illness(true)
 		}, "well": func() { w.illness(false) },
 		"ahead": func() {
-			h.jump(time.Duration(w.IntN(300_000)) * time.Millisecond)
-		}, "back": func() { h.jump(-time.Duration(w.IntN(60_000)) * time.Millisecond) },
+			h.Jump(time.Duration(w.IntN(300_000)) * time.Millisecond)
+		}, "back": func() { h.Jump(-time.Duration(w.IntN(60_000)) * time.Millisecond) },
 		"edit": w.edit, "pause": w.pauseOne, "run": w.run, "backfill": w.backfill,
 		"calendar": w.calendar, "again": w.again, "rest": func() {
-			h.pass(30 * time.Second)
+			h.Pass(30 * time.Second)
 		},
 	}
 	return w
+}
+
+// ofSchedules tells whether a call is made for schedules, or for their tasks. Without some of the
+// others a node would be no member, or could not start.
+func ofSchedules(verb string) bool {
+	return slices.Contains([]string{"Free", "Take", "Settle", "Act", "Append", "Schedules", "Due",
+		"OpenFires", "Fires", "Stand", "Fire", closeFires, "ChangeSchedules", "DeleteSchedule",
+	}, verb)
 }
 
 // crons are due so often that much comes together.
@@ -72,7 +81,7 @@ func (w *walk) cron() string {
 func (w *walk) schedule() string { return fmt.Sprint("s", w.IntN(6)) }
 
 func (w *walk) takes() {
-	w.start(w.names...)
+	w.Start(w.names...)
 	for range 6 {
 		w.edit()
 	}
@@ -94,7 +103,7 @@ func (w *walk) takes() {
 	names := slices.Sorted(maps.Keys(w.acts))
 	for range 25 {
 		w.acts[names[w.IntN(len(names))]]()
-		w.pass(time.Duration(w.IntN(6000)) * time.Millisecond)
+		w.Pass(time.Duration(w.IntN(6000)) * time.Millisecond)
 	}
 	w.mend()
 	w.follows()
@@ -104,17 +113,17 @@ func (w *walk) takes() {
 func (w *walk) mend() {
 	w.illness(false)
 	for _, name := range w.names {
-		w.nodes[name].door.cut(false)
-		if w.nodes[name].door.dead() {
-			w.start(name)
+		w.Node(name).Door.Restore()
+		if w.Node(name).Dead() {
+			w.Start(name)
 		}
 		for range 3 {
 			w.work(name, "q", time.Millisecond, finish)
 		}
 	}
-	w.pass(30 * time.Second)
+	w.Pass(30 * time.Second)
 	w.attempt(func(f *Firer) error { return put(w.house, f, "lead", "0 0 1 1 *") })
-	w.pass(3 * time.Minute)
+	w.Pass(3 * time.Minute)
 }
 
 // end lets one task in five fail for good.
@@ -127,9 +136,9 @@ func (w *walk) end(t task.Handout) task.Outcome {
 
 // follows checks that whatever ended well was followed, and nothing else was.
 func (w *walk) follows() {
-	w.t.Helper()
+	w.T.Helper()
 	if n := open(w.house, "lead"); n > 0 {
-		w.t.Errorf("%d fires of lead are open", n)
+		w.T.Errorf("%d fires of lead are open", n)
 	}
 	follow := map[int64]task.FireOutcome{}
 	for _, f := range w.rows("follow") {
@@ -141,18 +150,18 @@ func (w *walk) follows() {
 	}
 	for _, f := range fired(w.house, "also") {
 		if got := both[f.At]; got != task.FireFired && f.Ended != task.KindRemoved {
-			w.t.Errorf("also at %s ended, and both is %q", at(f.At), got)
+			w.T.Errorf("also at %s ended, and both is %q", at(f.At), got)
 		}
 	}
 	for _, f := range fired(w.house, "lead") {
-		v, err := w.store.Task(w.t.Context(), f.Task)
-		w.must(err)
+		v, err := w.Store.Task(w.T.Context(), f.Task)
+		w.Must(err)
 		want := task.FireSkipped
 		if v.State == task.Done {
 			want = task.FireFired
 		}
 		if got := follow[f.At]; got != want {
-			w.t.Errorf("lead at %s is %s, and follow %q, want %s", at(f.At), v.State, got, want)
+			w.T.Errorf("lead at %s is %s, and follow %q, want %s", at(f.At), v.State, got, want)
 		}
 	}
 }
@@ -162,15 +171,15 @@ func (w *walk) some() string { return w.names[w.IntN(len(w.names))] }
 
 // attempt asks some node, which may be dead or cut off, for something.
 func (w *walk) attempt(ask func(*Firer) error) {
-	if err := ask(w.nodes[w.some()].firer); err != nil && strings.Contains(err.Error(), "invalid") {
-		w.t.Error(err)
+	if err := ask(w.firerOf(w.some())); err != nil && strings.Contains(err.Error(), "invalid") {
+		w.T.Error(err)
 	}
 }
 
 func (w *walk) startNode() {
 	for _, name := range w.names {
-		if w.nodes[name].door.dead() {
-			w.start(name)
+		if w.Node(name).Dead() {
+			w.Start(name)
 			w.work(name, "q", time.Second, w.end)
 			return
 		}
@@ -178,10 +187,10 @@ func (w *walk) startNode() {
 }
 
 func (w *walk) cutNode() {
-	n := w.nodes[w.some()]
-	n.door.cut(true)
-	w.pass(time.Duration(w.IntN(15_000)) * time.Millisecond)
-	n.door.cut(false)
+	n := w.Node(w.some())
+	n.Door.Cut()
+	w.Pass(time.Duration(w.IntN(15_000)) * time.Millisecond)
+	n.Door.Restore()
 }
 
 func (w *walk) edit() {
@@ -197,7 +206,7 @@ func (w *walk) edit() {
 				task.MisfireAll}[w.IntN(3)]
 			e.Jitter.Share = float64(w.IntN(2))
 			if w.IntN(4) == 0 {
-				e.First = w.now().UnixMicro() + int64(w.IntN(30e6))
+				e.First = w.Now().UnixMicro() + int64(w.IntN(30e6))
 			}
 		})
 	})
@@ -205,25 +214,25 @@ func (w *walk) edit() {
 
 func (w *walk) pauseOne() {
 	name, paused := w.schedule(), w.IntN(2) == 0
-	w.attempt(func(f *Firer) error { _, err := f.Pause(w.t.Context(), name, paused); return err })
+	w.attempt(func(f *Firer) error { _, err := f.Pause(w.T.Context(), name, paused); return err })
 }
 
 func (w *walk) run() {
 	name := w.schedule()
-	w.attempt(func(f *Firer) error { _, err := f.RunNow(w.t.Context(), name); return err })
+	w.attempt(func(f *Firer) error { _, err := f.RunNow(w.T.Context(), name); return err })
 }
 
 func (w *walk) backfill() {
-	to := w.now().UnixMicro() - int64(w.IntN(120e6))
+	to := w.Now().UnixMicro() - int64(w.IntN(120e6))
 	ask := store.BackfillRequest{From: to - int64(w.IntN(60e6)) - 1, To: to, Limit: w.IntN(3)}
 	name := w.schedule()
-	w.attempt(func(f *Firer) error { _, err := f.Backfill(w.t.Context(), name, ask); return err })
+	w.attempt(func(f *Firer) error { _, err := f.Backfill(w.T.Context(), name, ask); return err })
 }
 
 func (w *walk) calendar() {
-	day := w.now().AddDate(0, 0, w.IntN(3)-1).Format(time.DateOnly)
+	day := w.Now().AddDate(0, 0, w.IntN(3)-1).Format(time.DateOnly)
 	w.attempt(func(f *Firer) error {
-		_, err := f.PutCalendar(w.t.Context(), task.Calendar{Name: "days", Skip: []string{day}})
+		_, err := f.PutCalendar(w.T.Context(), task.Calendar{Name: "days", Skip: []string{day}})
 		return err
 	})
 	name := w.schedule()
@@ -237,8 +246,8 @@ func (w *walk) calendar() {
 // again lets a dead task of the leader begin again.
 func (w *walk) again() {
 	for _, f := range fired(w.house, "lead") {
-		n := w.nodes[w.some()]
-		if n.tasks.Act(w.t.Context(), task.KindReplayed, "test", f.Task) == nil {
+		n := w.Node(w.some())
+		if n.Tasks.Act(w.T.Context(), task.KindReplayed, "test", f.Task) == nil {
 			return
 		}
 	}

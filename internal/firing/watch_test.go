@@ -26,22 +26,22 @@ func TestFollowersFireWhenTheTaskEndedWell(t *testing.T) {
 			return task.Finish(nil)
 		})
 		h.work("n2", "reports", time.Second, finish)
-		h.until("2026-11-21 10:00:30")
+		h.Until("2026-11-21 10:00:30")
 		h.want("report", "10:00:00 skipped")
 		if r := h.rows("report")[0]; r.Reason != "the task of schedule load for 2026-11-21T10:00:00Z is dead: no disk" || r.Origin != task.OriginAfter {
 			t.Errorf("%+v", r)
 		}
-		h.until("2026-11-21 10:00:50")
+		h.Until("2026-11-21 10:00:50")
 		ill.Store(false)
-		h.must(h.live().tasks.Act(h.t.Context(), task.KindReplayed, "test", h.rows("load")[0].Task))
-		h.until("2026-11-21 10:01:30")
+		h.Must(h.Live().Tasks.Act(h.T.Context(), task.KindReplayed, "test", h.rows("load")[0].Task))
+		h.Until("2026-11-21 10:01:30")
 		h.want("load", "10:00:00 fired", "10:01:00 fired")
 		h.want("report", "10:00:00 fired", "10:01:00 fired")
 		h.want("mail", "10:00:00 fired", "10:01:00 fired")
 		if open(h, "load")+open(h, "report") != 0 || open(h, "mail") != 0 {
 			t.Errorf("open: %d, %d, %d", open(h, "load"), open(h, "report"), open(h, "mail"))
 		}
-		if err := h.live().firer.Delete(h.t.Context(), "load"); !errors.Is(err, store.ErrConflict) {
+		if err := h.firer().Delete(h.T.Context(), "load"); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("delete of one that is followed: %v", err)
 		}
 	})
@@ -62,29 +62,29 @@ func TestReplayOfWhatIsOverFiresItsFollowersOnce(t *testing.T) {
 			reports.Add(1)
 			return task.Finish(nil)
 		})
-		h.until("2026-11-21 10:00:20")
+		h.Until("2026-11-21 10:00:20")
 		h.want("load", "10:00:00 fired")
 		h.want("report", "10:00:00 fired")
 		first := h.rows("report")[0].Task
-		h.must(h.live().tasks.Act(h.t.Context(), task.KindReplayed, "test", h.rows("load")[0].Task))
-		h.until("2026-11-21 10:00:25")
+		h.Must(h.Live().Tasks.Act(h.T.Context(), task.KindReplayed, "test", h.rows("load")[0].Task))
+		h.Until("2026-11-21 10:00:25")
 		if n := open(h, "load"); n != 1 {
 			t.Errorf("%d fires of load are open while its task is done again", n)
 		}
-		h.until("2026-11-21 10:00:50")
+		h.Until("2026-11-21 10:00:50")
 		if n := open(h, "load"); n != 0 || loads.Load() != 2 {
 			t.Errorf("%d fires of load are open after it ran %d times", n, loads.Load())
 		}
 		if r := h.rows("report")[0]; r.Task != first || reports.Load() != 1 {
 			t.Errorf("the follower ran %d times: %+v", reports.Load(), r)
 		}
-		h.until("2026-11-21 10:01:05")
+		h.Until("2026-11-21 10:01:05")
 		load := h.rows("load")[1].Task
-		h.must(h.live().tasks.Act(h.t.Context(), task.KindCancelled, "test", load))
-		h.until("2026-11-21 10:01:20")
+		h.Must(h.Live().Tasks.Act(h.T.Context(), task.KindCancelled, "test", load))
+		h.Until("2026-11-21 10:01:20")
 		h.want("report", "10:00:00 fired", "10:01:00 skipped")
-		h.must(h.live().tasks.Act(h.t.Context(), task.KindReplayed, "test", load))
-		h.until("2026-11-21 10:01:45")
+		h.Must(h.Live().Tasks.Act(h.T.Context(), task.KindReplayed, "test", load))
+		h.Until("2026-11-21 10:01:45")
 		h.want("report", "10:00:00 fired", "10:01:00 fired")
 		if reports.Load() != 2 {
 			t.Errorf("the follower ran %d times", reports.Load())
@@ -103,12 +103,12 @@ func TestPausedFollowersAndOverlappingOnesSkip(t *testing.T) {
 			e.Jitter.Max = 30 * time.Second
 		})
 		h.work("n1", "q", time.Second, finish)
-		h.until("2026-11-21 10:02:30")
+		h.Until("2026-11-21 10:02:30")
 		h.want("slow", "10:00:00 fired", "10:01:00 queued", "10:02:00 queued")
 		h.want("off", "10:00:00 skipped", "10:01:00 skipped", "10:02:00 skipped")
 		for _, f := range h.rows("spread") {
-			v, err := h.store.Task(h.t.Context(), f.Task)
-			h.must(err)
+			v, err := h.Store.Task(h.T.Context(), f.Task)
+			h.Must(err)
 			if wait := v.Due.Sub(time.UnixMicro(f.Time)); wait <= 0 || wait >= 30*time.Second {
 				t.Errorf("the task of %s is due %v after it was submitted, with a jitter of 30s",
 					at(f.At), wait)
@@ -136,19 +136,19 @@ func TestNoticesAreToldOnce(t *testing.T) {
 				return task.Finish(nil)
 			})
 		}
-		h.until("2026-11-21 10:00:50")
+		h.Until("2026-11-21 10:00:50")
 		ill.Store(false)
-		h.must(h.live().tasks.Act(h.t.Context(), task.KindReplayed, "test", h.rows("s")[0].Task))
-		h.until("2026-11-21 10:01:15")
+		h.Must(h.Live().Tasks.Act(h.T.Context(), task.KindReplayed, "test", h.rows("s")[0].Task))
+		h.Until("2026-11-21 10:01:15")
 		for _, name := range []string{"n1", "n2", "n3"} {
-			h.kill(name)
+			h.Kill(name)
 		}
-		h.until("2026-11-21 10:04:30")
-		h.start("n1", "n2", "n3")
-		h.until("2026-11-21 10:04:50")
+		h.Until("2026-11-21 10:04:30")
+		h.Start("n1", "n2", "n3")
+		h.Until("2026-11-21 10:04:50")
 		told := map[string]int{}
-		page, err := h.store.Events(h.t.Context(), store.EventQuery{Limit: 1000})
-		h.must(err)
+		page, err := h.Store.Events(h.T.Context(), store.EventQuery{Limit: 1000})
+		h.Must(err)
 		for _, e := range page.Events {
 			told[e.Kind+" "+e.Fields["at"][11:16]+" "+e.Fields["origin"]]++
 		}
@@ -169,7 +169,7 @@ func TestNoticesAreToldOnce(t *testing.T) {
 		if len(told) > 0 {
 			t.Errorf("told besides: %v", told)
 		}
-		if texts := h.events("schedule.dead"); !strings.HasSuffix(texts[0], "is dead: no disk") {
+		if texts := h.Events("schedule.dead"); !strings.HasSuffix(texts[0], "is dead: no disk") {
 			t.Errorf("text %q", texts[0])
 		}
 	})
@@ -183,14 +183,14 @@ func TestNoticesOfSomeOriginsOnly(t *testing.T) {
 			}
 		})
 		h.work("n1", "q", time.Second, finish)
-		h.until("2026-11-21 10:00:30")
-		if texts := h.events("schedule.done"); len(texts) != 0 {
+		h.Until("2026-11-21 10:00:30")
+		if texts := h.Events("schedule.done"); len(texts) != 0 {
 			t.Errorf("told %v", texts)
 		}
-		_, err := h.live().firer.RunNow(h.t.Context(), "s")
-		h.must(err)
-		h.pass(5 * time.Second)
-		if texts := h.events("schedule.done"); len(texts) != 1 {
+		_, err := h.firer().RunNow(h.T.Context(), "s")
+		h.Must(err)
+		h.Pass(5 * time.Second)
+		if texts := h.Events("schedule.done"); len(texts) != 1 {
 			t.Errorf("told %v, want one", texts)
 		}
 	})
