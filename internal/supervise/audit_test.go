@@ -14,12 +14,12 @@ import (
 // store says has ended, no worker runs more than its capacity, and of no replica run two but while
 // it moves.
 func (h *house) audit() {
-	h.t.Helper()
+	h.T.Helper()
 	for _, fault := range h.faults() {
-		h.t.Error(fault)
+		h.T.Error(fault)
 	}
-	if h.t.Failed() {
-		h.t.Fatalf("runs: %v\nrows: %v", h.running(), h.stand("g"))
+	if h.T.Failed() {
+		h.T.Fatalf("runs: %v\nrows: %v", h.running(), h.stand("g"))
 	}
 }
 
@@ -43,7 +43,7 @@ func (h *house) faults() (faults []string) {
 			load += r.Load
 			c, ok := changes[k.group]
 			if !ok {
-				c, _ = h.store.Changes(context.Background(), k.group, 0)
+				c, _ = h.Store.Changes(context.Background(), k.group, 0)
 				changes[k.group] = c
 			}
 			row := find(c.Assignments, k.job, w.name)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/nodetest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/internal/supervise"
@@ -41,7 +42,7 @@ func BenchmarkBeat(b *testing.B) {
 	must(err)
 	sessions, err := supervise.NewSessions(supervise.SessionsConfig{
 		Cache: supervise.NewClusterCache(db, time.Second), Store: db,
-		Holder: store.Holder{Node: "n1", Token: leases.Leases[0].Token}, Secret: secret,
+		Holder: store.Holder{Node: "n1", Token: leases.Leases[0].Token}, Secret: nodetest.Secret(),
 	})
 	must(err)
 

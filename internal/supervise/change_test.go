@@ -18,31 +18,31 @@ func TestPausedGroupStaysAsItIs(t *testing.T) {
 		h.configure("g", paused, replicas(2))
 		h.worker("w9", 60, "n1")
 		h.add("g", "more")
-		h.pass(30 * time.Second)
+		h.Pass(30 * time.Second)
 		if !slices.Equal(before, h.running()) {
 			t.Errorf("it went from %v to %v", before, h.running())
 		}
 		h.workers["w0"].kill()
-		h.pass(30 * time.Second)
+		h.Pass(30 * time.Second)
 		if n := len(h.running()); n != 8 {
 			t.Errorf("%d run, want the 8 of the workers that live", n)
 		}
 		h.configure("g", func(g *task.Group) { g.Paused = false })
-		h.await(time.Minute, "all run", h.allRun("g", 26))
+		h.Await(time.Minute, "all run", h.allRun("g", 26))
 	})
 }
 
 func TestRemovedJobsEnd(t *testing.T) {
 	settled(t, 3, 12, 2, func(h *house) {
 		h.jobs("g", 4)
-		h.await(5*beat, "the others have ended", h.allRun("g", 8))
+		h.Await(5*beat, "the others have ended", h.allRun("g", 8))
 	})
 }
 
 func TestFewerReplicasEnd(t *testing.T) {
 	settled(t, 3, 12, 3, func(h *house) {
 		h.configure("g", replicas(1))
-		h.await(5*beat, "the others have ended", h.allRun("g", 12))
+		h.Await(5*beat, "the others have ended", h.allRun("g", 12))
 		h.calm()
 		if s := spreadOf(h.spread("g")); s > 1 {
 			t.Errorf("spread %d: %v", s, h.spread("g"))
@@ -60,7 +60,7 @@ func TestJobsLeaveWorkersThatAreNotSelected(t *testing.T) {
 		w := h.worker("gpu", 60, "n1")
 		w.label("kind", "gpu")
 		h.configure("g", selects("kind", "gpu"))
-		h.await(time.Minute, "all run there", func() bool {
+		h.Await(time.Minute, "all run there", func() bool {
 			return len(w.list()) == 6 && h.allRun("g", 6)()
 		})
 	})
@@ -68,17 +68,17 @@ func TestJobsLeaveWorkersThatAreNotSelected(t *testing.T) {
 
 func TestDrainedWorkerIsEmptiedAndItsJobsNeverStop(t *testing.T) {
 	settled(t, 3, 24, 1, func(h *house) {
-		n := h.nodes["n1"]
-		h.must(n.tasks.DrainWorker(h.t.Context(), "w1", store.Drain{}))
-		h.await(time.Minute, "it is empty", func() bool {
+		n := h.Node("n1")
+		h.Must(n.Tasks.DrainWorker(h.T.Context(), "w1", store.Drain{}))
+		h.Await(time.Minute, "it is empty", func() bool {
 			if len(h.copies()) != 24 {
 				t.Fatalf("%d of 24 jobs run", len(h.copies()))
 			}
 			return h.spread("g")["w1"] == 0 && h.allRun("g", 24)()
 		})
-		h.pass(10 * beat)
-		h.must(n.tasks.UndrainWorker(h.t.Context(), "w1"))
-		h.await(2*time.Minute, "it has its share again", func() bool {
+		h.Pass(10 * beat)
+		h.Must(n.Tasks.UndrainWorker(h.T.Context(), "w1"))
+		h.Await(2*time.Minute, "it has its share again", func() bool {
 			return h.spread("g")["w1"] == 8 && h.allRun("g", 24)()
 		})
 	})
@@ -87,22 +87,22 @@ func TestDrainedWorkerIsEmptiedAndItsJobsNeverStop(t *testing.T) {
 func TestEachMoveIsToldOnce(t *testing.T) {
 	settled(t, 3, 24, 1, func(h *house) {
 		want := func(when string, want map[string]int) {
-			h.t.Helper()
+			h.T.Helper()
 			h.calm()
 			if got := h.movedBy(); !maps.Equal(got, want) {
 				t.Errorf("%s: told %v, want %v", when, got, want)
 			}
 		}
 		want("at first", map[string]int{"start": 24})
-		h.must(h.nodes["n1"].tasks.DrainWorker(h.t.Context(), "w1", store.Drain{}))
+		h.Must(h.Node("n1").Tasks.DrainWorker(h.T.Context(), "w1", store.Drain{}))
 		want("a drained worker", map[string]int{"move drained": 8})
 		h.workers["w0"].kill()
-		h.await(time.Minute, "all run on w2", func() bool { return h.spread("g")["w2"] == 24 })
+		h.Await(time.Minute, "all run on w2", func() bool { return h.spread("g")["w2"] == 24 })
 		want("a dead worker", map[string]int{"stop gone": 12, "start": 12})
 		h.group("other", 0)
-		h.pass(10 * beat)
-		h.must(h.store.DeleteGroup(h.t.Context(), "other", true))
-		h.pass(10 * beat)
+		h.Pass(10 * beat)
+		h.Must(h.Store.DeleteGroup(h.T.Context(), "other", true))
+		h.Pass(10 * beat)
 		if h.movedBy()["gone"] == 0 {
 			t.Error("it is not told that the group is gone")
 		}
@@ -111,8 +111,8 @@ func TestEachMoveIsToldOnce(t *testing.T) {
 
 func TestDrainedWorkerKeepsWhatHasNoOtherPlace(t *testing.T) {
 	settled(t, 2, 6, 2, func(h *house) {
-		h.must(h.nodes["n1"].tasks.DrainWorker(h.t.Context(), "w1", store.Drain{}))
-		h.pass(20 * beat)
+		h.Must(h.Node("n1").Tasks.DrainWorker(h.T.Context(), "w1", store.Drain{}))
+		h.Pass(20 * beat)
 		if !h.allRun("g", 12)() {
 			t.Errorf("%v run", h.running())
 		}
@@ -122,7 +122,7 @@ func TestDrainedWorkerKeepsWhatHasNoOtherPlace(t *testing.T) {
 func TestLoweredCapacityIsHeeded(t *testing.T) {
 	settled(t, 3, 30, 1, func(h *house) {
 		h.workers["w0"].resize(4)
-		h.await(20*beat, "it runs no more than it can", func() bool {
+		h.Await(20*beat, "it runs no more than it can", func() bool {
 			return len(h.workers["w0"].list()) <= 4 && h.allRun("g", 30)()
 		})
 	})
@@ -131,11 +131,11 @@ func TestLoweredCapacityIsHeeded(t *testing.T) {
 func TestWithoutRoomTheRestWaitsAndThatIsToldOnce(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 30, replicas(2))
-		h.start("n1")
+		h.Start("n1")
 		h.worker("w0", 10, "n1")
 		h.worker("w1", 25, "n1")
-		h.await(30*beat, "what has room runs", h.allRun("g", 35))
-		h.pass(30 * beat)
+		h.Await(30*beat, "what has room runs", h.allRun("g", 35))
+		h.Pass(30 * beat)
 		if n := len(h.copies()); n != 30 {
 			t.Errorf("%d of 30 jobs run at all: seconds came before firsts", n)
 		}
@@ -143,8 +143,8 @@ func TestWithoutRoomTheRestWaitsAndThatIsToldOnce(t *testing.T) {
 			t.Errorf("told %v, want the shortage once", h.events)
 		}
 		h.worker("w2", 60, "n1")
-		h.await(time.Minute, "all run", h.allRun("g", 60))
-		h.pass(2 * beat)
+		h.Await(time.Minute, "all run", h.allRun("g", 60))
+		h.Pass(2 * beat)
 		if h.told(groupShort) != 1 || h.told(groupOK) != 1 {
 			t.Errorf("told %v, want the shortage and its end", h.events)
 		}
@@ -154,29 +154,29 @@ func TestWithoutRoomTheRestWaitsAndThatIsToldOnce(t *testing.T) {
 func TestEndOfAShortageIsToldWhoeverToldOfItsBeginning(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 12, replicas(2))
-		h.start("n1", "n2")
+		h.Start("n1", "n2")
 		h.addWorkers(2, 9, "n1", "n2")
-		h.await(time.Minute, "the shortage is told", func() bool { return h.told(groupShort) == 1 })
-		h.kill("n1")
-		h.kill("n2")
-		h.start("n3")
+		h.Await(time.Minute, "the shortage is told", func() bool { return h.told(groupShort) == 1 })
+		h.Kill("n1")
+		h.Kill("n2")
+		h.Start("n3")
 		for i := range 3 {
 			h.worker(fmt.Sprint("more", i), 9, "n3")
 		}
 		for _, w := range []string{"w0", "w1"} {
 			h.workers[w].reach("n3")
 		}
-		h.await(2*time.Minute, "all run", h.allRun("g", 24))
-		h.pass(10 * beat)
+		h.Await(2*time.Minute, "all run", h.allRun("g", 24))
+		h.Pass(10 * beat)
 		if h.told(groupShort) != 1 || h.told(groupOK) != 1 {
 			t.Errorf("told %v, want the shortage, and its end by another node", h.events)
 		}
-		h.kill("n3")
-		h.start("n4")
+		h.Kill("n3")
+		h.Start("n4")
 		for _, w := range h.workers {
 			w.reach("n4")
 		}
-		h.pass(time.Minute)
+		h.Pass(time.Minute)
 		if h.told(groupWarm) != 3 || h.told(groupOK) != 1 {
 			t.Errorf("told %v: what was never short is told to be so no more", h.events)
 		}
@@ -186,9 +186,9 @@ func TestEndOfAShortageIsToldWhoeverToldOfItsBeginning(t *testing.T) {
 func TestWorkerWithoutCapacityGetsNothing(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 3)
-		h.start("n1")
+		h.Start("n1")
 		h.worker("w0", 0, "n1")
-		h.pass(20 * beat)
+		h.Pass(20 * beat)
 		if len(h.running()) != 0 || h.told(groupShort) != 1 {
 			t.Errorf("%v run, told %v", h.running(), h.events)
 		}
@@ -205,11 +205,11 @@ func TestFailingJobGoesToAnotherWorkerOnce(t *testing.T) {
 			}
 			return ""
 		})
-		h.await(20*beat, "it runs elsewhere", func() bool {
+		h.Await(20*beat, "it runs elsewhere", func() bool {
 			rows := h.stand("g")
 			return h.allRun("g", 6)() && find(rows, sick.Job, sick.Worker) == nil
 		})
-		h.pass(50 * time.Second)
+		h.Pass(50 * time.Second)
 		if find(h.stand("g"), sick.Job, sick.Worker) != nil {
 			t.Errorf("it came back within its penalty")
 		}
@@ -221,19 +221,19 @@ func TestPenaltyOutlivesTheNodeThatKnewOfIt(t *testing.T) {
 		h.configure("g", func(g *task.Group) { g.Policy.Penalty = 10 * time.Minute })
 		sick := h.workers[h.stand("g")[0].Worker]
 		sick.failOn(func(string) string { return "no disk" })
-		h.await(20*beat, "it runs elsewhere", func() bool {
+		h.Await(20*beat, "it runs elsewhere", func() bool {
 			return h.allRun("g", 1)() && h.stand("g")[0].Worker != sick.name
 		})
 		sick.failOn(func(string) string { return "" })
-		h.kill("n1")
-		h.start("n1")
-		h.await(time.Minute, "it goes on there", h.allRun("g", 1))
+		h.Kill("n1")
+		h.Start("n1")
+		h.Await(time.Minute, "it goes on there", h.allRun("g", 1))
 		h.workers[h.stand("g")[0].Worker].leave()
-		h.pass(time.Minute)
+		h.Pass(time.Minute)
 		if len(h.stand("g")) != 0 {
 			t.Errorf("it came back within its penalty")
 		}
-		h.await(10*time.Minute, "it runs again", h.allRun("g", 1))
+		h.Await(10*time.Minute, "it runs again", h.allRun("g", 1))
 	})
 }
 
@@ -248,7 +248,7 @@ func TestJobThatFailsEverywhereDoesNotWander(t *testing.T) {
 				return ""
 			})
 		}
-		h.pass(2 * time.Minute)
+		h.Pass(2 * time.Minute)
 		if _, now := h.begun(); now-before > 6 {
 			t.Errorf("it was ended %d times in two minutes", now-before)
 		}
@@ -260,7 +260,7 @@ func TestFailedSuccessorLeavesThePredecessorRunning(t *testing.T) {
 		w := h.worker("w9", 60, "n1")
 		w.failOn(func(string) string { return "no licence" })
 		for range 300 {
-			h.pass(100 * time.Millisecond)
+			h.Pass(100 * time.Millisecond)
 			good := 0
 			for _, r := range h.running() {
 				if !strings.HasSuffix(r, "@w9") {
@@ -271,7 +271,7 @@ func TestFailedSuccessorLeavesThePredecessorRunning(t *testing.T) {
 				t.Fatalf("%d of 10 jobs run where they are well", good)
 			}
 		}
-		h.await(5*beat, "what failed there has ended", func() bool {
+		h.Await(5*beat, "what failed there has ended", func() bool {
 			return h.spread("g")["w9"] == 0 && h.allRun("g", 10)()
 		})
 	})
@@ -279,11 +279,11 @@ func TestFailedSuccessorLeavesThePredecessorRunning(t *testing.T) {
 
 func TestOneAfterAnotherStartsAnewWhenItsJobChanges(t *testing.T) {
 	settled(t, 3, 4, 2, func(h *house) {
-		_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{
+		_, err := h.Store.ChangeJobs(h.T.Context(), store.JobChange{
 			Group: "g", Put: []task.Job{{Name: "j0000", Load: task.Unit, Spec: []byte(`{"v":2}`)}},
 		})
-		h.must(err)
-		h.await(time.Minute, "both replicas have the new spec", func() bool {
+		h.Must(err)
+		h.Await(time.Minute, "both replicas have the new spec", func() bool {
 			if n := h.copies()["j0000"]; n < 1 {
 				t.Fatalf("%d replicas run", n)
 			}
@@ -295,23 +295,23 @@ func TestOneAfterAnotherStartsAnewWhenItsJobChanges(t *testing.T) {
 func TestGroupThatIsDeletedEnds(t *testing.T) {
 	settled(t, 3, 12, 2, func(h *house) {
 		h.lax = true
-		h.must(h.store.DeleteGroup(h.t.Context(), "g", true))
-		h.await(3*beat, "nothing runs", func() bool { return len(h.running()) == 0 })
+		h.Must(h.Store.DeleteGroup(h.T.Context(), "g", true))
+		h.Await(3*beat, "nothing runs", func() bool { return len(h.running()) == 0 })
 	})
 }
 
 func TestLeavingWorkersJobsRunElsewhereAtOnce(t *testing.T) {
 	settled(t, 3, 12, 1, func(h *house) {
 		h.workers["w0"].leave()
-		h.await(2*beat, "all run", func() bool { return len(h.running()) == 12 })
+		h.Await(2*beat, "all run", func() bool { return len(h.running()) == 12 })
 	})
 }
 
 func TestForgottenWorkersJobsRunElsewhereAtOnce(t *testing.T) {
 	settled(t, 3, 12, 1, func(h *house) {
 		h.workers["w0"].kill()
-		h.must(h.store.DeleteSeat(h.t.Context(), "w0"))
-		h.await(3*beat, "all run", func() bool { return len(h.running()) == 12 })
+		h.Must(h.Store.DeleteSeat(h.T.Context(), "w0"))
+		h.Await(3*beat, "all run", func() bool { return len(h.running()) == 12 })
 	})
 }
 
@@ -319,7 +319,7 @@ func TestWorkerThatServesTheGroupNoMoreEndsItsJobs(t *testing.T) {
 	settled(t, 3, 12, 1, func(h *house) {
 		w := h.workers["w0"]
 		w.serve()
-		h.await(20*beat, "it runs none, and all run", func() bool {
+		h.Await(20*beat, "it runs none, and all run", func() bool {
 			return len(w.list()) == 0 && h.allRun("g", 12)()
 		})
 	})
@@ -328,7 +328,7 @@ func TestWorkerThatServesTheGroupNoMoreEndsItsJobs(t *testing.T) {
 func TestJobThatMovedRestsUnlessSomebodyAsks(t *testing.T) {
 	settled(t, 1, 4, 1, func(h *house) {
 		h.worker("w9", 60, "n1")
-		h.await(20*beat, "two have moved", func() bool {
+		h.Await(20*beat, "two have moved", func() bool {
 			return h.spread("g")["w9"] == 2 && h.allRun("g", 4)()
 		})
 		change := store.JobChange{Group: "g"}
@@ -337,14 +337,14 @@ func TestJobThatMovedRestsUnlessSomebodyAsks(t *testing.T) {
 				change.Remove = append(change.Remove, a.Job)
 			}
 		}
-		_, err := h.store.ChangeJobs(h.t.Context(), change)
-		h.must(err)
-		h.pass(20 * beat)
+		_, err := h.Store.ChangeJobs(h.T.Context(), change)
+		h.Must(err)
+		h.Pass(20 * beat)
 		if n := h.spread("g")["w9"]; n != 2 {
 			t.Errorf("%d of the two that just moved are where they were", n)
 		}
-		h.must(h.store.AskGroup(h.t.Context(), "g", false, true))
-		h.await(10*beat, "each has one", func() bool {
+		h.Must(h.Store.AskGroup(h.T.Context(), "g", false, true))
+		h.Await(10*beat, "each has one", func() bool {
 			return h.spread("g")["w9"] == 1 && h.allRun("g", 2)()
 		})
 	})
@@ -352,22 +352,22 @@ func TestJobThatMovedRestsUnlessSomebodyAsks(t *testing.T) {
 
 func TestWorkerThatShedsGivesUpAPartByMoves(t *testing.T) {
 	settled(t, 3, 24, 1, func(h *house) { // eight each, and each can carry 60
-		n := h.nodes["n1"]
-		p, err := h.views().DrainPrice(h.t.Context(), "w1", store.Drain{Shed: 55 * task.Unit}, nil)
-		h.must(err)
-		h.must(n.tasks.DrainWorker(h.t.Context(), "w1", store.Drain{Shed: 55 * task.Unit}))
-		h.await(time.Minute, "it carries no more than five", func() bool {
+		n := h.Node("n1")
+		p, err := h.views().DrainPrice(h.T.Context(), "w1", store.Drain{Shed: 55 * task.Unit}, nil)
+		h.Must(err)
+		h.Must(n.Tasks.DrainWorker(h.T.Context(), "w1", store.Drain{Shed: 55 * task.Unit}))
+		h.Await(time.Minute, "it carries no more than five", func() bool {
 			if len(h.copies()) != 24 {
 				t.Fatalf("%d of 24 jobs run", len(h.copies()))
 			}
 			return h.spread("g")["w1"] <= 5 && h.allRun("g", 24)()
 		})
-		h.pass(10 * beat)
+		h.Pass(10 * beat)
 		if got := 8 - h.spread("g")["w1"]; p.Jobs != got || p.Stays != 0 || p.Moves < got {
 			t.Errorf("%d left, and the price was %+v", got, p)
 		}
-		h.must(n.tasks.UndrainWorker(h.t.Context(), "w1"))
-		h.await(2*time.Minute, "it has its share again", func() bool {
+		h.Must(n.Tasks.UndrainWorker(h.T.Context(), "w1"))
+		h.Await(2*time.Minute, "it has its share again", func() bool {
 			return h.spread("g")["w1"] == 8 && h.allRun("g", 24)()
 		})
 	})
@@ -377,7 +377,7 @@ func TestWorkerThatShedsGivesUpAPartByMoves(t *testing.T) {
 // and not all of it.
 func TestGroupsThatShareAWorkerShedTogether(t *testing.T) {
 	inHouse(t, func(h *house) {
-		h.start("n1")
+		h.Start("n1")
 		for _, name := range []string{"g", "h"} {
 			h.group(name, 24)
 		}
@@ -385,12 +385,12 @@ func TestGroupsThatShareAWorkerShedTogether(t *testing.T) {
 			h.worker(fmt.Sprintf("w%d", i), 40, "n1").serve("g", "h")
 		}
 		both := func() bool { return len(h.running()) >= 48 }
-		h.await(2*time.Minute, "all run", both)
+		h.Await(2*time.Minute, "all run", both)
 		h.calm()
 		least := 100
-		h.must(h.nodes["n1"].tasks.DrainWorker(h.t.Context(), "w1",
+		h.Must(h.Node("n1").Tasks.DrainWorker(h.T.Context(), "w1",
 			store.Drain{Shed: 28 * task.Unit}))
-		h.await(time.Minute, "it carries no more than twelve", func() bool {
+		h.Await(time.Minute, "it carries no more than twelve", func() bool {
 			n := h.spread("g")["w1"] + h.spread("h")["w1"]
 			least = min(least, n)
 			return n <= 12 && both()
@@ -408,12 +408,12 @@ func TestWhatIsLeftIsTakenAwayWhenTheTimeIsUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			settled(t, 2, 6, 2, func(h *house) {
 				what.By = time.Now().Add(20 * time.Second).UnixMicro()
-				h.must(h.nodes["n1"].tasks.DrainWorker(h.t.Context(), "w1", what))
-				h.pass(10 * beat)
+				h.Must(h.Node("n1").Tasks.DrainWorker(h.T.Context(), "w1", what))
+				h.Pass(10 * beat)
 				if !h.allRun("g", 12)() {
 					t.Fatalf("before: %v run", h.running())
 				}
-				h.await(time.Minute, "it has given up what it was to", func() bool {
+				h.Await(time.Minute, "it has given up what it was to", func() bool {
 					return h.spread("g")["w1"] <= int((60*task.Unit-what.Shed)/task.Unit)%60
 				})
 				if n := h.spread("g")["w0"]; n != 6 {
@@ -428,22 +428,22 @@ func TestWhatIsLeftIsTakenAwayWhenTheTimeIsUp(t *testing.T) {
 // nothing is refused for what has a place.
 func TestPriceOfGroupsThatShareAWorker(t *testing.T) {
 	inHouse(t, func(h *house) {
-		h.start("n1")
+		h.Start("n1")
 		for _, name := range []string{"g", "h"} {
 			h.group(name, 10)
 		}
 		h.worker("w0", 20, "n1").serve("g", "h")
-		h.await(2*time.Minute, "all run", func() bool { return len(h.running()) >= 20 })
+		h.Await(2*time.Minute, "all run", func() bool { return len(h.running()) >= 20 })
 		h.worker("w1", 3, "n1").serve("g")
 		h.worker("w2", 3, "n1").serve("h")
-		h.pass(3 * time.Minute)
+		h.Pass(3 * time.Minute)
 		h.calm()
 		before := h.spread("g")["w0"] + h.spread("h")["w0"]
 		what := store.Drain{Shed: 6 * task.Unit}
-		p, err := h.views().DrainPrice(h.t.Context(), "w0", what, nil)
-		h.must(err)
-		h.must(h.nodes["n1"].tasks.DrainWorker(h.t.Context(), "w0", what))
-		h.pass(time.Minute)
+		p, err := h.views().DrainPrice(h.T.Context(), "w0", what, nil)
+		h.Must(err)
+		h.Must(h.Node("n1").Tasks.DrainWorker(h.T.Context(), "w0", what))
+		h.Pass(time.Minute)
 		after := h.spread("g")["w0"] + h.spread("h")["w0"]
 		if after > 14 || p.Stays != 0 || p.Jobs != before-after ||
 			p.Load != task.Units(after)*task.Unit {
@@ -458,10 +458,10 @@ func TestPriceIsOfTheDrainAlone(t *testing.T) {
 	settled(t, 2, 6, 2, func(h *house) { // both have all six
 		h.workers["w1"].label("x", "y")
 		h.configure("g", selects("x", "y"))
-		h.pass(time.Minute)
+		h.Pass(time.Minute)
 		price := func(what store.Drain, said map[string]store.Drain) store.GroupsPrice {
-			p, err := h.views().DrainPrice(h.t.Context(), "w0", what, said)
-			h.must(err)
+			p, err := h.views().DrainPrice(h.T.Context(), "w0", what, said)
+			h.Must(err)
 			return p
 		}
 		if p := price(store.Drain{Shed: task.Unit}, nil); p.Stays != 0 {
@@ -471,7 +471,7 @@ func TestPriceIsOfTheDrainAlone(t *testing.T) {
 			t.Errorf("all: %+v", p)
 		}
 		h.configure("g", paused)
-		h.pass(3 * time.Second)
+		h.Pass(3 * time.Second)
 		if p := price(store.Drain{}, nil); p.Jobs+p.Moves+p.Stays != 0 ||
 			!strings.Contains(p.Text, "paused") {
 			t.Errorf("paused: %+v", p)

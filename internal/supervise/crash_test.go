@@ -7,6 +7,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -14,38 +15,27 @@ import (
 // worker ran, moves to one that joins, and empties one that is drained.
 func troubled(h *house) {
 	h.group("g", 8, replicas(2))
-	h.start("n1", "n2")
+	h.Start("n1", "n2")
 	h.addWorkers(4, 60, "n1", "n2")
-	h.await(2*time.Minute, "all run", h.allRun("g", 16))
+	h.Await(2*time.Minute, "all run", h.allRun("g", 16))
 	h.workers["w0"].kill()
-	h.await(2*time.Minute, "all run without w0", h.allRun("g", 16))
+	h.Await(2*time.Minute, "all run without w0", h.allRun("g", 16))
 	h.worker("w9", 60, "n2", "n1")
-	h.await(2*time.Minute, "w9 has its share", func() bool {
+	h.Await(2*time.Minute, "w9 has its share", func() bool {
 		return h.spread("g")["w9"] == 4 && h.allRun("g", 16)()
 	})
 	h.jobs("g", 6)
-	h.await(2*time.Minute, "what was removed has ended", h.allRun("g", 12))
+	h.Await(2*time.Minute, "what was removed has ended", h.allRun("g", 12))
 }
 
 // Each write fails once, in both ways.
 func TestEveryWriteMayFail(t *testing.T) {
-	for _, verb := range []string{"seat", "observe", "assign"} {
+	for _, verb := range []string{"Seat", "Observe", "Assign"} {
 		for _, kind := range []fault.Fault{fault.Before, fault.After} {
-			for nth := rounds(0, 1); nth < 12; nth += rounds(1, 5) {
+			for nth := story.Often(0, 1); nth < 12; nth += story.Often(1, 5) {
 				t.Run(fmt.Sprint(verb, kind, nth), func(t *testing.T) {
 					inHouse(t, func(h *house) {
-						n := 0
-						h.fault = func(v string) fault.Fault {
-							h.mu.Lock()
-							defer h.mu.Unlock()
-							if v != verb {
-								return fault.None
-							}
-							if n++; n-1 == nth {
-								return kind
-							}
-							return fault.None
-						}
+						h.Fail(fault.Nth(nth, kind, verb))
 						troubled(h)
 					})
 				})
@@ -58,10 +48,10 @@ func TestEveryWriteMayFail(t *testing.T) {
 // other one.
 func TestNodeMayDieAtEveryWrite(t *testing.T) {
 	for _, kind := range []fault.Fault{fault.Before, fault.After} {
-		for nth := rounds(0, 1); nth < 24; nth += rounds(1, 5) {
+		for nth := story.Often(0, 1); nth < 24; nth += story.Often(1, 5) {
 			t.Run(fmt.Sprint(kind, nth), func(t *testing.T) {
 				inHouse(t, func(h *house) {
-					h.crash = crash{"n1", nth, kind}
+					h.CrashAt("n1", fault.Nth(nth, kind, "Seat", "Observe", "Assign"))
 					troubled(h)
 				})
 			})
@@ -70,19 +60,19 @@ func TestNodeMayDieAtEveryWrite(t *testing.T) {
 }
 
 func TestFaultsForAWhileAreOvercome(t *testing.T) {
-	for seed := range uint64(rounds(10, 3)) {
+	for seed := range uint64(story.Often(10, 3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inHouse(t, func(h *house) {
 				plan, n := fault.Seeded(seed, 3), 0
-				h.fault = func(verb string) fault.Fault {
+				h.Fail(func(verb string) fault.Fault {
 					h.mu.Lock()
 					defer h.mu.Unlock()
-					if verb == "beat" || verb == "acquire" { // the node would be no member
+					if !ofJobs(verb) {
 						return fault.None
 					}
 					n++
 					return plan(n)
-				}
+				})
 				troubled(h)
 			})
 		})
@@ -92,10 +82,10 @@ func TestFaultsForAWhileAreOvercome(t *testing.T) {
 func TestShortOutageOfTheStoreStopsNothing(t *testing.T) {
 	settled(t, 3, 12, 2, func(h *house) {
 		begun, ended := h.begun()
-		h.nodes["n1"].door.cut(true)
-		h.pass(6 * beat)
-		h.nodes["n1"].door.cut(false)
-		h.pass(20 * beat)
+		h.Node("n1").Door.Cut()
+		h.Pass(6 * beat)
+		h.Node("n1").Door.Restore()
+		h.Pass(20 * beat)
 		if b, e := h.begun(); b != begun || e != ended || !h.allRun("g", 24)() {
 			t.Errorf("%d began, %d ended", b-begun, e-ended)
 		}
@@ -107,13 +97,13 @@ func TestShortOutageOfTheStoreStopsNothing(t *testing.T) {
 func TestLongOutageOfTheStoreMovesNothing(t *testing.T) {
 	settled(t, 3, 12, 2, func(h *house) {
 		before := h.running()
-		h.nodes["n1"].door.cut(true)
-		h.pass(time.Minute)
+		h.Node("n1").Door.Cut()
+		h.Pass(time.Minute)
 		if n := len(h.running()); n != 0 {
 			t.Errorf("%d still run", n)
 		}
-		h.nodes["n1"].door.cut(false)
-		h.await(10*beat, "all run where they did", func() bool {
+		h.Node("n1").Door.Restore()
+		h.Await(10*beat, "all run where they did", func() bool {
 			return fmt.Sprint(before) == fmt.Sprint(h.running()) && h.allRun("g", 24)()
 		})
 	})
@@ -125,20 +115,20 @@ func TestOutageIsLoggedOnceAndSoIsItsEnd(t *testing.T) {
 	settled(t, 3, 12, 2, func(h *house) {
 		h.group("other", 60)
 		h.workers["w0"].serve("g", "other")
-		h.await(time.Minute, "another group is about to be assigned", func() bool {
+		h.Await(time.Minute, "another group is about to be assigned", func() bool {
 			n := len(h.stand("other"))
 			return n > 0 && n < 30
 		})
-		h.nodes["n1"].door.cut(true)
-		h.pass(8 * beat)
-		if n := h.journal.count("level=ERROR"); n != 1 ||
-			h.journal.count("the store is out of reach") != 1 {
+		h.Node("n1").Door.Cut()
+		h.Pass(8 * beat)
+		if n := h.Journal.Count("level=ERROR"); n != 1 ||
+			h.Journal.Count("the store is out of reach") != 1 {
 			t.Errorf("the log has %d errors in an outage, want one of it", n)
 		}
-		h.nodes["n1"].door.cut(false)
-		h.pass(10 * beat)
-		if n := h.journal.count("level=ERROR"); n != 1 ||
-			h.journal.count("the store answers again") != 1 {
+		h.Node("n1").Door.Restore()
+		h.Pass(10 * beat)
+		if n := h.Journal.Count("level=ERROR"); n != 1 ||
+			h.Journal.Count("the store answers again") != 1 {
 			t.Errorf("the log has %d errors after an outage, want the same one, and its end once",
 				n)
 		}
@@ -150,13 +140,13 @@ func TestOutageIsLoggedOnceAndSoIsItsEnd(t *testing.T) {
 func TestWorkersLeaveANodeThatIsCutOff(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 12, replicas(2))
-		h.start("n1", "n2")
+		h.Start("n1", "n2")
 		h.addWorkers(4, 60, "n1", "n2")
-		h.await(time.Minute, "all run", h.allRun("g", 24))
+		h.Await(time.Minute, "all run", h.allRun("g", 24))
 		h.calm()
 		begun, ended := h.begun()
-		h.nodes["n1"].door.cut(true)
-		h.pass(time.Minute)
+		h.Node("n1").Door.Cut()
+		h.Pass(time.Minute)
 		if b, e := h.begun(); b != begun || e != ended || !h.allRun("g", 24)() {
 			t.Errorf("%d began, %d ended", b-begun, e-ended)
 		}
@@ -172,16 +162,16 @@ func TestWorkersLeaveANodeThatIsCutOff(t *testing.T) {
 func TestWorkersMayBeatAtAnotherNodeEachTime(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 12, replicas(2))
-		h.start("n1", "n2", "n3")
+		h.Start("n1", "n2", "n3")
 		h.addWorkers(4, 60, "n1", "n2", "n3")
 		for _, w := range h.workers {
 			w.change(func() { w.roams = true })
 		}
-		h.await(time.Minute, "all run", h.allRun("g", 24))
+		h.Await(time.Minute, "all run", h.allRun("g", 24))
 		h.jobs("g", 8)
-		h.await(time.Minute, "what was removed has ended", h.allRun("g", 16))
+		h.Await(time.Minute, "what was removed has ended", h.allRun("g", 16))
 		h.workers["w0"].kill()
-		h.await(time.Minute, "all run elsewhere", h.allRun("g", 16))
+		h.Await(time.Minute, "all run elsewhere", h.allRun("g", 16))
 	})
 }
 
@@ -190,26 +180,26 @@ func TestWorkersMayBeatAtAnotherNodeEachTime(t *testing.T) {
 func TestOutageAfterADeathMovesNothing(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 12, replicas(2))
-		h.start("n2") // it supervises
-		h.pass(2 * beat)
-		h.start("n1")
+		h.Start("n2") // it supervises
+		h.Pass(2 * beat)
+		h.Start("n1")
 		for i := range 4 {
 			h.worker(fmt.Sprint("w", i), 60, "n1")
 		}
-		h.await(time.Minute, "all run", h.allRun("g", 24))
+		h.Await(time.Minute, "all run", h.allRun("g", 24))
 		h.calm()
 		before := h.stand("g")
-		h.kill("n1")
-		h.await(20*beat, "its workers are orphans", func() bool {
+		h.Kill("n1")
+		h.Await(20*beat, "its workers are orphans", func() bool {
 			return h.seat("w0").State == store.SeatOrphan
 		})
-		h.nodes["n2"].door.cut(true)
+		h.Node("n2").Door.Cut()
 		for _, w := range h.workers {
 			w.reach("n2")
 		}
-		h.pass(40 * beat)
-		h.nodes["n2"].door.cut(false)
-		h.await(20*beat, "all run", h.allRun("g", 24))
+		h.Pass(40 * beat)
+		h.Node("n2").Door.Restore()
+		h.Await(20*beat, "all run", h.allRun("g", 24))
 		for _, a := range before {
 			if now := find(h.stand("g"), a.Job, a.Worker); now == nil || now.Token != a.Token {
 				t.Errorf("%s left %s", a.Job, a.Worker)
@@ -224,14 +214,14 @@ func TestWorkerThatWasStoppedEndsWhatBeganElsewhere(t *testing.T) {
 	settled(t, 3, 9, 1, func(h *house) {
 		w := h.workers["w0"]
 		w.freeze(true)
-		h.await(silence+5*beat, "others run its jobs", func() bool {
+		h.Await(silence+5*beat, "others run its jobs", func() bool {
 			return len(h.copies()) == 9 && h.spread("g")["w0"] == 0
 		})
 		h.lax = true // until it has heard
 		w.freeze(false)
-		h.pass(2 * beat)
+		h.Pass(2 * beat)
 		h.lax = false
-		h.await(time.Minute, "each runs once", h.allRun("g", 9))
+		h.Await(time.Minute, "each runs once", h.allRun("g", 9))
 	})
 }
 
@@ -240,25 +230,25 @@ func TestManySilentWorkersGetOneMoreLimit(t *testing.T) {
 	for lost, told := range map[int]int{4: 0, 6: 1} {
 		inHouse(t, func(h *house) {
 			h.group("g", 30)
-			h.start("n2") // it supervises
-			h.pass(2 * beat)
-			h.start("n1")
+			h.Start("n2") // it supervises
+			h.Pass(2 * beat)
+			h.Start("n1")
 			for i := range 10 {
 				h.worker(fmt.Sprint("w", i), 60, "n1", "n2")
 			}
-			h.await(time.Minute, "all run", h.allRun("g", 30))
+			h.Await(time.Minute, "all run", h.allRun("g", 30))
 			h.calm()
 			before := started(h)
 			for i := range lost {
 				h.workers[fmt.Sprint("w", i)].reach()
 			}
-			h.kill("n1")
-			h.pass(lease + silence + 5*beat)
+			h.Kill("n1")
+			h.Pass(lease + silence + 5*beat)
 			if began := started(h) > before; began == (told > 0) {
 				t.Errorf("%d of 10 lost, %d replicas began elsewhere within one limit", lost,
 					started(h)-before)
 			}
-			h.await(silence, "all run elsewhere", h.allRun("g", 30))
+			h.Await(silence, "all run elsewhere", h.allRun("g", 30))
 			if h.told(workersSilent) != told {
 				t.Errorf("%d of 10 lost: told %v, want the brake %d times", lost, h.events, told)
 			}
@@ -270,14 +260,14 @@ func TestCapacityIsSharedAmongGroups(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 10)
 		h.group("a", 10)
-		h.start("n1", "n2")
+		h.Start("n1", "n2")
 		for i := range 2 {
 			h.worker(fmt.Sprint("w", i), 10, "n1", "n2").serve("a", "g")
 		}
-		h.await(time.Minute, "both run", func() bool { return len(h.running()) == 20 })
+		h.Await(time.Minute, "both run", func() bool { return len(h.running()) == 20 })
 		h.jobs("a", 0)
 		h.jobs("g", 16)
-		h.await(time.Minute, "one has the other's room", func() bool {
+		h.Await(time.Minute, "one has the other's room", func() bool {
 			return len(h.running()) == 16 && h.allRun("g", 16)()
 		})
 	})
@@ -285,13 +275,13 @@ func TestCapacityIsSharedAmongGroups(t *testing.T) {
 
 func TestTasksLeaveRoomForJobs(t *testing.T) {
 	settled(t, 1, 58, 1, func(h *house) {
-		n := h.nodes["n1"]
-		_, err := n.tasks.Submit(h.t.Context(), submissions(10))
-		h.must(err)
-		got, err := n.tasks.Hold(h.t.Context(), task.HoldRequest{
+		n := h.Node("n1")
+		_, err := n.Tasks.Submit(h.T.Context(), submissions(10))
+		h.Must(err)
+		got, err := n.Tasks.Hold(h.T.Context(), task.HoldRequest{
 			Worker: "w0", Queues: []string{"q"}, Limit: 10, Wait: time.Second,
 		})
-		h.must(err)
+		h.Must(err)
 		if len(got.Tasks) != 2 {
 			t.Errorf("a worker with 58 of 60 units in use by jobs got %d tasks, want 2",
 				len(got.Tasks))

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/nodetest"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/internal/store/model"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
 )
@@ -28,7 +30,7 @@ func TestSupervisorThatLostItsClaimChangesNothing(t *testing.T) {
 		d.round()
 		heir := d.supervisor("g", "n2")
 		before := d.stand("g")
-		if err := old.Round(d.t.Context(), time.Now()); err == nil {
+		if err := old.Round(d.T.Context(), time.Now()); err == nil {
 			t.Error("the old supervisor did not notice")
 		}
 		if after := d.stand("g"); len(after) != len(before) {
@@ -45,7 +47,7 @@ func TestSupervisorThatLostItsClaimChangesNothing(t *testing.T) {
 func TestRestartMovesNoneOfTenThousand(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		const workers = 100
-		jobs := rounds(5000, 1000)
+		jobs := story.Often(5000, 1000)
 		d.group("g", jobs, replicas(2), func(g *task.Group) { g.Policy.New = 1000 })
 		s := d.supervisor("g", "n1")
 		d.addWorkers(workers, 120)
@@ -59,11 +61,11 @@ func TestRestartMovesNoneOfTenThousand(t *testing.T) {
 		}
 
 		d.sit("n1")
-		_, err := d.store.Free(d.t.Context(), d.holder, math.MaxInt64)
-		d.must(err)
+		_, err := d.Store.Free(d.T.Context(), d.holder, math.MaxInt64)
+		d.Must(err)
 		s = d.supervisor("g", "n1")
 		d.round()
-		d.must(s.Round(d.t.Context(), time.Now()))
+		d.Must(s.Round(d.T.Context(), time.Now()))
 		for i := range workers {
 			o := d.runs(fmt.Sprintf("w%04d", i), 120, before)
 			if !o.Reset || len(o.Add) != 2*jobs/workers || len(o.End) > 0 {
@@ -71,13 +73,13 @@ func TestRestartMovesNoneOfTenThousand(t *testing.T) {
 					len(o.End))
 			}
 			if i%20 == 0 {
-				d.must(s.Round(d.t.Context(), time.Now()))
+				d.Must(s.Round(d.T.Context(), time.Now()))
 			}
 		}
 		for range 40 {
 			time.Sleep(beat)
 			d.round()
-			d.must(s.Round(d.t.Context(), time.Now()))
+			d.Must(s.Round(d.T.Context(), time.Now()))
 		}
 		for i, a := range d.stand("g") {
 			if b := before[i]; a.Job != b.Job || a.Worker != b.Worker || a.Token != b.Token {
@@ -105,11 +107,11 @@ func (s *scale) Assign(ctx context.Context, a store.Assign) (store.Assigned, err
 func TestGreatDecisionsAreWrittenInPieces(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		d.group("g", 6000, func(g *task.Group) { g.Policy.New = 2000 })
-		db := &scale{Model: d.store, fails: 2}
+		db := &scale{Model: d.Store, fails: 2}
 		s := d.supervisorOn("g", "n1", db)
 		d.addWorkers(3, 3000)
 		for err := error(nil); err == nil; time.Sleep(beat) {
-			err = s.Round(d.t.Context(), time.Now())
+			err = s.Round(d.T.Context(), time.Now())
 		}
 		if n := len(d.stand("g")); n != 5000 || !slices.Equal(db.writes, []int{5000, 1000}) {
 			t.Errorf("%d are assigned by writes of %d", n, db.writes)
@@ -130,11 +132,11 @@ func TestQuietWorkersCostNoWrite(t *testing.T) {
 		d.obey("w0000", 60)
 		d.obey("w0001", 60)
 		d.decide(s)
-		door := &door{Model: d.store}
+		door := fault.NewDoor(d.Store)
 		quiet, err := supervise.NewSessions(supervise.SessionsConfig{
-			Cache: d.cache, Store: door, Holder: d.holder, Secret: secret, Beat: beat,
+			Cache: d.cache, Store: door, Holder: d.holder, Secret: nodetest.Secret(), Beat: beat,
 		})
-		d.must(err)
+		d.Must(err)
 		d.sessions = quiet
 		for range 5 {
 			for _, w := range []string{"w0000", "w0001"} {
@@ -142,11 +144,11 @@ func TestQuietWorkersCostNoWrite(t *testing.T) {
 					t.Errorf("orders %+v", o)
 				}
 			}
-			d.must(s.Round(d.t.Context(), time.Now()))
+			d.Must(s.Round(d.T.Context(), time.Now()))
 			time.Sleep(beat)
 		}
-		if door.writes > 0 {
-			t.Errorf("%d writes while nothing changed", door.writes)
+		if writes(door) > 0 {
+			t.Errorf("%d writes while nothing changed", writes(door))
 		}
 	})
 }
@@ -155,20 +157,20 @@ func TestRunThatWasRefusedIsNotAskedAboutAgain(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		d.group("g", 1)
 		d.addWorkers(1, 60)
-		door := &door{Model: d.store}
+		door := fault.NewDoor(d.Store)
 		var err error
 		d.sessions, err = supervise.NewSessions(supervise.SessionsConfig{
-			Cache: d.cache, Store: door, Holder: d.holder, Secret: secret, Beat: beat,
+			Cache: d.cache, Store: door, Holder: d.holder, Secret: nodetest.Secret(), Beat: beat,
 		})
-		d.must(err)
+		d.Must(err)
 		unknown := []store.Assignment{{Job: "none", Worker: "w0000", Token: 99}}
 		for i := range 4 {
 			if o := d.runs("w0000", 60, unknown); len(o.End) != 1 && !o.Reset {
 				t.Errorf("beat %d: orders %+v, want its end", i, o)
 			}
 		}
-		if door.writes != 1 {
-			t.Errorf("the store was asked %d times about a run that nobody wants", door.writes)
+		if writes(door) != 1 {
+			t.Errorf("the store was asked %d times about a run that nobody wants", writes(door))
 		}
 	})
 }
@@ -179,15 +181,15 @@ func TestNodeThatMayBeNoMemberAnswersNoBeat(t *testing.T) {
 		b := task.Beat{Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"}}
 		d.sessions.Hear(&b)
 		d.round()
-		if _, err := d.sessions.Orders(d.t.Context(), &b); err != nil {
+		if _, err := d.sessions.Orders(d.T.Context(), &b); err != nil {
 			t.Errorf("a member answers %v", err)
 		}
-		d.held = errAway
-		if _, err := d.sessions.Orders(d.t.Context(), &b); !errors.Is(err, errAway) {
+		d.held = fault.ErrAway
+		if _, err := d.sessions.Orders(d.T.Context(), &b); !errors.Is(err, fault.ErrAway) {
 			t.Errorf("no member answers %v", err)
 		}
 		task := task.Beat{Worker: "tasks only", Incarnation: "i"}
-		if _, err := d.sessions.Orders(d.t.Context(), &task); err != nil {
+		if _, err := d.sessions.Orders(d.T.Context(), &task); err != nil {
 			t.Errorf("a worker of tasks is answered %v", err)
 		}
 	})
@@ -201,15 +203,15 @@ func TestNoBeatIsAnsweredByWhatWasReadTooLongAgo(t *testing.T) {
 		d.sessions.Hear(&b)
 		d.round()
 		time.Sleep(maxAge)
-		if _, err := d.sessions.Orders(d.t.Context(), &b); err != nil {
+		if _, err := d.sessions.Orders(d.T.Context(), &b); err != nil {
 			t.Errorf("after %v it answers %v", maxAge, err)
 		}
 		time.Sleep(time.Microsecond)
-		if _, err := d.sessions.Orders(d.t.Context(), &b); !errors.Is(err, store.ErrBusy) {
+		if _, err := d.sessions.Orders(d.T.Context(), &b); !errors.Is(err, store.ErrBusy) {
 			t.Errorf("after more than %v it answers %v", maxAge, err)
 		}
 		d.round()
-		if _, err := d.sessions.Orders(d.t.Context(), &b); err != nil {
+		if _, err := d.sessions.Orders(d.T.Context(), &b); err != nil {
 			t.Errorf("when it has read again it answers %v", err)
 		}
 	})
@@ -256,7 +258,7 @@ func TestWhatAWorkerRunsThatCameBackIsNotDropped(t *testing.T) {
 		if o := d.obey("w0000", 60); len(o.Add) != 2 || len(o.End) > 0 {
 			t.Errorf("when it comes back its orders are %+v", o)
 		}
-		d.must(s.Round(d.t.Context(), time.Now())) // it has not read that
+		d.Must(s.Round(d.T.Context(), time.Now())) // it has not read that
 		same := func(a, b store.Assignment) bool { return a.Job == b.Job && a.Token == b.Token }
 		if after := d.stand("g"); !slices.EqualFunc(after, before, same) {
 			t.Errorf("%+v became %+v", before, after)
@@ -269,7 +271,7 @@ func TestWhatAWorkerRunsThatCameBackIsNotDropped(t *testing.T) {
 
 // runsUnknown is the beat of a worker that runs what no row speaks of, and the token of that.
 func runsUnknown() (task.Beat, task.JobToken) {
-	token := seal.NewSealer(secret).SealJob(task.JobToken{Number: 7}, "g", "j0000", 0, "w")
+	token := seal.NewSealer(nodetest.Secret()).SealJob(task.JobToken{Number: 7}, "g", "j0000", 0, "w")
 	return task.Beat{
 		Worker: "w", Incarnation: "i", Capacity: 1, Groups: []string{"g"},
 		Jobs: []task.Run{{Group: "g", Job: "j0000", Token: token.String()}},
@@ -283,19 +285,19 @@ func TestNothingEndsByIgnorance(t *testing.T) {
 		d.group("g", 1)
 		b, token := runsUnknown()
 		d.sessions.Hear(&b)
-		if o, err := d.sessions.Orders(d.t.Context(), &b); err == nil {
+		if o, err := d.sessions.Orders(d.T.Context(), &b); err == nil {
 			t.Errorf("it was answered %+v before anything was known", o)
 		}
 		none := b
 		none.Jobs = nil
 		d.sessions.Hear(&none)
-		o, err := d.sessions.Orders(d.t.Context(), &none)
+		o, err := d.sessions.Orders(d.T.Context(), &none)
 		if err != nil || o.Reset || len(o.Add)+len(o.End) > 0 {
 			t.Errorf("one that runs nothing was answered %+v, %v", o, err)
 		}
 		d.sessions.Hear(&b)
 		d.round()
-		o, err = d.sessions.Orders(d.t.Context(), &b)
+		o, err = d.sessions.Orders(d.T.Context(), &b)
 		if err != nil || !o.Reset || len(o.Add) != 1 || o.Add[0].Token != token {
 			t.Errorf("it was answered %+v, %v, want its run to go on", o, err)
 		}
@@ -309,7 +311,7 @@ func TestNoBeatWaitsForLongerThanItsWorker(t *testing.T) {
 		d.group("g", 1)
 		b, _ := runsUnknown()
 		d.sessions.Hear(&b)
-		ctx, cancel := context.WithTimeout(d.t.Context(), beat)
+		ctx, cancel := context.WithTimeout(d.T.Context(), beat)
 		defer cancel()
 		sent := time.Now()
 		_, err := d.sessions.Orders(ctx, &b)
@@ -331,14 +333,14 @@ func TestWhatWasJustGivenHasNotEnded(t *testing.T) {
 		}
 		d.decide(s)
 		d.sessions.Hear(&waiting) // it waits for news
-		o, err := d.sessions.Orders(d.t.Context(), &waiting)
-		d.must(err)
+		o, err := d.sessions.Orders(d.T.Context(), &waiting)
+		d.Must(err)
 		if len(o.Add) != 1 {
 			t.Fatalf("orders %+v", o)
 		}
 		d.jobs("g", 0)
-		d.cache.Look(d.t.Context())
-		d.must(s.Round(d.t.Context(), time.Now()))
+		d.cache.Look(d.T.Context())
+		d.Must(s.Round(d.T.Context(), time.Now()))
 		d.round()
 		if a := d.stand("g"); len(a) != 1 || a[0].State != task.JobEnding {
 			t.Fatalf("%+v, want it to be ending: its worker may have begun it", a)
@@ -352,7 +354,7 @@ func TestWhatWasJustGivenHasNotEnded(t *testing.T) {
 		if a := d.stand("g"); len(a) != 1 {
 			t.Fatalf("%+v, want it to be ending: its worker says that it runs", a)
 		}
-		if o, err := d.sessions.Orders(d.t.Context(), &running); err != nil || len(o.End) != 1 {
+		if o, err := d.sessions.Orders(d.T.Context(), &running); err != nil || len(o.End) != 1 {
 			t.Errorf("orders %+v, %v, want its end", o, err)
 		}
 		d.sessions.Hear(&waiting) // it does not run it
@@ -376,7 +378,7 @@ func TestLateRoundTakesNobodyBack(t *testing.T) {
 		d.sessions.Hear(&b)
 		d.round()
 		time.Sleep(2 * beat)
-		d.must(first.Round(d.t.Context(), time.Now()))
+		d.Must(first.Round(d.T.Context(), time.Now()))
 		if seat := d.seat("w"); seat.Node.Node != "n2" {
 			t.Errorf("it sits at %q, want n2, where it beat last", seat.Node.Node)
 		}
@@ -398,22 +400,22 @@ func TestLateRoundEndsNothingThatAnotherNodeGave(t *testing.T) {
 		d.obey("w0000", 60)
 		d.jobs("g", 1)
 		s := d.supervisor("g", "n2")
-		d.must(s.Round(d.t.Context(), time.Now()))
+		d.Must(s.Round(d.T.Context(), time.Now()))
 		time.Sleep(beat)
 		for range 3 {
-			d.must(d.cache.Look(d.t.Context()))
-			d.must(s.Round(d.t.Context(), time.Now()))
+			d.Must(d.cache.Look(d.T.Context()))
+			d.Must(s.Round(d.T.Context(), time.Now()))
 		}
 		if o := d.obey("w0000", 60); len(d.stand("g")) != 1 || len(o.End) > 0 {
 			t.Fatalf("%+v are assigned, orders %+v", d.stand("g"), o)
 		}
 		d.jobs("g", 0)
-		d.must(d.cache.Look(d.t.Context()))
-		d.must(s.Round(d.t.Context(), time.Now()))
+		d.Must(d.cache.Look(d.T.Context()))
+		d.Must(s.Round(d.T.Context(), time.Now()))
 		if a := d.stand("g"); len(a) != 1 || a[0].State != task.JobEnding {
 			t.Fatalf("%+v, want it to be ending", a)
 		}
-		d.must(first.Round(d.t.Context(), time.Now()))
+		d.Must(first.Round(d.T.Context(), time.Now()))
 		if seat := d.seat("w0000"); seat.Node.Node != "n1" {
 			t.Fatalf("it sits at %q, want n1, whose round was late", seat.Node.Node)
 		}
@@ -435,23 +437,23 @@ func TestWhoReturnsWaitsForARound(t *testing.T) {
 			Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}, Version: "7",
 		}
 		d.sessions.Hear(&b)
-		o, err := d.sessions.Orders(d.t.Context(), &b)
-		d.must(err)
+		o, err := d.sessions.Orders(d.T.Context(), &b)
+		d.Must(err)
 		b.Jobs = []task.Run{
 			{Group: "g", Job: "j0000", Token: o.Add[0].Token.String(), State: task.JobRunning},
 		}
 		d.sessions.Hear(&b)
-		if _, err := d.sessions.Orders(d.t.Context(), &b); err != nil {
+		if _, err := d.sessions.Orders(d.T.Context(), &b); err != nil {
 			t.Errorf("one that goes on from its last answer: %v", err)
 		}
 		b.Version = ""
 		d.sessions.Hear(&b)
-		if o, err := d.sessions.Orders(d.t.Context(), &b); err == nil {
+		if o, err := d.sessions.Orders(d.T.Context(), &b); err == nil {
 			t.Errorf("one that comes from elsewhere was answered %+v before a round", o)
 		}
 		d.sessions.Hear(&b)
 		d.round()
-		if _, err := d.sessions.Orders(d.t.Context(), &b); err != nil {
+		if _, err := d.sessions.Orders(d.T.Context(), &b); err != nil {
 			t.Errorf("after a round: %v", err)
 		}
 	})
@@ -489,7 +491,7 @@ func TestWhoWentOnWithWhatItHadIsNotTakenToHaveBegunAnew(t *testing.T) {
 		d.obey("w0000", 60)
 		before := d.stand("g")[0]
 		time.Sleep(beat)
-		token := seal.NewSealer(secret).SealJob(
+		token := seal.NewSealer(nodetest.Secret()).SealJob(
 			task.JobToken{Number: before.Token}, "g", before.Job,
 			0, "w0000")
 		b := task.Beat{Worker: "w0000", Incarnation: "next", Capacity: 60, Groups: []string{"g"}}
@@ -517,10 +519,10 @@ func TestEarlierIncarnationDoesNotSpeakForTheNewer(t *testing.T) {
 			d.sessions.Hear(b)
 			d.round()
 		}
-		if _, err := d.sessions.Orders(d.t.Context(), &newer); err != nil {
+		if _, err := d.sessions.Orders(d.T.Context(), &newer); err != nil {
 			t.Errorf("the newer is answered %v", err)
 		}
-		_, err := d.sessions.Orders(d.t.Context(), &older)
+		_, err := d.sessions.Orders(d.T.Context(), &older)
 		if !errors.Is(err, supervise.ErrSuperseded) {
 			t.Errorf("the older is answered %v", err)
 		}
@@ -543,12 +545,12 @@ func TestWhoComesBackWhileItIsSentAwayStays(t *testing.T) {
 		d.group("g", 1)
 		d.addWorkers(1, 60)
 		b := task.Beat{Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"g"}}
-		db := &midway{Model: d.store, then: func() {}}
+		db := &midway{Model: d.Store, then: func() {}}
 		var err error
 		d.sessions, err = supervise.NewSessions(supervise.SessionsConfig{
-			Cache: d.cache, Store: db, Holder: d.holder, Secret: secret, Beat: beat,
+			Cache: d.cache, Store: db, Holder: d.holder, Secret: nodetest.Secret(), Beat: beat,
 		})
-		d.must(err)
+		d.Must(err)
 		d.sessions.Hear(&b)
 		d.round()
 		time.Sleep(limits.DefaultSilence) // else it may not have stopped its jobs
@@ -557,7 +559,7 @@ func TestWhoComesBackWhileItIsSentAwayStays(t *testing.T) {
 		d.round()
 		db.then = func() {}
 		d.round()
-		if o, err := d.sessions.Orders(d.t.Context(), &b); err != nil || !o.Reset {
+		if o, err := d.sessions.Orders(d.T.Context(), &b); err != nil || !o.Reset {
 			t.Errorf("orders %+v, %v, want all that it is to run", o, err)
 		}
 		if seat := d.seat("w0000"); seat.State != store.SeatTaken {
@@ -570,22 +572,17 @@ func TestWhoComesBackWhileItIsSentAwayStays(t *testing.T) {
 func TestAfterAnUnknownOutcomeTheSupervisorReadsOn(t *testing.T) {
 	inSteps(t, func(d *stepped) {
 		d.group("g", 3)
-		door := &door{Model: d.store}
-		door.fault = func(verb string) fault.Fault {
-			if verb == "assign" && door.writes == 0 {
-				return fault.After
-			}
-			return fault.None
-		}
+		door := fault.NewDoor(d.Store)
+		door.Fail(fault.Nth(0, fault.After, "Assign"))
 		s := d.supervisorOn("g", "n1", door)
 		d.addWorkers(1, 60)
-		if err := s.Round(d.t.Context(), time.Now()); !errors.Is(err, store.ErrUnknown) {
+		if err := s.Round(d.T.Context(), time.Now()); !errors.Is(err, store.ErrUnknown) {
 			t.Fatalf("first round: %v", err)
 		}
 		time.Sleep(beat)
-		d.must(s.Round(d.t.Context(), time.Now()))
-		if door.writes != 1 || len(d.stand("g")) != 3 {
-			t.Errorf("%d writes, %d of 3 assigned", door.writes, len(d.stand("g")))
+		d.Must(s.Round(d.T.Context(), time.Now()))
+		if writes(door) != 1 || len(d.stand("g")) != 3 {
+			t.Errorf("%d writes, %d of 3 assigned", writes(door), len(d.stand("g")))
 		}
 	})
 }
@@ -597,7 +594,7 @@ func TestWorkerGetsSoManyNewOnesAPass(t *testing.T) {
 		d.addWorkers(1, 60)
 		for _, want := range []int{4, 4, 8, 8, 9, 9} {
 			for range 3 { // however often something is new
-				d.must(s.Round(d.t.Context(), time.Now()))
+				d.Must(s.Round(d.T.Context(), time.Now()))
 			}
 			if n := len(d.stand("g")); n != want {
 				t.Errorf("%d are assigned, want %d", n, want)
@@ -622,22 +619,22 @@ func TestRefusedStartsAreTriedAgain(t *testing.T) {
 				Job: fmt.Sprintf("j%04d", i), Worker: "w0000", Load: task.Unit,
 			})
 		}
-		door := &door{Model: d.store}
-		door.fault = func(verb string) fault.Fault {
-			if verb == "assign" && door.writes == 0 {
-				_, err := d.store.Assign(d.t.Context(), others)
-				d.must(err)
+		door := fault.NewDoor(d.Store)
+		door.Fail(func(verb string) fault.Fault {
+			if verb == "Assign" && writes(door) == 1 {
+				_, err := d.Store.Assign(d.T.Context(), others)
+				d.Must(err)
 			}
 			return fault.None
-		}
+		})
 		s := d.supervisorOn("g", "n1", door)
 		d.addWorkers(1, 5)
 		for range 4 {
-			d.must(s.Round(d.t.Context(), time.Now()))
+			d.Must(s.Round(d.T.Context(), time.Now()))
 			time.Sleep(beat)
 		}
-		if n := len(d.stand("g")); n != 0 || door.writes != 1 {
-			t.Errorf("%d are assigned, with %d writes, where there is no room", n, door.writes)
+		if n := len(d.stand("g")); n != 0 || writes(door) != 1 {
+			t.Errorf("%d are assigned, with %d writes, where there is no room", n, writes(door))
 		}
 		if d.house.told(supervise.GroupShort) != 1 {
 			t.Errorf("told %q, want that there is no room", d.events)
@@ -648,11 +645,11 @@ func TestRefusedStartsAreTriedAgain(t *testing.T) {
 				Group: "a", Job: a.Job, Worker: a.Worker, Token: a.Token, State: store.Ended,
 			})
 		}
-		_, err := d.store.Observe(d.t.Context(), ended)
-		d.must(err)
+		_, err := d.Store.Observe(d.T.Context(), ended)
+		d.Must(err)
 		for range 15 {
 			d.round()
-			d.must(s.Round(d.t.Context(), time.Now()))
+			d.Must(s.Round(d.T.Context(), time.Now()))
 			time.Sleep(beat)
 		}
 		if n := len(d.stand("g")); n != 5 {

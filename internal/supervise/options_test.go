@@ -20,17 +20,17 @@ func paused(g *task.Group) { g.Paused = true }
 
 // configure changes a group's configuration.
 func (h *house) configure(name string, change ...func(*task.Group)) {
-	h.t.Helper()
-	list, err := h.store.Groups(h.t.Context())
-	h.must(err)
+	h.T.Helper()
+	list, err := h.Store.Groups(h.T.Context())
+	h.Must(err)
 	for i := range list {
 		if list[i].Name == name {
 			g := list[i].Group
 			for _, f := range change {
 				f(&g)
 			}
-			_, err := h.store.ChangeGroup(h.t.Context(), g.Name, store.Whole(g))
-			h.must(err)
+			_, err := h.Store.ChangeGroup(h.T.Context(), g.Name, store.Whole(g))
+			h.Must(err)
 		}
 	}
 }
@@ -40,9 +40,9 @@ func settled(t *testing.T, workers, jobs, copies int, story func(h *house)) {
 	t.Helper()
 	inHouse(t, func(h *house) {
 		h.group("g", jobs, replicas(copies))
-		h.start("n1")
+		h.Start("n1")
 		h.addWorkers(workers, 60, "n1")
-		h.await(time.Minute, "all run", h.allRun("g", jobs*copies))
+		h.Await(time.Minute, "all run", h.allRun("g", jobs*copies))
 		h.calm()
 		story(h)
 	})
@@ -50,8 +50,8 @@ func settled(t *testing.T, workers, jobs, copies int, story func(h *house)) {
 
 // calm waits until nothing moves any more.
 func (h *house) calm() {
-	h.t.Helper()
-	for last, at := -1, time.Now(); time.Since(at) < 5*beat; h.pass(beat) {
+	h.T.Helper()
+	for last, at := -1, time.Now(); time.Since(at) < 5*beat; h.Pass(beat) {
 		if begun, ended := h.begun(); begun+ended != last {
 			last, at = begun+ended, time.Now()
 		}
@@ -60,15 +60,15 @@ func (h *house) calm() {
 
 // add adds a job.
 func (h *house) add(group, name string) {
-	h.t.Helper()
-	_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{
+	h.T.Helper()
+	_, err := h.Store.ChangeJobs(h.T.Context(), store.JobChange{
 		Group: group, Put: []task.Job{{Name: name, Load: task.Unit}},
 	})
-	h.must(err)
+	h.Must(err)
 }
 
 // newStore puts an empty store in the place of the one that there was. All nodes must be dead.
-func (h *house) newStore() { h.store = model.New(time.Now) }
+func (h *house) newStore() { h.Store = model.New(time.Now) }
 
 // specs is how many replicas of a job run with a spec.
 func (h *house) specs(job, spec string) (n int) {
@@ -95,9 +95,9 @@ const (
 )
 
 func (h *house) seat(worker string) store.Seat {
-	h.t.Helper()
-	got, err := h.store.Seats(h.t.Context(), 0)
-	h.must(err)
+	h.T.Helper()
+	got, err := h.Store.Seats(h.T.Context(), 0)
+	h.Must(err)
 	for _, s := range got.Seats {
 		if s.Worker == worker {
 			return s

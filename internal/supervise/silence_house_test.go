@@ -22,18 +22,18 @@ func TestSilentWorkerLosesItsReplicasWhenItsGroupSays(t *testing.T) {
 		t.Run(limit.String(), func(t *testing.T) {
 			settled(t, 3, 12, 1, func(h *house) {
 				h.configure("g", silentFor(limit))
-				h.pass(settledAt)
+				h.Pass(settledAt)
 				h.workers["w0"].reach()
-				h.pass(limit - limit/4)
+				h.Pass(limit - limit/4)
 				if n := h.spread("g")["w0"]; n != 4 {
 					t.Fatalf("w0 has %d of its 4 replicas before its limit", n)
 				}
 				none := func() bool { return h.spread("g")["w0"] == 0 }
-				took := h.await(limit, "w0 has none", none)
+				took := h.Await(limit, "w0 has none", none)
 				if all := took + limit - limit/4; all > limit+3*beat {
 					t.Errorf("it lost them after %v", all)
 				}
-				h.await(20*beat, "all run elsewhere", h.allRun("g", 12))
+				h.Await(20*beat, "all run elsewhere", h.allRun("g", 12))
 			})
 		})
 	}
@@ -46,15 +46,15 @@ func TestLimitIsLoweredOnlyWhenWorkersGoByIt(t *testing.T) {
 		t.Run(lowered.String(), func(t *testing.T) {
 			settled(t, 2, 6, 1, func(h *house) {
 				h.configure("g", silentFor(30*time.Second))
-				h.pass(settledAt)
+				h.Pass(settledAt)
 				w := h.workers["w0"]
 				if lowered == 0 {
 					w.reach() // it never hears of it
 				}
 				h.configure("g", silentFor(4*time.Second))
-				h.pass(lowered)
+				h.Pass(lowered)
 				w.reach()
-				h.await(time.Minute, "all run elsewhere", func() bool {
+				h.Await(time.Minute, "all run elsewhere", func() bool {
 					return len(w.list()) == 0 && h.allRun("g", 6)()
 				})
 			})
@@ -68,13 +68,13 @@ func TestOrphansAreJudgedByWhatTheyWereTold(t *testing.T) {
 		t.Run(limit.String(), func(t *testing.T) {
 			inHouse(t, func(h *house) {
 				h.group("g", 6, silentFor(limit))
-				h.start("n1", "n2")
+				h.Start("n1", "n2")
 				h.worker("w0", 60, "n1")
 				h.worker("w1", 60, "n2")
-				h.await(2*time.Minute, "all run", h.allRun("g", 6))
-				h.pass(settledAt)
-				h.kill("n1")
-				h.await(limit+lease+5*beat, "w1 has all", func() bool {
+				h.Await(2*time.Minute, "all run", h.allRun("g", 6))
+				h.Pass(settledAt)
+				h.Kill("n1")
+				h.Await(limit+lease+5*beat, "w1 has all", func() bool {
 					return h.spread("g")["w1"] == 6 && h.allRun("g", 6)()
 				})
 			})
@@ -89,9 +89,9 @@ func TestShortestOfAWorkersGroupsCounts(t *testing.T) {
 		for _, w := range h.workers {
 			w.serve("g", "h")
 		}
-		h.pass(settledAt)
+		h.Pass(settledAt)
 		h.workers["w0"].reach()
-		h.await(8*time.Second, "w0 has nothing", func() bool {
+		h.Await(8*time.Second, "w0 has nothing", func() bool {
 			return h.spread("g")["w0"]+h.spread("h")["w0"] == 0
 		})
 	})
@@ -100,16 +100,16 @@ func TestShortestOfAWorkersGroupsCounts(t *testing.T) {
 func TestQuietReplicaStartsElsewhereAndEndsHere(t *testing.T) {
 	settled(t, 3, 6, 1, func(h *house) {
 		h.configure("g", jobSilence(20*time.Second))
-		h.pass(time.Minute)
+		h.Pass(time.Minute)
 		begun, ended := h.begun()
 		row := h.stand("g")[0]
 		w := h.workers[row.Worker]
 		w.change(func() { w.quiet[row.Job] = true })
-		h.pass(15 * time.Second)
+		h.Pass(15 * time.Second)
 		if h.stand("g")[0].Worker != row.Worker {
 			t.Fatal("it moved before its limit")
 		}
-		h.await(20*time.Second, "it runs elsewhere", func() bool {
+		h.Await(20*time.Second, "it runs elsewhere", func() bool {
 			now := h.stand("g")[0]
 			return now.Worker != row.Worker && h.allRun("g", 6)()
 		})
@@ -117,11 +117,11 @@ func TestQuietReplicaStartsElsewhereAndEndsHere(t *testing.T) {
 		if b, e := h.begun(); b > begun+2 || e-ended != b-begun || h.told("job.quiet") != 1 {
 			t.Errorf("%d began and %d ended; told %v", b-begun, e-ended, h.events)
 		}
-		h.pass(30 * time.Second) // its handler gives signs there
+		h.Pass(30 * time.Second) // its handler gives signs there
 		if h.told("job.quiet") != 1 {
 			t.Errorf("told %v", h.events)
 		}
-		h.pass(time.Minute)
+		h.Pass(time.Minute)
 		for _, a := range h.stand("g") {
 			if a.Job == row.Job && a.Worker == row.Worker {
 				t.Errorf("it went back within its penalty")
@@ -136,9 +136,9 @@ func TestQuietReplicaThatHasNoOtherPlaceStartsAnew(t *testing.T) {
 		row := h.stand("g")[0]
 		w := h.workers[row.Worker]
 		w.change(func() { w.quiet[row.Job] = true })
-		h.await(30*time.Second, "it has ended", func() bool { return len(h.running()) == 1 })
+		h.Await(30*time.Second, "it has ended", func() bool { return len(h.running()) == 1 })
 		w.change(func() { clear(w.quiet) })
-		h.await(90*time.Second, "it runs again, after its penalty", h.allRun("g", 2))
+		h.Await(90*time.Second, "it runs again, after its penalty", h.allRun("g", 2))
 		if again := h.stand("g")[0]; again.Token == row.Token || h.told("job.quiet") != 1 {
 			t.Errorf("it is %+v, told %v", again, h.events)
 		}
@@ -155,7 +155,7 @@ func TestQuietReplicaIsLeftAloneUnlessItsGroupSays(t *testing.T) {
 			})
 		}
 		begun, ended := h.begun()
-		h.pass(10 * time.Minute)
+		h.Pass(10 * time.Minute)
 		if b, e := h.begun(); b != begun || e != ended {
 			t.Errorf("%d began, %d ended", b-begun, e-ended)
 		}
@@ -166,16 +166,16 @@ func TestQuietReplicaIsLeftAloneUnlessItsGroupSays(t *testing.T) {
 func TestNobodyIsQuietForWhatWasNotHeard(t *testing.T) {
 	settled(t, 2, 4, 1, func(h *house) {
 		h.configure("g", jobSilence(20*time.Second), silentFor(5*time.Minute))
-		h.pass(settledAt)
+		h.Pass(settledAt)
 		begun, ended := h.begun()
 		for _, w := range h.workers {
 			w.reach()
 		}
-		h.pass(2 * time.Minute)
+		h.Pass(2 * time.Minute)
 		for _, w := range h.workers {
 			w.reach("n1")
 		}
-		h.pass(time.Minute)
+		h.Pass(time.Minute)
 		if b, e := h.begun(); b != begun || e != ended || h.told("job.quiet") > 0 {
 			t.Errorf("%d began, %d ended; told %v", b-begun, e-ended, h.events)
 		}

@@ -199,17 +199,17 @@ func TestReaderThatHangsIsLeftBehind(t *testing.T) {
 				Kind: task.SourceURL, URL: "http://list.example/", Every: time.Minute,
 			}
 		})
-		h.start("n1")
-		h.await(time.Minute, "the deadline holds", func() bool {
+		h.Start("n1")
+		h.Await(time.Minute, "the deadline holds", func() bool {
 			return strings.Contains(h.read().Error, "longer than 30s")
 		})
-		h.must(h.store.AskGroup(h.t.Context(), "g", true, false))
-		h.pass(10 * time.Minute)
+		h.Must(h.Store.AskGroup(h.T.Context(), "g", true, false))
+		h.Pass(10 * time.Minute)
 		if n := server.asked.Load(); n != 1 {
 			t.Errorf("%d readers hang, want no other while one does", n)
 		}
 		began := time.Now()
-		h.kill("n1") // waits for the supervisor
+		h.Kill("n1") // waits for the supervisor
 		if took := time.Since(began); took > 10*beat {
 			t.Errorf("the supervisor ended after %v", took)
 		}
@@ -311,12 +311,12 @@ func TestSourceChangesJobsByTheDifference(t *testing.T) {
 	inHouse(t, func(h *house) {
 		f := newFile(h, "a\nb\nc\n")
 		h.group("g", 0, f.source, func(g *task.Group) { g.Policy.Moves = 0 })
-		h.start("n1")
+		h.Start("n1")
 		h.addWorkers(2, 60, "n1")
-		h.await(20*beat, "all run", h.allRun("g", 3))
+		h.Await(20*beat, "all run", h.allRun("g", 3))
 		_, ended := h.begun()
 		f.write("b\nc\nd 2\n")
-		h.await(15*beat, "the new one runs, and the old one does not", func() bool {
+		h.Await(15*beat, "the new one runs, and the old one does not", func() bool {
 			return h.allRun("g", 3)() && h.copies()["d"] == 1 && h.copies()["a"] == 0
 		})
 		if _, now := h.begun(); now-ended != 1 {
@@ -332,16 +332,16 @@ func TestBrokenSourceChangesNothingAndIsToldOnce(t *testing.T) {
 	inHouse(t, func(h *house) {
 		f := newFile(h, "a\nb\nc\n")
 		h.group("g", 0, f.source)
-		h.start("n1", "n2")
+		h.Start("n1", "n2")
 		h.addWorkers(2, 60, "n1", "n2")
-		h.await(20*beat, "all run", h.allRun("g", 3))
+		h.Await(20*beat, "all run", h.allRun("g", 3))
 		before := started(h)
 		for _, nonsense := range []string{"", "a\na\n", "NOT A LIST\n", "{"} {
 			f.write(nonsense)
-			h.pass(15 * time.Second)
+			h.Pass(15 * time.Second)
 		}
-		h.must(os.Remove(f.path))
-		h.pass(15 * time.Second)
+		h.Must(os.Remove(f.path))
+		h.Pass(15 * time.Second)
 		if g := h.read(); g.Error == "" || g.Good == 0 || g.Time <= g.Good {
 			t.Errorf("read %+v", g)
 		}
@@ -352,20 +352,20 @@ func TestBrokenSourceChangesNothingAndIsToldOnce(t *testing.T) {
 			t.Errorf("told %v, want the failure once", h.events)
 		}
 		for _, name := range []string{"n1", "n2"} { // whoever takes over knows of it
-			h.kill(name)
-			h.start(name)
-			h.pass(30 * time.Second)
+			h.Kill(name)
+			h.Start(name)
+			h.Pass(30 * time.Second)
 		}
 		if h.told(supervise.SourceFailed) != 1 || h.told(supervise.SourceOK) != 0 {
 			t.Errorf("told %v, want the failure once", h.events)
 		}
 		f.write("a\nb\nc\n")
-		h.pass(15 * time.Second)
+		h.Pass(15 * time.Second)
 		if g := h.read(); g.Error != "" || h.told(supervise.SourceOK) != 1 {
 			t.Errorf("read %+v, told %v", g, h.events)
 		}
 		f.write(`{"jobs":[]}`)
-		h.await(20*beat, "nothing runs: the source says so", h.allRun("g", 0))
+		h.Await(20*beat, "nothing runs: the source says so", h.allRun("g", 0))
 	})
 }
 
@@ -380,18 +380,18 @@ func TestRefreshReadsTheSourceNow(t *testing.T) {
 				Kind: task.SourceURL, URL: "http://list.example/", Every: 10 * time.Minute,
 			}
 		})
-		h.start("n1")
+		h.Start("n1")
 		h.addWorkers(1, 60, "n1")
-		h.await(20*beat, "the first list runs", func() bool { return h.copies()["j1"] == 1 })
-		h.must(h.store.AskGroup(h.t.Context(), "g", true, false))
-		h.await(10*beat, "the second list runs", func() bool {
+		h.Await(20*beat, "the first list runs", func() bool { return h.copies()["j1"] == 1 })
+		h.Must(h.Store.AskGroup(h.T.Context(), "g", true, false))
+		h.Await(10*beat, "the second list runs", func() bool {
 			return h.copies()["j2"] == 1 && h.copies()["j1"] == 0
 		})
-		h.pass(5 * time.Minute)
+		h.Pass(5 * time.Minute)
 		if n := reads.Load(); n != 2 {
 			t.Errorf("it was read %d times", n)
 		}
-		h.await(10*time.Minute, "it is read again every ten minutes", func() bool {
+		h.Await(10*time.Minute, "it is read again every ten minutes", func() bool {
 			return reads.Load() == 3
 		})
 	})
@@ -408,16 +408,16 @@ func TestListOfAnEarlierSourceIsNotTaken(t *testing.T) {
 			}
 		}
 		h.group("g", 0, from("a"))
-		h.start("n1")
+		h.Start("n1")
 		h.worker("w0", 60, "n1")
-		h.pass(3 * beat)
+		h.Pass(3 * beat)
 		h.configure("g", from("b"))
-		h.await(10*beat, "the list is that of the newer source", func() bool {
+		h.Await(10*beat, "the list is that of the newer source", func() bool {
 			return len(h.running()) == 1
 		})
-		h.pass(10 * beat)
-		c, err := h.store.Changes(t.Context(), "g", 1)
-		if h.must(err); c.Whole || len(c.Jobs) != 1 || c.Jobs[0].Name != "b" {
+		h.Pass(10 * beat)
+		c, err := h.Store.Changes(t.Context(), "g", 1)
+		if h.Must(err); c.Whole || len(c.Jobs) != 1 || c.Jobs[0].Name != "b" {
 			t.Errorf("there are or were %+v", c.Jobs)
 		}
 	})
@@ -472,8 +472,8 @@ type file struct {
 }
 
 func newFile(h *house, text string) *file {
-	dir := h.t.TempDir()
-	h.sources.Folder = folder(h.t, dir)
+	dir := h.T.TempDir()
+	h.sources.Folder = folder(h.T, dir)
 	f := &file{h: h, path: filepath.Join(dir, "jobs")}
 	f.write(text)
 	return f
@@ -481,11 +481,11 @@ func newFile(h *house, text string) *file {
 
 // write changes the file, and its time by what has passed in the bubble.
 func (f *file) write(text string) {
-	f.h.t.Helper()
-	f.h.must(os.WriteFile(f.path, []byte(text), 0o600))
+	f.h.T.Helper()
+	f.h.Must(os.WriteFile(f.path, []byte(text), 0o600))
 	f.n++
 	at := time.Now().Add(time.Duration(f.n) * time.Second)
-	f.h.must(os.Chtimes(f.path, at, at))
+	f.h.Must(os.Chtimes(f.path, at, at))
 }
 
 func (f *file) source(g *task.Group) {
@@ -494,8 +494,8 @@ func (f *file) source(g *task.Group) {
 
 // read is what came of the source of g.
 func (h *house) read() store.SourceRead {
-	h.t.Helper()
-	list, err := h.store.Groups(h.t.Context())
-	h.must(err)
+	h.T.Helper()
+	list, err := h.Store.Groups(h.T.Context())
+	h.Must(err)
 	return list[0].Read
 }

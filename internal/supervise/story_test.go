@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/nodetest"
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -37,7 +38,7 @@ func TestDeadWorkersReplicasRunElsewhereAfterItsSilenceAndTwoBeats(t *testing.T)
 	settled(t, 4, 12, 2, func(h *house) {
 		before, begunBefore := h.stand("g"), started(h)
 		h.workers["w1"].kill()
-		took := h.await(silence+2*beat, "all run again", func() bool {
+		took := h.Await(silence+2*beat, "all run again", func() bool {
 			for _, n := range h.copies() {
 				if n != 2 {
 					return false
@@ -60,7 +61,7 @@ func TestDeadWorkersReplicasRunElsewhereAfterItsSilenceAndTwoBeats(t *testing.T)
 		if n := started(h) - begunBefore; n != lost {
 			t.Errorf("%d replicas were started, %d were lost", n, lost)
 		}
-		h.await(10*beat, "all is written down, and even", func() bool {
+		h.Await(10*beat, "all is written down, and even", func() bool {
 			return h.allRun("g", 24)() && spreadOf(h.spread("g")) <= 1
 		})
 		if h.told(workerDead) != 1 {
@@ -78,13 +79,13 @@ func TestWorkerThatIsCutOffHasStoppedBeforeOthersStart(t *testing.T) {
 	settled(t, 3, 9, 1, func(h *house) {
 		w := h.workers["w0"]
 		w.reach()
-		took := h.await(silence, "it stops its jobs", func() bool { return len(w.list()) == 0 })
+		took := h.Await(silence, "it stops its jobs", func() bool { return len(w.list()) == 0 })
 		if len(h.running()) != 6 {
 			t.Errorf("%d run after %v: others began before it had stopped", len(h.running()), took)
 		}
-		h.await(silence, "all run elsewhere", h.allRun("g", 9))
+		h.Await(silence, "all run elsewhere", h.allRun("g", 9))
 		w.reach("n1")
-		h.await(time.Minute, "it has its share again", func() bool {
+		h.Await(time.Minute, "it has its share again", func() bool {
 			return len(w.list()) == 3 && h.allRun("g", 9)()
 		})
 	})
@@ -94,7 +95,7 @@ func TestJoiningWorkerGetsItsShareAndNoMore(t *testing.T) {
 	settled(t, 4, 30, 2, func(h *house) {
 		_, ended := h.begun()
 		h.worker("w9", 60, "n1")
-		h.await(time.Minute, "it has its share", func() bool {
+		h.Await(time.Minute, "it has its share", func() bool {
 			return h.spread("g")["w9"] == 12 && h.allRun("g", 60)()
 		})
 		h.calm()
@@ -108,7 +109,7 @@ func TestJobNeverStopsWhileItMoves(t *testing.T) {
 	settled(t, 3, 30, 1, func(h *house) {
 		h.worker("w9", 60, "n1")
 		for range 400 {
-			h.pass(100 * time.Millisecond)
+			h.Pass(100 * time.Millisecond)
 			if n := len(h.copies()); n != 30 {
 				t.Fatalf("%d of 30 jobs run", n)
 			}
@@ -123,7 +124,7 @@ func TestMovesPerRoundAreBounded(t *testing.T) {
 	settled(t, 2, 60, 1, func(h *house) {
 		h.configure("g", func(g *task.Group) { g.Policy.Moves = 3 })
 		h.worker("w9", 60, "n1")
-		h.await(2*time.Minute, "it has its share", func() bool {
+		h.Await(2*time.Minute, "it has its share", func() bool {
 			moving := 0
 			for _, a := range h.stand("g") {
 				if a.State == task.JobMoving {
@@ -142,7 +143,7 @@ func TestNothingMovesWhenTheGroupMayNotMove(t *testing.T) {
 	settled(t, 2, 10, 1, func(h *house) {
 		h.configure("g", func(g *task.Group) { g.Policy.Moves = 0 })
 		h.worker("w9", 60, "n1")
-		h.pass(30 * time.Second)
+		h.Pass(30 * time.Second)
 		if n := h.spread("g")["w9"]; n != 0 {
 			t.Errorf("%d replicas moved", n)
 		}
@@ -152,17 +153,17 @@ func TestNothingMovesWhenTheGroupMayNotMove(t *testing.T) {
 func TestRestartOfEveryNodeMovesNothing(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 50, replicas(2))
-		h.start("n1", "n2", "n3")
+		h.Start("n1", "n2", "n3")
 		h.addWorkers(5, 60, "n1", "n2", "n3")
-		h.await(time.Minute, "all run", h.allRun("g", 100))
+		h.Await(time.Minute, "all run", h.allRun("g", 100))
 		h.calm()
 		before, rowsBefore := started(h), h.stand("g")
 		for _, name := range []string{"n1", "n2", "n3"} {
-			h.kill(name)
+			h.Kill(name)
 		}
-		h.start("n1", "n2", "n3") // each waits until its predecessor is certainly dead
-		h.pass(time.Minute)
-		h.await(beat, "all run", h.allRun("g", 100))
+		h.Start("n1", "n2", "n3") // each waits until its predecessor is certainly dead
+		h.Pass(time.Minute)
+		h.Await(beat, "all run", h.allRun("g", 100))
 		for _, a := range rowsBefore {
 			if now := find(h.stand("g"), a.Job, a.Worker); now == nil || now.Token != a.Token {
 				t.Errorf("%s left %s", a.Job, a.Worker)
@@ -175,16 +176,16 @@ func TestRestartOfEveryNodeMovesNothing(t *testing.T) {
 func TestDeathOfANodeMovesNoJob(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 20, replicas(2))
-		h.start("n1", "n2", "n3")
+		h.Start("n1", "n2", "n3")
 		h.addWorkers(6, 60, "n1", "n2", "n3")
-		h.await(time.Minute, "all run", h.allRun("g", 40))
+		h.Await(time.Minute, "all run", h.allRun("g", 40))
 		h.calm()
 		before := started(h)
 		for _, name := range []string{"n1", "n2"} {
 			// one of them may be the supervisor's, then the other is not
-			h.kill(name)
-			h.pass(45 * time.Second)
-			h.await(beat, "all run", h.allRun("g", 40))
+			h.Kill(name)
+			h.Pass(45 * time.Second)
+			h.Await(beat, "all run", h.allRun("g", 40))
 		}
 		if n := started(h) - before; n != 0 {
 			t.Errorf("%d replicas were started anew", n)
@@ -197,28 +198,28 @@ func TestGroupsOfADeadNodeAreSupervisedAgain(t *testing.T) {
 		for i := range 6 {
 			h.group(fmt.Sprint("g", i), 2)
 		}
-		h.start("n1", "n2")
+		h.Start("n1", "n2")
 		w := h.worker("w0", 60, "n1", "n2")
 		w.serve("g0", "g1", "g2", "g3", "g4", "g5")
-		h.await(time.Minute, "all run", func() bool { return len(h.running()) == 12 })
-		h.kill("n1")
+		h.Await(time.Minute, "all run", func() bool { return len(h.running()) == 12 })
+		h.Kill("n1")
 		for i := range 6 {
 			h.jobs(fmt.Sprint("g", i), 3)
 		}
-		h.await(time.Minute, "what came since runs", func() bool { return len(h.running()) == 18 })
+		h.Await(time.Minute, "what came since runs", func() bool { return len(h.running()) == 18 })
 	})
 }
 
 func TestFirstWorkersWaitForEachOther(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 30, func(g *task.Group) { g.Policy.Moves = 0 })
-		h.start("n1")
-		h.pass(time.Minute) // longer than any warm-up
+		h.Start("n1")
+		h.Pass(time.Minute) // longer than any warm-up
 		for i := range 3 {
 			h.worker(fmt.Sprint("w", i), 60, "n1")
-			h.pass(beat / 2)
+			h.Pass(beat / 2)
 		}
-		h.await(20*beat, "all run", h.allRun("g", 30))
+		h.Await(20*beat, "all run", h.allRun("g", 30))
 		for worker, n := range h.spread("g") {
 			if n != 10 {
 				t.Errorf("%s has %d jobs, want 10", worker, n)
@@ -230,17 +231,17 @@ func TestFirstWorkersWaitForEachOther(t *testing.T) {
 func TestWhatTheStoreLostIsAdopted(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.group("g", 20, replicas(2))
-		h.start("n1")
+		h.Start("n1")
 		h.addWorkers(4, 60, "n1")
-		h.await(time.Minute, "all run", h.allRun("g", 40))
+		h.Await(time.Minute, "all run", h.allRun("g", 40))
 		h.calm()
 		before, runs := started(h), h.running()
-		h.kill("n1")
+		h.Kill("n1")
 		h.lax = true
 		h.newStore()
 		h.group("g", 20, replicas(2))
-		h.start("n1")
-		h.await(30*time.Second, "all is adopted", h.allRun("g", 40))
+		h.Start("n1")
+		h.Await(30*time.Second, "all is adopted", h.allRun("g", 40))
 		h.lax = false
 		h.calm()
 		if n := started(h) - before; n != 0 || !slices.Equal(runs, h.running()) {
@@ -250,7 +251,7 @@ func TestWhatTheStoreLostIsAdopted(t *testing.T) {
 			t.Errorf("told %v, want the end of the warm-up", h.events)
 		}
 		if h.add("g", "new"); true {
-			h.await(10*beat, "what is new runs, too", h.allRun("g", 42))
+			h.Await(10*beat, "what is new runs, too", h.allRun("g", 42))
 		}
 	})
 }
@@ -260,21 +261,21 @@ func TestRunThatWasNeverGivenIsEnded(t *testing.T) {
 		w := h.workers["w0"]
 		h.lax = true
 		for _, token := range []task.JobToken{{Number: 1, Seal: 1},
-			seal.NewSealer(secret).SealJob(task.JobToken{Number: 1 << 40}, "g", "other", 0, "w0"),
+			seal.NewSealer(nodetest.Secret()).SealJob(task.JobToken{Number: 1 << 40}, "g", "other", 0, "w0"),
 			{}} {
 			w.pretend("g", "other", token)
-			h.await(10*time.Second, "it is told to end it", func() bool {
+			h.Await(10*time.Second, "it is told to end it", func() bool {
 				return !slices.Contains(w.list(), "g/other/0@w0")
 			})
 		}
 		for _, token := range []task.JobToken{{Number: 5, Seal: 5}} {
 			w.pretend("nobody", "j", token)
-			h.await(10*time.Second, "it is told to end it", func() bool {
+			h.Await(10*time.Second, "it is told to end it", func() bool {
 				return !slices.Contains(w.list(), "nobody/j/0@w0")
 			})
 		}
 		h.lax = false
-		h.await(10*time.Second, "all else runs", h.allRun("g", 4))
+		h.Await(10*time.Second, "all else runs", h.allRun("g", 4))
 	})
 }
 
@@ -285,7 +286,7 @@ func TestWorkerThatBeginsAnewHasWhatItHadUnderGreaterTokens(t *testing.T) {
 		before := h.stand("g")
 		h.workers["w0"].kill()
 		h.worker("w0", 60, "n1")
-		h.await(5*beat, "all run", h.allRun("g", 24))
+		h.Await(5*beat, "all run", h.allRun("g", 24))
 		for _, a := range before {
 			switch now := find(h.stand("g"), a.Job, a.Worker); {
 			case now == nil:
@@ -307,7 +308,7 @@ func TestWorkerThatBeginsAnewHasNothingThatMoves(t *testing.T) {
 		d.obey(had, 60)
 		d.sessions.HearStore([]store.Lease{{Name: "worker/" + had, Until: math.MaxInt64}})
 		d.round()
-		d.must(s.Round(d.t.Context(), time.Now()))
+		d.Must(s.Round(d.T.Context(), time.Now()))
 		if a := find(d.stand("g"), "j0000", had); a == nil || a.State != task.JobMoving {
 			t.Fatalf("it does not move: %+v", d.stand("g"))
 		}
@@ -327,21 +328,21 @@ func TestOfTwoWorkersWithOneNameTheNewerWins(t *testing.T) {
 		t.Run("at "+at, func(t *testing.T) {
 			inHouse(t, func(h *house) {
 				h.group("g", 4)
-				h.start("n1", "n2")
+				h.Start("n1", "n2")
 				older := h.worker("w0", 60, "n1")
-				h.await(time.Minute, "all run", h.allRun("g", 4))
+				h.Await(time.Minute, "all run", h.allRun("g", 4))
 				h.lax = true
 				newer := h.worker("w0", 60, at)
 				h.mu.Lock()
 				h.workers["older"] = older
 				h.mu.Unlock()
-				h.await(10*time.Second, "the older is told to end", func() bool {
+				h.Await(10*time.Second, "the older is told to end", func() bool {
 					older.mu.Lock()
 					defer older.mu.Unlock()
 					return older.over != nil && len(older.runs) == 0
 				})
 				h.lax = false
-				h.await(10*time.Second, "the newer runs all", func() bool {
+				h.Await(10*time.Second, "the newer runs all", func() bool {
 					return len(newer.list()) == 4 && h.allRun("g", 4)()
 				})
 			})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -23,7 +24,7 @@ var oddSeeds = []uint64{2112, 2441}
 // worker's capacity, and when the trouble ends everything that has a place runs.
 func TestWhateverHappensEndsWell(t *testing.T) {
 	seeds := slices.Clone(oddSeeds)
-	for seed := range uint64(rounds(walkSeeds, 6)) {
+	for seed := range uint64(story.Often(walkSeeds, 6)) {
 		seeds = append(seeds, seed)
 	}
 	for _, seed := range seeds {
@@ -51,14 +52,14 @@ func newWalk(h *house, seed uint64) *walk {
 		copies: 2,
 	}
 	faults := rand.New(rand.NewPCG(seed, 2)) // of its own: it is drawn from by many
-	h.fault = func(verb string) fault.Fault {
+	h.Fail(func(verb string) fault.Fault {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if !w.ill || verb == "beat" || verb == "acquire" || faults.IntN(4) > 0 {
+		if !w.ill || !ofJobs(verb) || faults.IntN(4) > 0 {
 			return fault.None
 		}
 		return fault.Before + fault.Fault(faults.IntN(2))
-	}
+	})
 	w.acts = map[string]func(){
 		"come": w.come, "die": w.die, "again": w.again, "freeze": w.freeze, "thaw": w.thaw,
 		"reach": w.reach, "leave": w.leaves, "drain": w.drain,
@@ -67,7 +68,7 @@ func newWalk(h *house, seed uint64) *walk {
 		"ask": w.ask, "silences": w.silences, "hush": w.hush, "ill": w.fallIll,
 		"roam": w.roam, "well": func() {
 			w.heal()
-		}, "rest": func() { w.pass(20 * time.Second) },
+		}, "rest": func() { w.Pass(20 * time.Second) },
 	}
 	return w
 }
@@ -94,33 +95,33 @@ func (w *walk) hush() {
 
 func (w *walk) takes() {
 	w.group("g", w.jobs, replicas(w.copies))
-	w.start(w.names...)
+	w.Start(w.names...)
 	for range 4 {
 		w.come()
 	}
-	w.pass(10 * time.Second)
+	w.Pass(10 * time.Second)
 	names := slices.Sorted(maps.Keys(w.acts))
 	for range 25 {
 		name := names[w.IntN(len(names))]
-		w.log.Info("act", "name", name)
+		w.Log.Info("act", "name", name)
 		w.acts[name]()
-		w.pass(time.Duration(w.IntN(6000)) * time.Millisecond)
+		w.Pass(time.Duration(w.IntN(6000)) * time.Millisecond)
 	}
-	w.log.Info("act", "name", "mend")
+	w.Log.Info("act", "name", "mend")
 	w.mend()
-	w.await(4*time.Minute, "everything that has a place runs", func() bool {
+	w.Await(4*time.Minute, "everything that has a place runs", func() bool {
 		return w.allRun("g", w.jobs*min(w.copies, len(w.alive())))()
 	})
-	w.await(3*time.Minute, "it is spread evenly", func() bool { return w.even() <= 1 })
+	w.Await(3*time.Minute, "it is spread evenly", func() bool { return w.even() <= 1 })
 }
 
 // mend ends all trouble.
 func (w *walk) mend() {
 	w.heal()
 	for _, name := range w.names {
-		if w.nodes[name].ended() {
-			w.kill(name)
-			w.start(name)
+		if w.Node(name).Dead() {
+			w.Kill(name)
+			w.Start(name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.workers)) {
@@ -230,13 +231,13 @@ func (w *walk) gives(name string) (what store.Drain) {
 
 // drained says at all nodes that know a worker that it is drained, or not.
 func (w *walk) drained(name string, yes bool) {
-	for _, n := range w.live() {
-		if !n.ended() {
+	for _, n := range w.Nodes() {
+		if !n.Dead() {
 			// a node that does not know it, or not the store, says so
 			if yes {
-				n.tasks.DrainWorker(w.t.Context(), name, w.gives(name))
+				n.Tasks.DrainWorker(w.T.Context(), name, w.gives(name))
 			} else {
-				n.tasks.UndrainWorker(w.t.Context(), name)
+				n.Tasks.UndrainWorker(w.T.Context(), name)
 			}
 		}
 	}
@@ -260,24 +261,24 @@ func (w *walk) labels() {
 
 func (w *walk) killNode() {
 	name := w.names[w.IntN(len(w.names))]
-	w.kill(name)
+	w.Kill(name)
 }
 
 func (w *walk) startNode() {
 	for _, name := range w.names {
-		if w.nodes[name].ended() {
-			w.kill(name)
-			w.start(name)
+		if w.Node(name).Dead() {
+			w.Kill(name)
+			w.Start(name)
 			return
 		}
 	}
 }
 
 func (w *walk) cutNode() {
-	n := w.nodes[w.names[w.IntN(len(w.names))]]
-	n.door.cut(true)
-	w.pass(time.Duration(w.IntN(15000)) * time.Millisecond)
-	n.door.cut(n.ended())
+	n := w.Node(w.names[w.IntN(len(w.names))])
+	n.Door.Cut()
+	w.Pass(time.Duration(w.IntN(15000)) * time.Millisecond)
+	n.Door.Restore()
 }
 
 func (w *walk) list() {
@@ -295,7 +296,7 @@ func (w *walk) policy() {
 
 func (w *walk) pause() { w.configure("g", func(g *task.Group) { g.Paused = !g.Paused }) }
 
-func (w *walk) ask() { w.must(w.store.AskGroup(w.t.Context(), "g", false, true)) }
+func (w *walk) ask() { w.Must(w.Store.AskGroup(w.T.Context(), "g", false, true)) }
 
 func (w *walk) fallIll() { w.illness(true) }
 func (w *walk) heal()    { w.illness(false) }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/task"
 )
 
@@ -61,9 +62,9 @@ type run struct {
 func (h *house) worker(name string, capacity float64, nodes ...string) *worker {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.starts++
+	h.hired++
 	w := &worker{
-		house: h, name: name, incarnation: fmt.Sprint("i", h.starts), capacity: capacity,
+		house: h, name: name, incarnation: fmt.Sprint("i", h.hired), capacity: capacity,
 		most: capacity, groups: []string{"g"}, nodes: nodes,
 		runs: map[key]*run{}, quiet: map[string]bool{}, stops: selfStop, every: 5 * time.Second,
 		fails: func(string) string { return "" },
@@ -74,7 +75,7 @@ func (h *house) worker(name string, capacity float64, nodes ...string) *worker {
 }
 
 func (w *worker) begin(h *house) {
-	w.ctx, w.stop = context.WithCancel(context.WithoutCancel(h.t.Context()))
+	w.ctx, w.stop = context.WithCancel(context.WithoutCancel(h.T.Context()))
 	w.done.Go(w.live)
 }
 
@@ -152,7 +153,7 @@ func (w *worker) live() {
 			w.mu.Lock()
 			w.over = err
 			clear(w.runs)
-			w.house.log.Info("worker ends", "worker", w.name, "incarnation", w.incarnation, "error",
+			w.house.Log.Info("worker ends", "worker", w.name, "incarnation", w.incarnation, "error",
 				err)
 			w.mu.Unlock()
 			return
@@ -243,30 +244,28 @@ func (w *worker) send(b task.Beat, within time.Duration) (answer task.BeatAnswer
 	nodes := slices.Clone(w.nodes)
 	w.mu.Unlock()
 	over := time.Now().Add(within)
-	err = errAway
+	err = fault.ErrAway
 	for i, name := range nodes {
-		w.house.mu.Lock()
-		n := w.house.nodes[name]
-		w.house.mu.Unlock()
+		n := w.house.Node(name)
 		w.mu.Lock()
 		cut := !slices.Contains(w.nodes, name)
 		w.mu.Unlock()
 		if n == nil || cut {
 			continue
 		}
-		if n.ended() {
+		if n.Dead() {
 			continue
 		}
 		share := time.Until(over) / time.Duration(len(nodes)-i)
 		ctx, cancel := context.WithTimeout(w.ctx, share)
 		b.Wait = min(b.Wait, share*3/5)
-		answer, err = n.tasks.Beat(ctx, b)
+		answer, err = n.Tasks.Beat(ctx, b)
 		cancel()
 		w.mu.Lock()
-		lost := n.ended() || !slices.Contains(w.nodes, name) || w.frozen
+		lost := n.Dead() || !slices.Contains(w.nodes, name) || w.frozen
 		w.mu.Unlock()
 		if lost { // the answer did not come through
-			err = errAway
+			err = fault.ErrAway
 			continue
 		}
 		if yes, ok := asSuperseded(err); err == nil || yes && ok {
@@ -345,8 +344,8 @@ func (w *worker) leave() {
 	b := w.beat("")
 	b.Leaving, b.Wait = true, 0
 	for _, name := range nodes {
-		if n := w.house.nodes[name]; n != nil {
-			if _, err := n.tasks.Beat(context.Background(), b); err == nil {
+		if n := w.house.Node(name); n != nil {
+			if _, err := n.Tasks.Beat(context.Background(), b); err == nil {
 				return
 			}
 		}
