@@ -13,25 +13,16 @@ import (
 
 	"github.com/rotahq/rota/internal/dispatch"
 	"github.com/rotahq/rota/internal/limits"
-	"github.com/rotahq/rota/internal/seal"
+	"github.com/rotahq/rota/internal/nodetest"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/model"
-	"github.com/rotahq/rota/internal/supervise"
 	"github.com/rotahq/rota/task"
-	"github.com/rotahq/rota/tick"
 	"github.com/rotahq/rota/worker"
 )
 
-var secret = seal.Secret{Key: [32]byte{47, 11}}
-
-// house is a node on the reference model with the group g, whose jobs are j0, j1, …, and workers
-// that really run them.
+// house is a node that works alone on the reference model, with the group g, whose jobs are j0, j1,
+// …, and workers that really run them.
 type house struct {
-	t     *testing.T
-	store *model.Model
-	tasks *dispatch.Dispatcher
-	stop  context.CancelFunc
-	loops sync.WaitGroup
+	*nodetest.House[*nodetest.Jobs]
 
 	mu   sync.Mutex
 	live map[string][]string // workers that run a job
@@ -45,72 +36,36 @@ type house struct {
 func inHouse(t *testing.T, jobs, moves int, story func(h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		conf := nodetest.WithJobs(nil)
+		conf.Alone = true
 		h := &house{
-			t: t, store: model.New(time.Now), live: map[string][]string{},
-			twins: 1 + min(moves, 1),
+			House: nodetest.New(t, conf), live: map[string][]string{}, twins: 1 + min(moves, 1),
 		}
-		h.open(jobs, moves)
-		defer h.close()
+		h.Stand = func() string { return fmt.Sprintf("jobs run so: %v", h.spread()) }
+		defer h.Close()
+		group := limits.DefaultGroup("g")
+		group.Policy.Moves = moves
+		_, err := h.Store.ChangeGroup(t.Context(), group.Name, store.Whole(group))
+		h.Must(err)
+		h.jobs(jobs)
+		h.StartOne("n")
 		story(h)
 	})
 }
 
-func (h *house) close() {
+// Close ends all workers, and then the node.
+func (h *house) Close() {
 	for _, p := range h.crew {
 		p.stop()
 	}
 	for _, p := range h.crew {
 		<-p.ended
 	}
-	h.stop()
-	h.tasks.Stop()
-	h.loops.Wait()
-	h.tasks.Close(context.Background())
+	h.House.Close()
 }
 
-func (h *house) must(err error) {
-	h.t.Helper()
-	if err != nil {
-		h.t.Fatal(err)
-	}
-}
-
-// open ties a node together, without what only several nodes need.
-func (h *house) open(jobs, moves int) {
-	ctx, stop := context.WithCancel(context.WithoutCancel(h.t.Context()))
-	h.stop = stop
-	const forever = 1000 * time.Hour
-	member, err := h.store.Acquire(ctx, "node/n", "n", forever, nil)
-	h.must(err)
-	claim, err := h.store.Acquire(ctx, "claim/group/g", "n", forever, nil)
-	h.must(err)
-	group := limits.DefaultGroup("g")
-	group.Policy.Moves = moves
-	_, err = h.store.ChangeGroup(ctx, group.Name, store.Whole(group))
-	h.must(err)
-	h.jobs(jobs)
-
-	holder := store.Holder{Node: "n", Token: member.Token}
-	cache := supervise.NewClusterCache(h.store, time.Second)
-	sessions, err := supervise.NewSessions(supervise.SessionsConfig{
-		Cache: cache, Store: h.store, Holder: holder, Secret: secret,
-		Reserve: func(worker string, load task.Units) { h.tasks.Reserve(worker, load) },
-	})
-	h.must(err)
-	supervisor, err := supervise.New(supervise.Config{
-		Cache: cache, Store: h.store, Group: "g", Claim: claim,
-	})
-	h.must(err)
-	clock := tick.New(tick.Config{})
-	h.tasks, err = dispatch.New(ctx, dispatch.Config{
-		Store: h.store, Holder: holder, Clock: clock, Secret: secret, Jobs: sessions,
-	})
-	h.must(err)
-	for _, run := range []func(context.Context) error{clock.Run, h.tasks.Run, sessions.Run,
-		supervisor.Run} {
-		h.loops.Go(func() { run(ctx) })
-	}
-}
+// tasks is the node's dispatcher.
+func (h *house) tasks() *dispatch.Dispatcher { return h.Node("n").Tasks }
 
 // jobs makes the group's jobs be j0, j1, …
 func (h *house) jobs(n int) {
@@ -118,40 +73,45 @@ func (h *house) jobs(n int) {
 	for i := range list {
 		list[i] = task.Job{Name: fmt.Sprint("j", i), Load: task.Unit}
 	}
-	_, err := h.store.ChangeJobs(h.t.Context(), store.JobChange{Group: "g", Whole: true, Put: list})
-	h.must(err)
+	_, err := h.Store.ChangeJobs(h.T.Context(), store.JobChange{Group: "g", Whole: true, Put: list})
+	h.Must(err)
 }
 
-// line is the way to the node, which may be cut.
+// line is a worker's way to the node, which may be cut.
 type line struct {
 	*dispatch.Dispatcher
-	mu  sync.Mutex
-	cut bool
+	mu   sync.Mutex
+	away bool
 }
 
 func (l *line) Beat(ctx context.Context, b task.Beat) (task.BeatAnswer, error) {
-	if l.isCut() {
+	if l.isAway() {
 		<-ctx.Done()
 		return task.BeatAnswer{}, context.Cause(ctx)
 	}
 	answer, err := l.Dispatcher.Beat(ctx, b)
-	if l.isCut() { // the answer is lost
+	if l.isAway() { // the answer is lost
 		<-ctx.Done()
 		return task.BeatAnswer{}, context.Cause(ctx)
 	}
 	return answer, err
 }
 
-func (l *line) isCut() bool {
+func (l *line) isAway() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.cut
+	return l.away
 }
 
-func (l *line) set(cut bool) {
+// cut lets no beat through until restore.
+func (l *line) cut() { l.set(true) }
+
+func (l *line) restore() { l.set(false) }
+
+func (l *line) set(away bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cut = cut
+	l.away = away
 }
 
 // hired is a worker of the house.
@@ -175,17 +135,17 @@ func (p *hired) end(t *testing.T) {
 // hire starts a worker, which ends with the story at latest. Besides the jobs it does what more
 // says.
 func (h *house) hire(name string, capacity int, more ...func(*worker.Worker)) *hired {
-	h.t.Helper()
-	l := &line{Dispatcher: h.tasks}
+	h.T.Helper()
+	l := &line{Dispatcher: h.tasks()}
 	w, err := worker.New(worker.Config{Queue: l, Name: name, Capacity: capacity})
-	h.must(err)
+	h.Must(err)
 	w.HandleJob("g", func(ctx context.Context, a task.Assignment) error {
 		return h.play(ctx, a, name)
 	})
 	for _, f := range more {
 		f(w)
 	}
-	ctx, stop := context.WithCancel(h.t.Context())
+	ctx, stop := context.WithCancel(h.T.Context())
 	p := &hired{Worker: w, line: l, stop: stop, ended: make(chan struct{})}
 	h.crew = append(h.crew, p)
 	go func() {
@@ -199,7 +159,7 @@ func (h *house) hire(name string, capacity int, more ...func(*worker.Worker)) *h
 func (h *house) play(ctx context.Context, a task.Assignment, where string) error {
 	h.mu.Lock()
 	if others := h.live[a.Job]; len(others) >= h.twins || slices.Contains(others, where) {
-		h.t.Errorf("%s begins on %s while it runs on %s", a.Job, where, others)
+		h.T.Errorf("%s begins on %s while it runs on %s", a.Job, where, others)
 	}
 	h.live[a.Job] = append(h.live[a.Job], where)
 	h.calls++
@@ -225,21 +185,11 @@ func (h *house) spread() map[string]int {
 	return counts
 }
 
-// within fails the test unless it holds soon enough.
-func (h *house) within(d time.Duration, what string, holds func() bool) {
-	h.t.Helper()
-	for end := time.Now().Add(d); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			h.t.Fatalf("after %v still not: %s; jobs run so: %v", d, what, h.spread())
-		}
-	}
-}
-
 func TestWorkersOfANodeShareItsJobsAndTakeOverFromEachOther(t *testing.T) {
 	inHouse(t, 8, 10, func(h *house) {
 		a, b := h.hire("a", 8), h.hire("b", 8)
 		even := func() bool { s := h.spread(); return s["a"] == 4 && s["b"] == 4 }
-		h.within(10*time.Second, "four each", even)
+		h.Await(10*time.Second, "four each", even)
 		calls := h.calls
 		time.Sleep(time.Minute)
 		if h.calls != calls {
@@ -247,21 +197,21 @@ func TestWorkersOfANodeShareItsJobsAndTakeOverFromEachOther(t *testing.T) {
 		}
 
 		a.end(t)
-		h.within(3*time.Second, "b took over from a that stopped", func() bool {
+		h.Await(3*time.Second, "b took over from a that stopped", func() bool {
 			return h.spread()["b"] == 8
 		})
 		h.hire("a", 8)
-		h.within(time.Minute, "four each again", even)
+		h.Await(time.Minute, "four each again", even)
 
-		b.line.set(true)
-		h.within(13*time.Second, "b has stopped by itself", func() bool {
+		b.line.cut()
+		h.Await(13*time.Second, "b has stopped by itself", func() bool {
 			return h.spread()["b"] == 0
 		})
-		h.within(7*time.Second, "a took over from b that is cut off", func() bool {
+		h.Await(7*time.Second, "a took over from b that is cut off", func() bool {
 			return h.spread()["a"] == 8
 		})
-		b.line.set(false)
-		h.within(time.Minute, "b has its share again", even)
+		b.line.restore()
+		h.Await(time.Minute, "b has its share again", even)
 	})
 }
 
@@ -271,7 +221,7 @@ func TestJobsThatComeAndGoAreBegunAndEndedWithinABeat(t *testing.T) {
 		time.Sleep(20 * time.Second) // the warm-up without a known worker
 		for _, n := range []int{3, 4, 1, 0, 2} {
 			h.jobs(n)
-			h.within(2500*time.Millisecond, fmt.Sprintf("%d jobs run", n), func() bool {
+			h.Await(2500*time.Millisecond, fmt.Sprintf("%d jobs run", n), func() bool {
 				return h.spread()["a"] == n
 			})
 		}
@@ -299,12 +249,12 @@ func TestJobsAreGivenRoomByTasks(t *testing.T) {
 		for i := range list {
 			list[i].Queue = "q"
 		}
-		receipts, err := h.tasks.Submit(h.t.Context(), list)
-		h.must(err)
+		receipts, err := h.tasks().Submit(h.T.Context(), list)
+		h.Must(err)
 		h.hire("a", 4, func(w *worker.Worker) { w.Handle("q", handle) })
-		h.within(30*time.Second, "all jobs run", func() bool { return h.spread()["a"] == 3 })
-		h.within(5*time.Minute, "the tasks are done one by one", func() bool {
-			v, err := h.tasks.Task(h.t.Context(), receipts[39].ID, 0)
+		h.Await(30*time.Second, "all jobs run", func() bool { return h.spread()["a"] == 3 })
+		h.Await(5*time.Minute, "the tasks are done one by one", func() bool {
+			v, err := h.tasks().Task(h.T.Context(), receipts[39].ID, 0)
 			return err == nil && v.State == task.Done
 		})
 	})
@@ -318,13 +268,13 @@ func TestStoppingWorkerHandsItsJobsOverWhileItsTasksStillRun(t *testing.T) {
 				return task.Retry(ctx.Err())
 			})
 		})
-		h.within(30*time.Second, "all jobs run", func() bool { return h.spread()["a"] == 4 })
-		_, err := h.tasks.Submit(h.t.Context(), []task.Submission{{Queue: "q"}})
-		h.must(err)
+		h.Await(30*time.Second, "all jobs run", func() bool { return h.spread()["a"] == 4 })
+		_, err := h.tasks().Submit(h.T.Context(), []task.Submission{{Queue: "q"}})
+		h.Must(err)
 		h.hire("b", 8)
 		time.Sleep(time.Second)
 		first.stop()
-		h.within(5*time.Second, "b runs them", func() bool { return h.spread()["b"] == 4 })
+		h.Await(5*time.Second, "b runs them", func() bool { return h.spread()["b"] == 4 })
 		select {
 		case <-first.ended:
 			t.Error("its task has not had its grace")
@@ -348,7 +298,7 @@ func TestNewerWorkerOfTheSameNameEndsTheOlder(t *testing.T) {
 			t.Error("the older one goes on")
 		}
 		h.jobs(2)
-		h.within(20*time.Second, "the newer one runs the jobs", func() bool {
+		h.Await(20*time.Second, "the newer one runs the jobs", func() bool {
 			return h.spread()["a"] == 2
 		})
 		newer.end(t)
@@ -370,9 +320,9 @@ func TestJobNeverRunsTwiceWhateverHappensToItsWorkers(t *testing.T) {
 					case n < 3 && len(crew) < 5:
 						crew = append(crew, h.hire(fmt.Sprint("w", i+1), 4+luck.IntN(9)))
 					case n < 5:
-						p.line.set(true)
+						p.line.cut()
 					case n < 8:
-						p.line.set(false)
+						p.line.restore()
 					case n < 9 && len(crew) > 1:
 						p.stop()
 					default:
@@ -380,11 +330,11 @@ func TestJobNeverRunsTwiceWhateverHappensToItsWorkers(t *testing.T) {
 					}
 				}
 				for _, p := range crew {
-					p.line.set(false)
+					p.line.restore()
 				}
 				h.jobs(12)
 				h.hire("last", 12)
-				h.within(2*time.Minute, "all jobs run", func() bool {
+				h.Await(2*time.Minute, "all jobs run", func() bool {
 					sum := 0
 					for _, n := range h.spread() {
 						sum += n
