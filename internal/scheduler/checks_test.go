@@ -96,7 +96,7 @@ func TestUnreachableNodeGivesItsKeysBackAndReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(12)
-		h.startAll("a", "b", "c", "d")
+		h.start("a", "b", "c", "d")
 		time.Sleep(90 * time.Second)
 		h.want("at first", map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})
 		h.told()
@@ -135,7 +135,7 @@ func TestIsolatedAccuserConvictsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, names := range [][]string{{"a", "b"}, {"a", "b", "c"}, {"a", "b", "c", "d", "e"}} {
 			h := newHouse(t, Config{})
-			h.startAll(names...)
+			h.start(names...)
 			h.mu.Lock()
 			h.cut[[2]string{"a", "*"}] = true // it reaches nobody, and all reach it
 			h.mu.Unlock()
@@ -153,7 +153,7 @@ func TestIsolatedAccuserConvictsNobody(t *testing.T) {
 func TestPeersOpinionAloneNeverEndsALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
-		h.startAll("a", "b", "c")
+		h.start("a", "b", "c")
 		token := h.nodes["b"].node.Token()
 		h.isolate("b", true)
 		time.Sleep(10 * time.Minute)
@@ -166,7 +166,7 @@ func TestPeersOpinionAloneNeverEndsALease(t *testing.T) {
 func TestTheDeadAreNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
-		h.startAll("a", "b", "c", "x1", "x2", "x3", "x4", "x5", "x6")
+		h.start("a", "b", "c", "x1", "x2", "x3", "x4", "x5", "x6")
 		time.Sleep(20 * time.Second)
 		for i := range 6 {
 			h.kill(fmt.Sprint("x", i+1))
@@ -176,7 +176,7 @@ func TestTheDeadAreNoOthers(t *testing.T) {
 		h.mu.Lock()
 		h.asked = asked
 		h.mu.Unlock()
-		h.start("d", func(c *Config) { c.Address = "nowhere" })
+		h.startOne("d", func(c *Config) { c.Address = "nowhere" })
 		time.Sleep(10 * time.Second)
 		for _, m := range h.nodes["a"].Cluster().Nodes {
 			want := map[string]State{"a": Working, "b": Working, "c": Working,
@@ -199,7 +199,7 @@ func TestTheDeadAreNoOthers(t *testing.T) {
 func TestStrikesAgainstADeadStartDoNotCountAgainstTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
-		h.startAll("a", "b", "c", "d")
+		h.start("a", "b", "c", "d")
 		time.Sleep(20 * time.Second)
 		h.kill("a")
 		time.Sleep(9 * time.Second) // unreachable, and its lease lives
@@ -207,7 +207,7 @@ func TestStrikesAgainstADeadStartDoNotCountAgainstTheNext(t *testing.T) {
 			t.Fatalf("it is %s", got)
 		}
 		h.told()
-		h.startAll("a")
+		h.start("a")
 		time.Sleep(10 * time.Second)
 		if told := h.told(); slices.ContainsFunc(told, func(e string) bool {
 			return strings.HasPrefix(e, NodeUnreachable) || strings.HasPrefix(e, NodeReachable)

@@ -35,17 +35,15 @@ func TestIdlestNodeDoesTheChores(t *testing.T) {
 		h := newHouse(t, Config{})
 		for name, share := range map[string]float64{"a": 0.9, "b": 0.1, "c": 0.5} {
 			// their beats fall together
-			h.start(name, busy(share))
+			h.startOne(name, busy(share))
 		}
 		time.Sleep(12 * time.Second)
 		for _, n := range h.nodes {
-			n.count()
+			n.door.Forget()
 		}
 		time.Sleep(time.Minute)
 		for name, n := range h.nodes {
-			n.door.mu.Lock()
-			frees := n.calls["free"]
-			n.door.mu.Unlock()
+			frees := n.door.Calls("Free")
 			if (frees > 0) != (name == "b") {
 				t.Errorf("%s did the chores %d times", name, frees)
 			}
@@ -65,16 +63,16 @@ func TestIdleClusterOfFiveNodesNeedsTenStatementsASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(50)
-		h.startAll("a", "b", "c", "d", "e")
+		h.start("a", "b", "c", "d", "e")
 		time.Sleep(2 * time.Minute)
 		for _, n := range h.nodes {
-			n.count()
+			n.door.Forget()
 		}
 		const seconds = 100
 		time.Sleep(seconds * time.Second)
 		sum, told := 0, ""
 		for name, n := range h.nodes {
-			calls, list := n.count()
+			calls, list := n.door.Calls(), n.door.Forget()
 			sum += calls
 			told += fmt.Sprintln(name, list)
 		}
@@ -88,40 +86,34 @@ func TestIdleClusterOfFiveNodesNeedsTenStatementsASecond(t *testing.T) {
 func TestLoneIdleNodeWritesOneRowABeatAndAsksNobodyForItsChores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
-		n := h.start("a", func(c *Config) { c.Alone, c.Start = true, "" })
+		n := h.startOne("a", func(c *Config) { c.Alone, c.Start = true, "" })
 		time.Sleep(5500 * time.Millisecond)
-		n.count()
+		n.door.Forget()
 		time.Sleep(10 * time.Second)
-		n.door.mu.Lock()
-		defer n.door.mu.Unlock()
-		if n.calls["beat"] != 10 || n.calls["free"] != 10 || n.calls["prune"] != 10 ||
-			n.calls["check"] != 10 || n.calls["acquire"]+n.calls["end"] != 0 {
-			t.Errorf("in ten beats: %v", n.calls)
+		calls := n.door.Forget()
+		if calls["Beat"] != 10 || calls["Free"] != 10 || calls["Prune"] != 10 ||
+			calls["Check"] != 10 || calls["AcquireAll"]+calls["EndAll"] != 0 {
+			t.Errorf("in ten beats: %v", calls)
 		}
 	})
 }
 
 // No beat waits for what is deleted, nor for statistics, which Prune adds up.
 func TestSlowChoresDelayNoBeat(t *testing.T) {
-	for _, verb := range []string{"prune", "free", "tell"} {
+	for _, verb := range []string{"Prune", "Free", tell} {
 		for _, alone := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHouse(t, Config{})
-				n := h.start("a", func(c *Config) { c.Alone = alone })
-				n.door.mu.Lock()
-				// whatever its context says
-				n.door.late = map[string]time.Duration{verb: 40 * time.Second}
-				n.door.mu.Unlock()
+				n := h.startOne("a", func(c *Config) { c.Alone = alone })
+				n.door.Slow(verb, 40*time.Second) // whatever its context says
 				time.Sleep(15500 * time.Millisecond)
-				n.count()
-				if verb == "tell" {
-					h.start("b") // there is something to tell
+				n.door.Forget()
+				if verb == tell {
+					h.startOne("b") // there is something to tell
 				}
 				time.Sleep(2 * time.Minute)
-				n.door.mu.Lock()
-				beats, calls := n.calls["beat"], n.calls[verb]
-				n.door.mu.Unlock()
-				if beats < 120 || verb != "tell" && beats > 121 || verb != "tell" &&
+				beats, calls := n.door.Calls("Beat"), n.door.Calls(verb)
+				if beats < 120 || verb != tell && beats > 121 || verb != tell &&
 					(calls < 2 || calls > 4) {
 					t.Errorf("alone %v: %d beats and %d calls to %s in two minutes", alone, beats,
 						calls, verb)
@@ -135,14 +127,12 @@ func TestNodeThatStopsRenewsWhileAChoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(4)
-		n := h.start("a")
+		n := h.startOne("a")
 		time.Sleep(15 * time.Second)
 		h.mu.Lock()
 		h.work = 20 * time.Second // that owners go on with what they are at
 		h.mu.Unlock()
-		n.door.mu.Lock()
-		n.door.late = map[string]time.Duration{"free": 40 * time.Second}
-		n.door.mu.Unlock()
+		n.door.Slow("Free", 40*time.Second)
 		time.Sleep(10 * time.Second)
 		n.stop()
 		time.Sleep(15 * time.Second)
@@ -181,7 +171,7 @@ func TestPruningGoesOnAsLongAsMuchIsLeft(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := &behind{Store: model.New(time.Now), left: test.left, lag: test.lag}
-			d := &door{Store: b, calls: map[string]int{}}
+			d := fault.NewDoor(b)
 			s, _ := joined(t, d, Config{Name: "a", Alone: true})
 			if err := s.Prune(t.Context(), time.Now().Add(time.Second)); err != nil {
 				t.Fatal(err)
@@ -197,7 +187,7 @@ func TestPruningGoesOnAsLongAsMuchIsLeft(t *testing.T) {
 func TestEachChangeIsToldOnceByAllNodesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
-		h.startAll("a", "b", "c")
+		h.start("a", "b", "c")
 		time.Sleep(30 * time.Second)
 		if told := h.told(); len(told) != 3 || slices.ContainsFunc(told, func(e string) bool {
 			return !strings.HasPrefix(e, NodeJoined)
@@ -215,7 +205,7 @@ func TestEachChangeIsToldOnceByAllNodesTogether(t *testing.T) {
 		if told := h.told(); !slices.Equal(told, []string{NodeOffline + " b", BudgetBroken}) {
 			t.Errorf("b died: %q", told)
 		}
-		h.start("b")
+		h.startOne("b")
 		time.Sleep(time.Minute)
 		if told := h.told(); !slices.Equal(told, []string{NodeJoined + " b", BudgetRestored}) {
 			t.Errorf("b came: %q", told)
@@ -231,8 +221,8 @@ func TestEachChangeIsToldOnceByAllNodesTogether(t *testing.T) {
 func TestTheDeadAreShownForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{TTL: time.Hour, Beat: 10 * time.Minute})
-		h.start("a")
-		h.start("b")
+		h.startOne("a")
+		h.startOne("b")
 		h.kill("b")
 		time.Sleep(20 * time.Hour)
 		if got := h.nodes["a"].Cluster().state("b"); got != Offline {
@@ -252,7 +242,7 @@ func TestTheDeadAreShownForADay(t *testing.T) {
 func TestWhatANodeLeftBehindIsFreedAtOnceNotOnlyEveryFewBeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
-		h.startAll("a", "b")
+		h.start("a", "b")
 		b := h.nodes["b"]
 		time.Sleep(16 * time.Second) // the chores looked at all a moment ago, or some beats
 		for wait := range 5 {
@@ -272,7 +262,7 @@ func TestWhatANodeLeftBehindIsFreedAtOnceNotOnlyEveryFewBeats(t *testing.T) {
 				t.Errorf("%d spans are held by one that left; %v", len(spans), err)
 			}
 			time.Sleep(time.Duration(wait) * time.Second)
-			b = h.start("b")
+			b = h.startOne("b")
 			time.Sleep(3 * time.Second)
 		}
 	})
@@ -281,33 +271,29 @@ func TestWhatANodeLeftBehindIsFreedAtOnceNotOnlyEveryFewBeats(t *testing.T) {
 // An answer may be lost after each of the writes that telling is made of, and whoever tells may die
 // there: each change stands once.
 func TestNoChangeIsLostWithAnAnswer(t *testing.T) {
-	for _, verb := range []string{"acquire", "beat", "tell"} {
+	for _, verb := range []string{"AcquireAll", "Beat", tell} {
 		for _, kind := range []fault.Fault{fault.Before, fault.After} {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHouse(t, Config{})
-				h.startAll("a", "b", "c", "d")
+				h.start("a", "b", "c", "d")
 				time.Sleep(30 * time.Second)
 				h.told()
 				h.kill("d")
 				for _, n := range h.nodes {
 					var mu sync.Mutex
 					calls := 0
-					n.door.mu.Lock()
-					n.fault = func(v string) fault.Fault { // two of three fail
+					n.door.Fail(func(v string) fault.Fault { // two of three fail
 						mu.Lock()
 						defer mu.Unlock()
 						if calls++; v != verb || calls%3 == 0 {
 							return fault.None
 						}
 						return kind
-					}
-					n.door.mu.Unlock()
+					})
 				}
 				time.Sleep(time.Minute)
 				for _, n := range h.nodes {
-					n.door.mu.Lock()
-					n.fault = nil
-					n.door.mu.Unlock()
+					n.door.Fail(nil)
 				}
 				time.Sleep(20 * time.Second)
 				told := slices.DeleteFunc(h.told(), func(e string) bool {

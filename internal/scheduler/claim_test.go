@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,7 @@ func TestKeysOfADeadNodeAreOwnedAgainWithinALeaseAndABeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(100)
-		h.startAll("a", "b", "c", "d", "e")
+		h.start("a", "b", "c", "d", "e")
 		time.Sleep(20 * time.Second)
 		h.kill("c")
 		time.Sleep(12 * time.Second)
@@ -42,7 +43,7 @@ func TestTenThousandKeysOfTenNodesSurviveADeathInTwoBeatsAndTenStatements(t *tes
 		h := newHouse(t, Config{})
 		names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
 		for _, name := range names { // their beats fall together, as badly as can be
-			h.start(name)
+			h.startOne(name)
 		}
 		time.Sleep(15 * time.Second)
 		h.add(keys)
@@ -55,7 +56,7 @@ func TestTenThousandKeysOfTenNodesSurviveADeathInTwoBeatsAndTenStatements(t *tes
 		expired := time.Now().Add(10 * time.Second)
 		time.Sleep(9500 * time.Millisecond)
 		for _, name := range names {
-			h.nodes[name].count()
+			h.nodes[name].door.Forget()
 		}
 		for n, _ := h.unowned(); n > 0; n, _ = h.unowned() {
 			if time.Since(expired) > 10*time.Second {
@@ -67,7 +68,7 @@ func TestTenThousandKeysOfTenNodesSurviveADeathInTwoBeatsAndTenStatements(t *tes
 			t.Errorf("owned again %v after the lease ended", took)
 		}
 		for _, name := range names {
-			if n, told := h.nodes[name].count(); n > 10 {
+			if n, told := h.nodes[name].door.Calls(), h.nodes[name].door.Forget(); n > 10 {
 				t.Errorf("%s needed %d statements: %s", name, n, told)
 			}
 		}
@@ -77,19 +78,37 @@ func TestTenThousandKeysOfTenNodesSurviveADeathInTwoBeatsAndTenStatements(t *tes
 	})
 }
 
+// renewing counts the rows that the last beat renewed.
+type renewing struct {
+	Leases
+	rows atomic.Int64
+}
+
+func (r *renewing) Beat(
+	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
+) (store.Beat, error) {
+	r.rows.Store(int64(len(held)))
+	return r.Leases.Beat(ctx, held, ttl, prefixes...)
+}
+
 func TestBeatRenewsOneRowHoweverManyKeysANodeHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(1000)
-		h.startAll("a", "b")
+		beats := map[string]*renewing{}
+		for _, name := range []string{"a", "b"} {
+			h.startOne(name, func(c *Config) {
+				beats[name] = &renewing{Leases: c.Leases}
+				c.Leases = beats[name]
+			})
+			time.Sleep(h.beat() * 137 / 1000)
+		}
 		time.Sleep(2 * time.Minute)
 		h.want("in the end", map[string]int{"a": 500, "b": 500})
-		for name, n := range h.nodes {
-			n.door.mu.Lock()
-			if n.rows != 1 {
-				t.Errorf("%s renews %d rows", name, n.rows)
+		for name, n := range beats {
+			if rows := n.rows.Load(); rows != 1 {
+				t.Errorf("%s renews %d rows", name, rows)
 			}
-			n.door.mu.Unlock()
 		}
 	})
 }
@@ -98,10 +117,10 @@ func TestNodeThatRenewsAfterAllHoldsWhatNobodyTookMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(3)
-		n := h.start("a")
+		n := h.startOne("a")
 		time.Sleep(5 * time.Second)
 		h.want("at first", map[string]int{"a": 3})
-		n.cut(true)
+		n.door.Cut()
 		time.Sleep(11 * time.Second)
 		h.want("when its membership has expired", map[string]int{"a": 0})
 		if _, err := h.store.AcquireAll(
@@ -115,7 +134,7 @@ func TestNodeThatRenewsAfterAllHoldsWhatNobodyTookMeanwhile(t *testing.T) {
 		); err != nil || len(got.Leases) != 1 {
 			t.Fatal(got, err)
 		}
-		n.cut(false)
+		n.door.Restore()
 		time.Sleep(3 * time.Second)
 		h.want("when it was renewed", map[string]int{"a": 2})
 	})
@@ -125,9 +144,9 @@ func TestCutOffNodeStopsItsClaimsBeforeAnybodyElseGetsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(30)
-		h.startAll("a", "b", "c")
+		h.start("a", "b", "c")
 		time.Sleep(20 * time.Second)
-		h.nodes["b"].cut(true) // from the store alone; the ledger sees whether two have a key
+		h.nodes["b"].door.Cut() // from the store alone; the ledger sees whether two have a key
 		cut := time.Now()
 		for h.owned()["b"] > 0 {
 			time.Sleep(10 * time.Millisecond)
@@ -144,11 +163,11 @@ func TestCutOffNodeStopsItsClaimsBeforeAnybodyElseGetsThem(t *testing.T) {
 		if took := time.Since(cut); took < 9*time.Second {
 			t.Errorf("others had its keys after %v", took)
 		}
-		h.nodes["b"].cut(false)
+		h.nodes["b"].door.Restore()
 		if err := <-h.nodes["b"].done; !errors.Is(err, store.ErrBroken) {
 			t.Errorf("it came back to a cluster that took it for dead: %v", err)
 		}
-		h.start("b")
+		h.startOne("b")
 		time.Sleep(2 * time.Minute)
 		if h.spread() > 1 {
 			t.Errorf("after its restart: %v", h.owned())
@@ -161,9 +180,9 @@ func TestOwnerFinishesWhatItIsAtBeforeAnotherHasTheKey(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.work = 20 * time.Second
 		h.add(10)
-		h.start("a")
+		h.startOne("a")
 		time.Sleep(2 * time.Minute)
-		h.start("b")
+		h.startOne("b")
 		time.Sleep(15 * time.Second)
 		h.want("while a finishes", map[string]int{"a": 10, "b": 0})
 		time.Sleep(2 * time.Minute) // the ledger sees whether two have a key
@@ -175,7 +194,7 @@ func TestStoppingNodeWaitsForItsOwnersAndThenTheirKeysAreFreeAtOnce(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(10)
-		h.startAll("a", "b")
+		h.start("a", "b")
 		time.Sleep(15 * time.Second)
 		h.mu.Lock()
 		h.work = 5 * time.Second
@@ -204,7 +223,7 @@ func TestOwnerThatDoesNotHeedItsContextLosesTheKeyAfterTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{StopGrace: 4 * time.Second})
 		h.add(1)
-		h.start("a")
+		h.startOne("a")
 		time.Sleep(2 * time.Second)
 		h.mu.Lock()
 		h.work = time.Hour
@@ -221,7 +240,7 @@ func TestKeyThatIsGoneIsLetGoOfAndForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(4)
-		h.startAll("a", "b")
+		h.start("a", "b")
 		time.Sleep(15 * time.Second)
 		h.kill("b")
 		h.mu.Lock()
@@ -254,7 +273,7 @@ func TestSourceThatFailsChangesNothing(t *testing.T) {
 				causes = append(causes, context.Cause(ctx))
 			}}}
 		}
-		n := h.start("a")
+		n := h.startOne("a")
 		time.Sleep(3 * time.Second)
 		mu.Lock()
 		trouble = errors.New("it is away")
@@ -277,11 +296,11 @@ func TestRestartedLoneNodeHasItsKeysAtOnce(t *testing.T) {
 		h := newHouse(t, Config{Alone: true})
 		alone := func(c *Config) { c.Start = "" }
 		h.add(5)
-		h.start("a", alone)
+		h.startOne("a", alone)
 		time.Sleep(5 * time.Second)
 		h.kill("a")
 		<-h.nodes["a"].done
-		h.start("a", alone)
+		h.startOne("a", alone)
 		time.Sleep(1500 * time.Millisecond)
 		h.want("a second after kill -9", map[string]int{"a": 5})
 	})
@@ -290,7 +309,7 @@ func TestRestartedLoneNodeHasItsKeysAtOnce(t *testing.T) {
 func TestLostAnswerOfAClaimIsFoundAndHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
-		h.startAll("a", "b")
+		h.start("a", "b")
 		time.Sleep(15 * time.Second)
 		a := h.nodes["a"]
 		h.add(1)
@@ -329,7 +348,7 @@ func TestKeysOfAKindThatOnlySomeNodesClaimAreSharedAmongThose(t *testing.T) {
 					mu.Unlock()
 				}}}
 		}
-		h.startAll("a", "b", "c")
+		h.start("a", "b", "c")
 		time.Sleep(90 * time.Second)
 		mu.Lock()
 		defer mu.Unlock()

@@ -19,7 +19,7 @@ func TestDrainedNodeTakesNothingNewAndIsBackWhenItIsWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(9)
-		h.startAll("a", "b", "c")
+		h.start("a", "b", "c")
 		time.Sleep(90 * time.Second)
 		h.told()
 		h.mu.Lock()
@@ -58,13 +58,13 @@ func TestDrainStandsAcrossARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(9)
-		h.startAll("a", "b", "c")
+		h.start("a", "b", "c")
 		time.Sleep(15 * time.Second)
 		if err := h.nodes["a"].Drain(t.Context(), "c", "ada", false); err != nil {
 			t.Fatal(err)
 		}
 		h.end(h.nodes["c"])
-		h.start("c")
+		h.startOne("c")
 		time.Sleep(time.Minute)
 		if got := h.owned(); got["c"] != 0 {
 			t.Errorf("got %v", got)
@@ -76,7 +76,7 @@ func TestDrainIsRefusedWhenItBreaksTheBudgetUnlessForced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(6)
-		h.startAll("a", "b", "c")
+		h.start("a", "b", "c")
 		time.Sleep(15 * time.Second)
 		a := h.nodes["a"]
 		drain := func(name string, force bool) *RefusedError {
@@ -124,7 +124,7 @@ func TestKeyThatIsAskedForGoesToAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(1)
-		h.startAll("a", "b")
+		h.start("a", "b")
 		time.Sleep(15 * time.Second)
 		for _, want := range []map[string]int{{"a": 0, "b": 1}, {"a": 1, "b": 0}} {
 			if err := h.nodes["b"].GiveBack(t.Context(), "key", "k00001"); err != nil {
@@ -148,15 +148,13 @@ func TestDrainsInOneBeatAreDecidedOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(6)
-		h.startAll("a", "b", "c")
+		h.start("a", "b", "c")
 		time.Sleep(15 * time.Second)
 		var mu sync.Mutex
 		var refused []string
 		var group sync.WaitGroup
 		for _, n := range h.nodes {
-			n.door.mu.Lock()
-			n.slow = 20 * time.Millisecond
-			n.door.mu.Unlock()
+			n.door.Slow("", 20*time.Millisecond)
 		}
 		for _, name := range []string{"a", "b", "c"} {
 			for _, at := range []string{"a", "b"} { // people at two nodes
@@ -190,7 +188,7 @@ func TestDrainsInOneBeatAreDecidedOneAfterTheOther(t *testing.T) {
 func TestClusterWithoutANodeThatWorksKeepsItsPromise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
-		h.start("a", func(c *Config) { c.Tolerance = 2 })
+		h.startOne("a", func(c *Config) { c.Tolerance = 2 })
 		time.Sleep(15 * time.Second)
 		if err := h.nodes["a"].Drain(t.Context(), "a", "ada", true); err != nil {
 			t.Fatal(err)
@@ -217,7 +215,7 @@ func TestKeysThatOnlySomeNodesClaimCountForAll(t *testing.T) {
 				return mine, nil
 			}, Look: func(ctx context.Context, _ Claim) { <-ctx.Done() }}}
 		}
-		h.startAll("p", "q", "r", "obs")
+		h.start("p", "q", "r", "obs")
 		time.Sleep(2 * time.Minute)
 		for _, name := range []string{"p", "obs"} {
 			c := h.nodes[name].Cluster()
@@ -262,8 +260,8 @@ func TestNodeThatHoldsTasksIsNotDrained(t *testing.T) {
 		var held, running atomic.Int64
 		held.Store(3)
 		running.Store(1)
-		h.startAll("a", "b")
-		h.start("c", func(c *Config) {
+		h.start("a", "b")
+		h.startOne("c", func(c *Config) {
 			c.Holds = func() int { return int(held.Load()) }
 			c.Busy = func() balance.Busyness {
 				return balance.Busyness{

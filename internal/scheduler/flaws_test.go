@@ -27,14 +27,14 @@ func TestSituationsOneToThreeWithTheDocumentsNumbers(t *testing.T) {
 	begin := func(t *testing.T) *house {
 		h := manual(t)
 		h.add(9)
-		h.start("a", alarmAbove(10))
+		h.startOne("a", alarmAbove(10))
 		time.Sleep(3 * time.Second)
 		h.want("K=9, S=1", map[string]int{"a": 9})
 		h.add(1)
 		time.Sleep(2 * time.Second)
 		h.want("K=10, S=1", map[string]int{"a": 10})
 		time.Sleep(137 * time.Millisecond)
-		h.start("b", alarmAbove(8))
+		h.startOne("b", alarmAbove(8))
 		h.add(8)
 		time.Sleep(15 * time.Second)
 		h.want("K=18, S=2", map[string]int{"a": 10, "b": 8})
@@ -68,7 +68,7 @@ func TestSituationsOneToThreeWithTheDocumentsNumbers(t *testing.T) {
 			if told := h.told(); !slices.Contains(told, AlarmRaised+" b") {
 				t.Errorf("no alarm at b: %q", told)
 			}
-			h.start("c", alarmAbove(4)) // 5.3: nothing moves by itself
+			h.startOne("c", alarmAbove(4)) // 5.3: nothing moves by itself
 			time.Sleep(15 * time.Second)
 			h.want("K=19, S=3", map[string]int{"a": 10, "b": 9, "c": 0})
 			for _, n := range h.nodes["a"].Cluster().Nodes {
@@ -117,10 +117,10 @@ func TestFirstComerDoesNotKeepAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(90)
-		h.start("a")
+		h.startOne("a")
 		time.Sleep(2 * time.Minute)
 		h.want("alone", map[string]int{"a": 90})
-		h.startAll("b", "c", "d", "e")
+		h.start("b", "c", "d", "e")
 		time.Sleep(30 * time.Second)
 		if h.spread() > 1 {
 			t.Errorf("half a minute later: %v", h.owned())
@@ -151,15 +151,15 @@ func TestKeyMovesByChoiceAtMostOnceAMinuteWhoeverOwnsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(40)
-		h.start("a")
+		h.startOne("a")
 		time.Sleep(90 * time.Second)
 		for _, name := range []string{"b", "c", "d", "e"} {
-			h.start(name)
+			h.startOne(name)
 			time.Sleep(8 * time.Second)
 		}
 		h.kill("b") // what moved to it by choice keeps its rest, at whoever has it next
 		time.Sleep(13 * time.Second)
-		h.start("f")
+		h.startOne("f")
 		time.Sleep(3 * time.Minute)
 		if h.spread() > 1 {
 			t.Errorf("in the end: %v", h.owned())
@@ -180,7 +180,7 @@ func TestTwoOfFourDieAndNoKeyIsAnOrphanForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := manual(t)
 		h.add(19)
-		h.startAll("a", "b", "c", "d")
+		h.start("a", "b", "c", "d")
 		time.Sleep(20 * time.Second)
 		h.wantNothingUnowned("at first")
 		h.kill("a")
@@ -195,7 +195,7 @@ func TestKeysWithoutRoomUnderAnyCapAreOwnedAllTheSame(t *testing.T) {
 		h := manual(t)
 		h.conf.Tolerance = 1
 		h.add(20)
-		h.startAll("a", "b", "c", "d", "e")
+		h.start("a", "b", "c", "d", "e")
 		time.Sleep(20 * time.Second)
 		// The dead stay members for the others, as long as their leases live; so the caps are still
 		// those of five: 6 each.
@@ -219,7 +219,7 @@ func TestDrainedNodeDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(30)
-		h.startAll("a", "b", "c", "d")
+		h.start("a", "b", "c", "d")
 		time.Sleep(20 * time.Second)
 		if err := h.nodes["a"].Drain(t.Context(), "d", "a test", false); err != nil {
 			t.Fatal(err)
@@ -261,7 +261,7 @@ func TestOwnerThatReturnsByItselfGivesTheKeyToAnother(t *testing.T) {
 					}
 				}}}
 		}
-		h.startAll("a", "b")
+		h.start("a", "b")
 		time.Sleep(10 * time.Second)
 		mu.Lock()
 		defer mu.Unlock()

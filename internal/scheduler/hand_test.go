@@ -48,7 +48,7 @@ func handed(t *testing.T, keys int, test func(h *house)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(keys)
-		h.startAll("a", "b", "c")
+		h.start("a", "b", "c")
 		time.Sleep(90 * time.Second)
 		h.told()
 		test(h)
@@ -198,9 +198,9 @@ func TestRebalanceIsTheClustersAndChangesForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(12)
-		h.start("a", func(c *Config) { c.Limits.Rebalance = balance.RebalanceManual })
+		h.startOne("a", func(c *Config) { c.Limits.Rebalance = balance.RebalanceManual })
 		time.Sleep(5 * time.Second)
-		h.startAll("b", "c") // whose own setting is another
+		h.start("b", "c") // whose own setting is another
 		time.Sleep(3 * time.Minute)
 		if got := h.owned(); got["a"] != 7 { // N = 1 + 12/2: only what is above it was given back
 			t.Errorf("by hand: %v", got)
@@ -217,7 +217,7 @@ func TestRebalanceIsTheClustersAndChangesForAll(t *testing.T) {
 		h.must(h.nodes["c"].SetRebalance(h.t.Context(), "manual"))
 		h.end(h.nodes["a"])
 		time.Sleep(time.Minute)
-		h.start("a") // auto, by its own setting: the cluster's holds
+		h.startOne("a") // auto, by its own setting: the cluster's holds
 		time.Sleep(3 * time.Minute)
 		if got := h.owned(); got["a"] != 0 {
 			t.Errorf("by hand again: %v", got)
@@ -257,7 +257,7 @@ func TestNodeShedsSoManyAndNoMoreThanOthersMayOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(12)
-		h.startAll("a", "b", "c")
+		h.start("a", "b", "c")
 		time.Sleep(3 * time.Minute) // 4 each; N = 1 + 12/2 = 7
 		a := h.nodes["a"]
 		h.must(a.SetRebalance(h.t.Context(), "manual"))
@@ -312,7 +312,7 @@ func TestSheddingTakesSoManyOfEachKind(t *testing.T) {
 			return []Kind{{Name: "other", Keys: other.list, Look: look}}
 		}
 		h.add(6)
-		h.startAll("a", "b")
+		h.start("a", "b")
 		time.Sleep(3 * time.Minute)
 		h.must(h.nodes["a"].SetRebalance(h.t.Context(), "manual"))
 		time.Sleep(3 * time.Second)
@@ -369,12 +369,12 @@ func TestNodesThatAreGoneAreShownForADayWithTheTime(t *testing.T) {
 			}
 		}
 		h.end(h.nodes["a"])
-		h.start("a") // all nodes are other processes now
+		h.startOne("a") // all nodes are other processes now
 		time.Sleep(20 * time.Second)
 		if got := look(); got != "a working, b offline joined true, c left joined true" {
 			t.Errorf("after a restart: %s", got)
 		}
-		h.start("c")
+		h.startOne("c")
 		time.Sleep(5 * time.Second)
 		if got := look(); got != "a working, b offline joined true, c working" {
 			t.Errorf("c is back: %s", got)

@@ -18,128 +18,17 @@ import (
 	"github.com/rotahq/rota/internal/store/model"
 )
 
-var errAway = errors.New("the store is away")
-
-// door is the store as one node reaches it: counted, sometimes away, and sometimes failing in both
-// ways: it failed; it worked and said it failed.
-type door struct {
-	contract.Store
-
-	mu    sync.Mutex
-	away  bool
-	fault func(verb string) fault.Fault // nil = none
-	calls map[string]int
-	rows  int                      // that the last beat renewed
-	slow  time.Duration            // that each call takes
-	late  map[string]time.Duration // that calls of a verb take, besides
-	full  error                    // what Check answers
-	// broken is what a renewal answers; errHangs: nothing, until its context ends.
-	broken error
-}
-
-func through[A any](d *door, verb string, do func() (A, error)) (a A, err error) {
-	d.mu.Lock()
-	away, kind, slow := d.away, fault.None, d.slow+d.late[verb]
-	if d.fault != nil {
-		kind = d.fault(verb)
-	}
-	if !away {
-		d.calls[verb]++
-	}
-	d.mu.Unlock()
-	time.Sleep(slow)
-	switch {
-	case away:
-		return a, errAway
-	case kind == fault.Before:
-		return a, fault.ErrFault
-	case kind == fault.After:
-		do()
-		return a, store.ErrUnknown
-	}
-	return do()
-}
-
-func (d *door) cut(away bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.away = away
-}
-
-// count is how many statements came through since the last count.
-func (d *door) count() (n int, told string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, c := range d.calls {
-		n += c
-	}
-	told = fmt.Sprint(d.calls)
-	clear(d.calls)
-	return n, told
-}
-
-func (d *door) AcquireAll(
-	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
-) (store.Granted, error) {
-	return through(d, "acquire", func() (store.Granted, error) {
-		return d.Store.AcquireAll(ctx, holder, wants, ttl, judge)
-	})
-}
-
-func (d *door) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
-	_, err := through(d, "end", func() (bool, error) {
-		return true, d.Store.EndAll(ctx, leases, remove)
-	})
-	return err
-}
-
-// errHangs: see door.
-var errHangs = errors.New("no answer")
-
-func (d *door) Beat(
-	ctx context.Context, held []store.Lease, ttl time.Duration, prefixes ...string,
-) (store.Beat, error) {
-	d.mu.Lock()
-	broken := d.broken
-	d.rows = len(held)
-	d.mu.Unlock()
-	switch {
-	case broken == errHangs:
-		<-ctx.Done()
-		return store.Beat{}, ctx.Err()
-	case broken != nil:
-		return store.Beat{}, broken
-	}
-	return through(d, "beat", func() (store.Beat, error) {
-		return d.Store.Beat(ctx, held, ttl, prefixes...)
-	})
-}
-
-func (d *door) Free(ctx context.Context, self store.Holder, judge int64) (int, error) {
-	return through(d, "free", func() (int, error) { return d.Store.Free(ctx, self, judge) })
-}
-
-func (d *door) Prune(ctx context.Context, limit int) (int, error) {
-	return through(d, "prune", func() (int, error) { return d.Store.Prune(ctx, limit) })
-}
-
-func (d *door) Check(context.Context) error {
-	_, err := through(d, "check", func() (bool, error) { return true, d.full })
-	return err
-}
-
 // node is one process of a house.
 type node struct {
 	*Scheduler
-	*door
+	door *fault.Door
 	name string
 	stop context.CancelFunc
 	done chan error
-	dead bool // killed: what its goroutines still do, nobody sees
 }
 
-// Assign is the scheduler's: the store has a call of that name, too.
-func (n *node) Assign(ctx context.Context, a Assignment) error { return n.Scheduler.Assign(ctx, a) }
+// dead tells whether it was killed: what its goroutines still do, nobody sees.
+func (n *node) dead() bool { return n.door.Dead() }
 
 // house is a cluster in a bubble, with a set of keys that want an owner each, and a ledger of who
 // looks after them.
@@ -176,7 +65,7 @@ func newHouse(t *testing.T, conf Config) *house {
 	t.Cleanup(func() {
 		for _, name := range slices.Sorted(maps.Keys(h.nodes)) {
 			if n := h.nodes[name]; n != nil {
-				n.cut(false)
+				n.door.Restore()
 				h.end(n)
 			}
 		}
@@ -184,12 +73,15 @@ func newHouse(t *testing.T, conf Config) *house {
 	return h
 }
 
-// start begins a process of a node; the houses' Config with changes.
-func (h *house) start(name string, change ...func(*Config)) *node {
+// tell is the verb of Config.Tell, which writes by the same door.
+const tell = "tell"
+
+// startOne begins a process of a node, in no time, with the house's Config and changes.
+func (h *house) startOne(name string, change ...func(*Config)) *node {
 	h.t.Helper()
 	h.mu.Lock()
 	h.starts++
-	d := &door{Store: h.store, calls: map[string]int{}}
+	d := fault.NewDoor(h.store)
 	conf := h.conf
 	conf.Leases = d
 	conf.Chores = d
@@ -197,8 +89,8 @@ func (h *house) start(name string, change ...func(*Config)) *node {
 	conf.Start = fmt.Sprint("start", h.starts)
 	conf.Address = name
 	conf.Peers = peers{h, name}
-	conf.Tell = func(_ context.Context, list ...Event) error {
-		_, err := through(d, "tell", func() (bool, error) { return true, h.tell(list) })
+	conf.Tell = func(ctx context.Context, list ...Event) error {
+		_, err := fault.Through(ctx, d, tell, func() (bool, error) { return true, h.tell(list) })
 		return err
 	}
 	for _, f := range change {
@@ -236,11 +128,11 @@ func (h *house) start(name string, change ...func(*Config)) *node {
 	return n
 }
 
-// startAll starts nodes, a while apart, so that their beats don't fall together.
-func (h *house) startAll(names ...string) {
+// start begins processes of nodes, a while apart, so that their beats don't fall together.
+func (h *house) start(names ...string) {
 	h.t.Helper()
 	for _, name := range names {
-		h.start(name)
+		h.startOne(name)
 		time.Sleep(h.beat() * 137 / 1000)
 	}
 }
@@ -251,10 +143,10 @@ func (h *house) beat() time.Duration { return cmp.Or(h.conf.Beat, time.Second) }
 func (h *house) end(n *node) {
 	h.t.Helper()
 	n.stop()
-	if err := <-n.done; err != nil && !n.dead && !errors.Is(err, store.ErrBroken) {
+	if err := <-n.done; err != nil && !n.dead() && !errors.Is(err, store.ErrBroken) {
 		h.t.Errorf("run of %s: %v", n.name, err)
 	}
-	if err := n.Leave(context.Background()); err != nil && !n.dead {
+	if err := n.Leave(context.Background()); err != nil && !n.dead() {
 		h.t.Errorf("leave of %s: %v", n.name, err)
 	}
 	h.mu.Lock()
@@ -268,7 +160,7 @@ func (h *house) end(n *node) {
 func (h *house) kill(name string) {
 	h.mu.Lock()
 	n := h.nodes[name]
-	n.dead = true
+	n.door.Kill()
 	for key, owner := range h.owners {
 		if owner == n {
 			delete(h.owners, key)
@@ -279,7 +171,6 @@ func (h *house) kill(name string) {
 		h.cut[[2]string{other, name}] = true
 	}
 	h.mu.Unlock()
-	n.cut(true)
 	n.stop()
 }
 
@@ -306,7 +197,7 @@ func (h *house) add(n int) {
 // look is the owner of a key. Two at a time break the law.
 func (h *house) look(ctx context.Context, n *node, c Claim) {
 	h.mu.Lock()
-	if n.dead {
+	if n.dead() {
 		h.mu.Unlock()
 		return
 	}
@@ -343,7 +234,7 @@ func (h *house) owned() map[string]int {
 	defer h.mu.Unlock()
 	count := map[string]int{}
 	for name, n := range h.nodes {
-		if !n.dead {
+		if !n.dead() {
 			count[name] = 0
 		}
 	}
@@ -423,9 +314,9 @@ func (p peers) Probe(_ context.Context, _, address string) error {
 	if p.house.asked != nil {
 		p.house.asked[address]++
 	}
-	if n := p.house.nodes[address]; n == nil || n.dead || p.house.cut[[2]string{p.from, address}] ||
-		p.house.cut[[2]string{p.from, "*"}] {
-		return errAway
+	if n := p.house.nodes[address]; n == nil || n.dead() ||
+		p.house.cut[[2]string{p.from, address}] || p.house.cut[[2]string{p.from, "*"}] {
+		return fault.ErrAway
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/internal/store/model"
 )
 
@@ -46,9 +47,9 @@ func (g guard) Hold() (string, error) {
 }
 
 // start is a process of node a at a place.
-func start(t *testing.T, db contract.Store, at *lock, process string) (*Scheduler, *door) {
+func start(t *testing.T, db contract.Store, at *lock, process string) (*Scheduler, *fault.Door) {
 	t.Helper()
-	d := &door{Store: db, calls: map[string]int{}}
+	d := fault.NewDoor(db)
 	conf := Config{Name: "a", Start: process, Address: process, Leases: d, Chores: d}
 	if at != nil {
 		conf.Guard = guard{at, process}
@@ -69,7 +70,7 @@ func start(t *testing.T, db contract.Store, at *lock, process string) (*Schedule
 
 // predecessor is a process that has its guard, a key and a task, and is cut off from the store from
 // then on.
-func predecessor(t *testing.T, db contract.Store, at *lock) (*Scheduler, *door) {
+func predecessor(t *testing.T, db contract.Store, at *lock) (*Scheduler, *fault.Door) {
 	t.Helper()
 	s, d := start(t, db, at, "old")
 	h, err := s.Join(t.Context())
@@ -87,7 +88,7 @@ func predecessor(t *testing.T, db contract.Store, at *lock) (*Scheduler, *door) 
 	if err := s.Round(t.Context(), time.Now()); err != nil || len(s.posts) != 1 {
 		t.Fatal(len(s.posts), err)
 	}
-	d.cut(true)
+	d.Cut()
 	return s, d
 }
 
@@ -112,7 +113,7 @@ func TestSuccessorOfAProcessThatIsCertainlyDeadWaitsForNothingOfIt(t *testing.T)
 			t.Errorf("it takes %+v, %v", got, err)
 		}
 
-		wire.cut(false) // what the dead one said arrives late
+		wire.Restore() // what the dead one said arrives late
 		if err := old.Round(t.Context(), time.Now()); !errors.Is(err, ErrOusted) {
 			t.Errorf("a late renewal: %v", err)
 		}
@@ -217,7 +218,7 @@ func TestNameOfADeadProcessGoesToOneOnly(t *testing.T) {
 		if _, err := elsewhere.TryJoin(t.Context(), time.Now()); !errors.Is(err, ErrPredecessor) {
 			t.Fatal(err)
 		}
-		between := &between{door: d, do: func() {
+		between := &between{Door: d, do: func() {
 			if _, err := elsewhere.TryJoin(t.Context(), time.Now()); err != nil {
 				t.Errorf("the name is free, and who asks gets: %v", err)
 			}
@@ -234,12 +235,12 @@ func TestNameOfADeadProcessGoesToOneOnly(t *testing.T) {
 
 // between does something after leases were ended.
 type between struct {
-	*door
+	*fault.Door
 	do func()
 }
 
 func (b *between) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
-	err := b.door.EndAll(ctx, leases, remove)
+	err := b.Door.EndAll(ctx, leases, remove)
 	b.do()
 	return err
 }

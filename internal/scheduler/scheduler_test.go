@@ -16,6 +16,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/internal/store/model"
 )
 
@@ -37,7 +38,7 @@ func joined(t *testing.T, db contract.Store, conf Config) (*Scheduler, store.Hol
 func TestMembershipOutlivesItsTermWhileRoundsRenewIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
-		n := h.start("a")
+		n := h.startOne("a")
 		time.Sleep(time.Minute)
 		leases, err := h.store.LeasesOf(t.Context(), "node/")
 		if err != nil || len(leases) != 1 ||
@@ -132,7 +133,7 @@ func TestNodeWhoseNameWasTakenStops(t *testing.T) {
 func TestNameOfALivingNodeIsRefusedAndThatOfADeadOneWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
-		h.start("a")
+		h.startOne("a")
 		time.Sleep(time.Minute)
 		twin, err := New(Config{Leases: h.store, Chores: h.store, Name: "a", Start: "twin"})
 		if err != nil {
@@ -148,7 +149,7 @@ func TestNameOfALivingNodeIsRefusedAndThatOfADeadOneWaitedFor(t *testing.T) {
 		}
 		h.kill("a")
 		begun = time.Now()
-		h.start("a")
+		h.startOne("a")
 		if took := time.Since(begun); took < 9*time.Second || took > 12*time.Second {
 			t.Errorf("joined %v after the death of its predecessor", took)
 		}
@@ -159,7 +160,7 @@ func TestStoreOutageJudgesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.add(9)
-		h.startAll("a", "b", "c")
+		h.start("a", "b", "c")
 		time.Sleep(90 * time.Second)
 		h.want("before", map[string]int{"a": 3, "b": 3, "c": 3})
 		tokens := func() map[string]int64 {
@@ -177,12 +178,12 @@ func TestStoreOutageJudgesNobody(t *testing.T) {
 		}
 		before := tokens()
 		for _, n := range h.nodes {
-			n.cut(true)
+			n.door.Cut()
 		}
 		time.Sleep(time.Minute)
 		h.want("during", map[string]int{"a": 0, "b": 0, "c": 0})
 		for _, n := range h.nodes {
-			n.cut(false)
+			n.door.Restore()
 		}
 		time.Sleep(3 * time.Second)
 		h.want("after", map[string]int{"a": 3, "b": 3, "c": 3})
@@ -202,7 +203,7 @@ func TestJumpOfTheStoresClockMovesNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHouse(t, Config{})
 			h.add(30)
-			h.startAll("a", "b", "c")
+			h.start("a", "b", "c")
 			time.Sleep(90 * time.Second)
 			h.mu.Lock()
 			before := maps.Clone(h.owners)
@@ -223,16 +224,15 @@ func TestJumpOfTheStoresClockMovesNothing(t *testing.T) {
 
 func TestFullDiskStopsNoChore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &door{
-			Store: model.New(time.Now), calls: map[string]int{}, full: store.ErrFull,
-		}
+		d := fault.NewDoor(model.New(time.Now))
+		d.Answer("Check", store.ErrFull)
 		s, _ := joined(t, d, Config{Name: "a", Alone: true})
 		err := errors.Join(s.Round(t.Context(), time.Now()), s.Chores(t.Context()))
 		if err == nil {
 			err = s.Prune(t.Context(), <-s.pruner.turns)
 		}
-		if err != nil || d.calls["free"] != 1 || d.calls["prune"] != 1 {
-			t.Errorf("%v, %v", d.calls, err)
+		if err != nil || d.Calls("Free") != 1 || d.Calls("Prune") != 1 {
+			t.Errorf("%v, %v", d.Forget(), err)
 		}
 	})
 }
@@ -255,7 +255,7 @@ func TestConfigSaysAllThatIsWrong(t *testing.T) {
 func TestRescanLooksAtOnceAndChecksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
-		h.startAll("a", "b", "c")
+		h.start("a", "b", "c")
 		time.Sleep(15 * time.Second)
 		h.mu.Lock()
 		for _, from := range []string{"a", "b"} { // they can't reach c
@@ -291,9 +291,9 @@ func TestRescanSaysWhenNobodyLooks(t *testing.T) {
 			t.Errorf("without Run: %v", err)
 		}
 		h := newHouse(t, Config{})
-		n := h.start("a")
-		n.cut(true)
-		if err := n.Rescan(t.Context()); !errors.Is(err, errAway) {
+		n := h.startOne("a")
+		n.door.Cut()
+		if err := n.Rescan(t.Context()); !errors.Is(err, fault.ErrAway) {
 			t.Errorf("without a store: %v", err)
 		}
 	})
@@ -314,7 +314,7 @@ func TestRenewalsAreToldWithWhatWasLeft(t *testing.T) {
 				told = append(told, r)
 			}
 		}
-		n := h.start("a", renewed)
+		n := h.startOne("a", renewed)
 		take := func(d time.Duration) []Renewal {
 			time.Sleep(d)
 			synctest.Wait()
@@ -331,9 +331,9 @@ func TestRenewalsAreToldWithWhatWasLeft(t *testing.T) {
 				t.Errorf("in peace: %+v", r)
 			}
 		}
-		n.cut(true)
+		n.door.Cut()
 		outage := take(9 * time.Second)
-		n.cut(false)
+		n.door.Restore()
 		if last := outage[len(outage)-1]; len(outage) < 3 || last.Err == nil || last.Left > 0 {
 			t.Errorf("in an outage: %+v", outage)
 		}
@@ -360,7 +360,7 @@ func TestBeatsReadAlongWhatOthersWantToSee(t *testing.T) {
 			t.Fatal(err)
 		}
 		heard := 0
-		h.start("a", func(c *Config) {
+		h.startOne("a", func(c *Config) {
 			c.Heard = func(asked, answered time.Time, beat store.Beat) {
 				if heard++; beat.Now != time.Now().UnixMicro() || asked != answered ||
 					!slices.ContainsFunc(beat.Leases, func(l store.Lease) bool {
@@ -387,7 +387,7 @@ func TestEndedLeasesThatPassAreRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		h.start("a")
+		h.startOne("a")
 		time.Sleep(2*sweepEvery + time.Minute)
 		var names []string
 		for _, prefix := range []string{"alive/", "other/"} {
@@ -409,13 +409,9 @@ func TestOutageIsKnownWithinThirdOfALeaseAndToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		h := newHouse(t, Config{})
-		n := h.start("a", func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		n := h.startOne("a", func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 		time.Sleep(2500 * time.Millisecond)
-		cause := func(err error) {
-			n.door.mu.Lock()
-			defer n.door.mu.Unlock()
-			n.broken = err
-		}
+		cause := func(err error) { n.door.Answer("Beat", err) }
 		cause(errors.New("deadlock detected")) // an answer of the store's: it is there
 		time.Sleep(3 * time.Second)
 		if err := n.Reach(); err != nil {
@@ -433,7 +429,7 @@ func TestOutageIsKnownWithinThirdOfALeaseAndToldOnce(t *testing.T) {
 		if err := n.Reach(); err != nil {
 			t.Errorf("it answers again: %v", err)
 		}
-		cause(errHangs)
+		n.door.Fail(fault.Each(fault.Hang, "Beat"))
 		time.Sleep(3 * time.Second) // as slow as it may be
 		if err := n.Reach(); err != nil {
 			t.Errorf("after 3 s without an answer: %v", err)
@@ -442,7 +438,7 @@ func TestOutageIsKnownWithinThirdOfALeaseAndToldOnce(t *testing.T) {
 		if err := n.Reach(); !errors.Is(err, store.ErrOutOfReach) {
 			t.Errorf("no answer: %v", err)
 		}
-		cause(nil)
+		n.door.Fail(nil)
 		time.Sleep(5 * time.Second)
 		h.end(n)
 		if text := log.String(); strings.Count(text, "calls are refused") != 2 ||

@@ -5,12 +5,14 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/fault"
+	"github.com/rotahq/rota/internal/story"
 )
 
 // walk lets anything go wrong, drawn from a seed, while the ledger sees whether two look after one
@@ -21,7 +23,7 @@ func walk(t *testing.T, seed uint64) {
 	names := []string{"a", "b", "c", "d", "e"}
 	h.add(20)
 	for _, name := range names {
-		h.start(name)
+		h.startOne(name)
 		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 	}
 	var jumped time.Time
@@ -33,12 +35,16 @@ func walk(t *testing.T, seed uint64) {
 		n := alive()
 		switch rng.IntN(15) {
 		case 0:
-			if !n.dead {
+			if !n.dead() {
 				h.kill(n.name)
 			}
 		case 1:
-			if !n.dead {
-				n.cut(rng.IntN(2) == 0)
+			if !n.dead() {
+				if rng.IntN(2) == 0 {
+					n.door.Cut()
+				} else {
+					n.door.Restore()
+				}
 			}
 		case 2:
 			h.isolate(n.name, rng.IntN(2) == 0)
@@ -78,12 +84,12 @@ func walk(t *testing.T, seed uint64) {
 			n.SetRebalance(t.Context(), []string{"auto", "manual"}[rng.IntN(2)])
 		case 9:
 			luck := rand.New(rand.NewPCG(seed, uint64(h.starts)))
-			n.door.mu.Lock()
-			n.fault = func(string) fault.Fault {
-				return []fault.Fault{fault.Before, fault.After, 0, 0, 0,
-					0}[luck.IntN(6)]
-			}
-			n.door.mu.Unlock()
+			var mu sync.Mutex
+			n.door.Fail(func(string) fault.Fault {
+				mu.Lock()
+				defer mu.Unlock()
+				return []fault.Fault{fault.Before, fault.After, 0, 0, 0, 0}[luck.IntN(6)]
+			})
 		default:
 			h.revive(names[rng.IntN(len(names))])
 		}
@@ -94,11 +100,9 @@ func walk(t *testing.T, seed uint64) {
 	h.work = 0
 	h.mu.Unlock()
 	for _, name := range names {
-		if n := h.nodes[name]; n != nil && !n.dead {
-			n.cut(false)
-			n.door.mu.Lock()
-			n.fault = nil
-			n.door.mu.Unlock()
+		if n := h.nodes[name]; n != nil && !n.dead() {
+			n.door.Restore()
+			n.door.Fail(nil)
 		}
 	}
 	time.Sleep(25 * time.Second)
@@ -125,7 +129,7 @@ func walk(t *testing.T, seed uint64) {
 // revive starts a node again that is dead or has stopped because it was taken for dead.
 func (h *house) revive(name string) {
 	n := h.nodes[name]
-	if n != nil && !n.dead {
+	if n != nil && !n.dead() {
 		select {
 		case err := <-n.done:
 			if !errors.Is(err, store.ErrBroken) {
@@ -135,22 +139,18 @@ func (h *house) revive(name string) {
 			return
 		}
 	}
-	if n != nil && n.dead {
+	if n != nil && n.dead() {
 		<-n.done
 	}
 	h.mu.Lock()
 	delete(h.nodes, name)
 	maps.DeleteFunc(h.cut, func(pair [2]string, _ bool) bool { return pair[1] == name })
 	h.mu.Unlock()
-	h.start(name)
+	h.startOne(name)
 }
 
 func TestWhateverGoesWrongNoKeyHasTwoOwnersAndAllComesToRest(t *testing.T) {
-	seeds := uint64(30)
-	if testing.Short() {
-		seeds = 5
-	}
-	for seed := range seeds {
+	for seed := range uint64(story.Often(30, 5)) {
 		synctest.Test(t, func(t *testing.T) { walk(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
