@@ -218,12 +218,12 @@ func TestNameOfADeadProcessGoesToOneOnly(t *testing.T) {
 		if _, err := elsewhere.TryJoin(t.Context(), time.Now()); !errors.Is(err, ErrPredecessor) {
 			t.Fatal(err)
 		}
-		between := &between{Door: d, do: func() {
+		d.AfterNext("EndAll", func(err error) error {
 			if _, err := elsewhere.TryJoin(t.Context(), time.Now()); err != nil {
 				t.Errorf("the name is free, and who asks gets: %v", err)
 			}
-		}}
-		s.drawer.Leases, s.conf.Leases = between, between
+			return err
+		})
 		if _, err := s.TryJoin(t.Context(), time.Now()); !errors.Is(err, ErrPredecessor) {
 			t.Errorf("it joined beside another: %v", err)
 		}
@@ -231,16 +231,4 @@ func TestNameOfADeadProcessGoesToOneOnly(t *testing.T) {
 			t.Error("who was quicker does not hold the name")
 		}
 	})
-}
-
-// between does something after leases were ended.
-type between struct {
-	*fault.Door
-	do func()
-}
-
-func (b *between) EndAll(ctx context.Context, leases []store.Lease, remove bool) error {
-	err := b.Door.EndAll(ctx, leases, remove)
-	b.do()
-	return err
 }

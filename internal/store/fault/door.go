@@ -24,7 +24,8 @@ type Door struct {
 	dead    bool
 	fail    func(verb string) Fault // nil = no call does
 	crash   func(verb string) Fault // nil = at no call
-	answers map[string]error        // by verb: in place of the store's
+	before  map[string]hook         // by verb
+	after   map[string]hook
 	slow    map[string]time.Duration
 	calls   map[string]int // that came through, by verb
 	writes  int            // of them
@@ -33,8 +34,8 @@ type Door struct {
 // NewDoor is an open door to a store.
 func NewDoor(s contract.Store) *Door {
 	return &Door{
-		Store: s, answers: map[string]error{}, slow: map[string]time.Duration{},
-		calls: map[string]int{},
+		Store: s, before: map[string]hook{}, after: map[string]hook{},
+		slow: map[string]time.Duration{}, calls: map[string]int{},
 	}
 }
 
@@ -92,11 +93,59 @@ func (d *Door) CrashAt(where func(verb string) Fault) {
 	d.crash = where
 }
 
-// Answer lets calls of a verb answer an error in place of what the store says; nil = not any more.
+// Before lets something be done before each call of a verb that comes through. It holds no lock; an
+// error is answered in place of the call. nil = nothing any more.
+func (d *Door) Before(verb string, do func() error) {
+	d.hook(d.before, verb, hook{do: func(error) error { return do() }}, do == nil)
+}
+
+// BeforeNext is Before for the next call only. The channel is closed when all is done.
+func (d *Door) BeforeNext(verb string, do func() error) (done chan struct{}) {
+	ended := make(chan struct{})
+	d.hook(d.before, verb, hook{once: true, do: func(error) error {
+		defer close(ended)
+		return do()
+	}}, false)
+	return ended
+}
+
+// Answer lets calls of a verb answer an error, and do nothing; nil = not any more.
 func (d *Door) Answer(verb string, err error) {
+	d.hook(d.before, verb, hook{do: func(error) error { return err }}, err == nil)
+}
+
+// After lets something be done when a call of a verb is over, with its error; what it returns is
+// answered in its place. It holds no lock. nil = nothing any more.
+func (d *Door) After(verb string, do func(error) error) {
+	d.hook(d.after, verb, hook{do: do}, do == nil)
+}
+
+// AfterNext is After for the next call only.
+func (d *Door) AfterNext(verb string, do func(error) error) {
+	d.hook(d.after, verb, hook{do: do, once: true}, false)
+}
+
+// hook is what is done before or after calls of a verb.
+type hook struct {
+	do   func(error) error
+	once bool // for the next call only
+}
+
+func (d *Door) hook(list map[string]hook, verb string, h hook, none bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.answers[verb] = err
+	if list[verb] = h; none {
+		delete(list, verb)
+	}
+}
+
+// hooked is what is to be done at a call.
+func hooked(list map[string]hook, verb string) func(error) error {
+	h := list[verb]
+	if h.once {
+		delete(list, verb)
+	}
+	return h.do
 }
 
 // Slow lets calls of a verb, or with "" all calls, take so long, whatever their contexts say. What
@@ -156,26 +205,30 @@ func through[A any](
 		return a, err
 	case kind == Before:
 		return a, fmt.Errorf("%s: %w", verb, ErrFault)
-	case kind == After:
-		if _, err := do(); err != nil {
-			return a, err
-		}
-		return a, fmt.Errorf("%s: %w", verb, store.ErrUnknown)
 	case kind == Hang:
 		<-ctx.Done()
 		return a, context.Cause(ctx)
 	}
-	return do()
+	if a, err = do(); kind == After && err == nil {
+		var none A
+		a, err = none, fmt.Errorf("%s: %w", verb, store.ErrUnknown)
+	}
+	if do := d.afterwards(verb); do != nil {
+		err = do(err)
+	}
+	return a, err
 }
 
 // decide says what becomes of a call that comes now, and takes the time that it takes.
 func (d *Door) decide(verb string, writes bool) (Fault, error) {
 	d.mu.Lock()
-	away, answer, fail := d.away(), d.answers[verb], d.fail
+	away, fail := d.away(), d.fail
+	var before func(error) error
 	slow := d.slow[""] + d.slow[verb]
 	kind := None
 	if !away {
 		d.calls[verb]++
+		before = hooked(d.before, verb)
 		if writes {
 			kind = d.planned()
 		}
@@ -192,10 +245,19 @@ func (d *Door) decide(verb string, writes bool) (Fault, error) {
 	if slow > 0 {
 		time.Sleep(slow)
 	}
-	if away {
+	switch {
+	case away:
 		return None, fmt.Errorf("%s: %w", verb, ErrAway)
+	case before != nil:
+		return kind, before(nil)
 	}
-	return kind, answer
+	return kind, nil
+}
+
+func (d *Door) afterwards(verb string) func(error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return hooked(d.after, verb)
 }
 
 // planned is how the next write fails.

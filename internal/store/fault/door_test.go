@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,5 +137,40 @@ func TestOtherCallsGoThroughTheDoor(t *testing.T) {
 	})
 	if !done || got != 0 || !errors.Is(err, store.ErrUnknown) || d.Calls("tell") != 1 {
 		t.Errorf("done %v, answered %d and %v", done, got, err)
+	}
+}
+
+// A story may do something right before a call or right after it, of which nobody knows yet.
+func TestStoryMeetsACallBeforeAndAfterIt(t *testing.T) {
+	d := fault.NewDoor(model.New(time.Now))
+	var said []string
+	met := d.BeforeNext("Check", func() error {
+		said = append(said, "next")
+		return store.ErrBroken
+	})
+	if err := d.Check(t.Context()); !errors.Is(err, store.ErrBroken) {
+		t.Errorf("the next call answers %v", err)
+	}
+	<-met
+	d.Before("Check", func() error {
+		said = append(said, "before")
+		return nil
+	})
+	d.AfterNext("Check", func(err error) error {
+		said = append(said, "after")
+		return errors.Join(err, store.ErrFull)
+	})
+	for _, want := range []error{store.ErrFull, nil} {
+		if err := d.Check(t.Context()); !errors.Is(err, want) {
+			t.Errorf("answered %v, want %v", err, want)
+		}
+	}
+	d.Before("Check", nil)
+	d.After("Check", nil)
+	if err := d.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if want := []string{"next", "before", "after", "before"}; !slices.Equal(said, want) {
+		t.Errorf("done %q, want %q", said, want)
 	}
 }
