@@ -226,47 +226,25 @@ func TestAWaitForChildrenIsOverInTimeAndWithoutAny(t *testing.T) {
 	})
 }
 
-// lossyStore loses answers, or makes writes fail, on demand.
-type lossyStore struct {
+// inserts is a store that counts the running rows that are written.
+type inserts struct {
 	contract.Store
-	settle, submit func() error // what the next write of it answers once it is done; nil = as it is
-	syncs          int
+	rows int
 }
 
-func (l *lossyStore) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
-	got, err := l.Store.Settle(ctx, s)
-	if f := l.settle; f != nil && len(s.Reports) > 0 {
-		l.settle = nil
-		return store.Settled{}, f()
-	}
-	return got, err
+func (i *inserts) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
+	i.rows += len(r.Insert)
+	return i.Store.Sync(ctx, r)
 }
 
-func (l *lossyStore) Submit(ctx context.Context, s store.Submission) (store.Submitted, error) {
-	got, err := l.Store.Submit(ctx, s)
-	if f := l.submit; f != nil && s.Under != nil {
-		l.submit = nil
-		return store.Submitted{}, f()
-	}
-	return got, err
-}
-
-func (l *lossyStore) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
-	l.syncs += len(r.Insert)
-	return l.Store.Sync(ctx, r)
-}
-
-func lost() error { return store.ErrUnknown }
+func lost(error) error { return store.ErrUnknown }
 
 // The answer of the database was lost, and the node writes the same again: children come once, and
 // their ids are answered. Nothing of them is there when the write did not happen.
 func TestALostAnswerDoublesNoChild(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &lossyStore{Store: model.New(time.Now)}
-		h := openAs(t, l, "n")
-		defer h.close()
+	bubble(t, func(t *testing.T, h *house) {
 		x := h.parent(nil)
-		l.settle = lost
+		h.door.AfterNext(settleReports, lost)
 		got := h.told("w", x, task.Next("more", nil).Spawning(pages("a", "b")...))
 		if len(got.Spawned) != 2 || h.view(got.Spawned[1]).Stage != "b" {
 			t.Fatalf("%+v", got)
@@ -277,7 +255,7 @@ func TestALostAnswerDoublesNoChild(t *testing.T) {
 		list := []task.Handout{h.one("w"), h.one("w"), h.one("w")}
 		i := slices.IndexFunc(list, func(y task.Handout) bool { return y.ID == x.ID })
 		x = list[i]
-		l.submit = lost
+		h.door.AfterNext("Submit", lost)
 		added := h.add(x, pages("c")...)
 		if len(added) != 1 || added[0].Action != task.SubmittedCreated {
 			t.Fatalf("%+v", added)
@@ -423,14 +401,14 @@ func TestNobodyWaitsForAChildThatWaitsForHim(t *testing.T) {
 // first, and behind it; also by a node that does not hold it. The parent waits for those, too.
 func TestChildrenAreAddedByWhicheverNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &lossyStore{Store: model.New(time.Now)}
+		l := &inserts{Store: model.New(time.Now)}
 		a, b := openAs(t, l, "a"), openAs(t, l.Store, "b")
 		defer a.close()
 		defer b.close()
 		x := a.parent(map[string]string{"customer": "7"})
 		first := a.add(x, pages("a", "b")...)
-		if l.syncs != 1 {
-			t.Errorf("%d running rows were written, want the task's", l.syncs)
+		if l.rows != 1 {
+			t.Errorf("%d running rows were written, want the task's", l.rows)
 		}
 		second := b.add(x, pages("c")...)
 		third := a.add(x, pages("d")...)

@@ -14,6 +14,7 @@ import (
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/model"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -224,7 +225,7 @@ func (w *diligent) work(x task.Handout, luck *rand.Rand) {
 // However often a node dies, and in whatever order the store's answers come, nothing stands still
 // afterwards: while workers wait, the last of its tasks is final within half a minute.
 func TestNothingStandsStillAfterManyDeaths(t *testing.T) {
-	for seed := range uint64(rounds(20, 4)) {
+	for seed := range uint64(story.Often(20, 4)) {
 		synctest.Test(t, func(t *testing.T) { dieOften(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -300,7 +301,7 @@ func dieOften(t *testing.T, seed uint64) {
 			clears(&doomed)
 		}
 		l.kill()
-		l.node.halt()
+		l.node.kill()
 		time.Sleep(time.Duration(luck.IntN(300)) * time.Millisecond)
 		l.begin()
 	}
@@ -333,6 +334,6 @@ func dieOften(t *testing.T, seed uint64) {
 	clears(&working)
 	l.kill()
 	over.Wait()
-	h.halt()
+	h.kill()
 	time.Sleep(time.Minute) // what was under way ends
 }

@@ -91,29 +91,13 @@ func TestEditedMetaGoesOutWithEveryHandOut(t *testing.T) {
 	})
 }
 
-// slowActs lets other things happen between the moment at which a node decides on an action and the
-// one at which the store does it.
-type slowActs struct {
-	Store
-	before func()
-}
-
-func (s slowActs) Act(ctx context.Context, list []store.Action) ([]store.Acted, error) {
-	if s.before != nil {
-		s.before()
-	}
-	return s.Store.Act(ctx, list)
-}
-
 // A task that is being edited goes to nobody, whoever waits; and once more when nothing came of it.
 func TestNothingGoesOutOfATaskThatIsBeingEdited(t *testing.T) {
-	var before func()
-	slow := func(c *Config) { c.Store = slowActs{c.Store, func() { before() }} }
 	bubble(t, func(t *testing.T, h *house) {
 		id := h.many(1)[0]
 		h.report("w", h.one("w"), task.Snooze(500*time.Millisecond), task.Recorded) // asleep here
 		asked := 0
-		before = func() {
+		h.door.Before("Act", func() error {
 			asked++
 			time.Sleep(600 * time.Millisecond) // it would have been due meanwhile
 			got, err := h.d.Hold(h.ctx, task.HoldRequest{
@@ -122,32 +106,31 @@ func TestNothingGoesOutOfATaskThatIsBeingEdited(t *testing.T) {
 			if err != nil || len(got.Tasks) != 0 {
 				t.Errorf("while it was edited went out: %+v, %v", got, err)
 			}
-		}
+			return nil
+		})
 		h.edit(id, task.Edit{Context: []byte(`"new"`)}, nil)
 		x := h.one("w")
 		if string(x.Context) != `"new"` || asked != 1 {
 			t.Errorf("handed out with context %s after %d acts", x.Context, asked)
 		}
 		h.report("w", x, task.Snooze(5*time.Second), task.Recorded)
-		before = func() {
+		h.door.Before("Act", func() error {
 			if _, err := h.store.Act(h.ctx, []store.Action{
 				{ID: id, Kind: task.KindCancelled, By: "somebody"},
 			}); err != nil {
 				t.Error(err)
 			}
-		}
+			return nil
+		})
 		h.edit(id, task.Edit{Context: []byte(`"late"`)}, store.ErrConflict)
 		h.counts(task.Counts{Cancelled: 1})
-	}, slow)
+	})
 }
 
 // What the store did not do for any reason goes out as it was.
 func TestTaskWhoseEditFailedGoesOutAsItWas(t *testing.T) {
-	broken := true
-	slow := func(c *Config) {
-		c.Store = brokenActs{c.Store, func() bool { return broken }}
-	}
 	bubble(t, func(t *testing.T, h *house) {
+		h.door.Answer("Act", errHiccup)
 		id := h.submit(task.Submission{Queue: "q", Context: []byte("1")})[0]
 		h.report("w", h.one("w"), task.Release(), task.Recorded)
 		h.edit(id, task.Edit{Context: []byte("2")}, errHiccup)
@@ -157,19 +140,7 @@ func TestTaskWhoseEditFailedGoesOutAsItWas(t *testing.T) {
 		}
 		h.report("w", x, task.Finish(nil), task.Recorded)
 		h.counts(task.Counts{Done: 1})
-	}, slow)
-}
-
-type brokenActs struct {
-	Store
-	broken func() bool
-}
-
-func (s brokenActs) Act(ctx context.Context, list []store.Action) ([]store.Acted, error) {
-	if s.broken() {
-		return nil, errHiccup
-	}
-	return s.Store.Act(ctx, list)
+	})
 }
 
 // slowTakes are takes whose answers come late: what was edited meanwhile is not in them.
@@ -357,7 +328,7 @@ func TestEditOfWhatASilentNodeHoldsIsRefusedAfterAWhile(t *testing.T) {
 		defer b.close()
 		ids := a.many(2)
 		a.keep("w", 2)
-		a.halt()
+		a.kill()
 		asked := time.Now()
 		b.edit(ids[1], task.Edit{Priority: new(time.Hour)}, store.ErrHeld)
 		if took := time.Since(asked); took < heldFor || took > 2*heldFor {

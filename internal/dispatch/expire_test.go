@@ -191,7 +191,7 @@ func TestHolderDiesAtTheInstant(t *testing.T) {
 		ids := h.within(4, 1500*time.Millisecond)
 		first := (<-waiting)[0]
 		time.Sleep(1499 * time.Millisecond)
-		h.halt()
+		h.kill()
 		time.Sleep(time.Second)
 		other := openAs(t, db, "other")
 		defer other.close()

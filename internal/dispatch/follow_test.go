@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
@@ -173,21 +172,11 @@ func TestANodeThatDoesNotFollowIsNamed(t *testing.T) {
 	})
 }
 
-// slowContexts lets whoever reads a large context wait.
-type slowContexts struct {
-	contract.Store
-	wait time.Duration
-}
-
-func (s *slowContexts) Value(ctx context.Context, v store.Value) ([]byte, error) {
-	time.Sleep(s.wait)
-	return s.Store.Value(ctx, v)
-}
-
 // What is handed out while the limit is set, and then reaches nobody, does not count for ever.
 func TestWhatIsTakenBackCountsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openAs(t, &slowContexts{model.New(time.Now), 500 * time.Millisecond}, "n")
+		h := open(t, model.New(time.Now))
+		h.door.Slow("Value", 500*time.Millisecond)
 		defer h.close()
 		large := fmt.Appendf(nil, `"%0*d"`, store.InlineLimit, 0)
 		for range 3 {

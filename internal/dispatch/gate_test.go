@@ -328,7 +328,7 @@ func TestWhatItsWorkerHasNoMoreIsLostThoughTheWorkerIsHeard(t *testing.T) {
 		a.beat("w", "one", 4)
 		had := a.one("w")
 		time.Sleep(2 * time.Second)
-		a.halt()
+		a.kill()
 		time.Sleep(11 * time.Second)
 		b := openAs(t, db, "b")
 		defer b.close()
@@ -358,7 +358,7 @@ func TestWhatADeadNodeHandedOutCounts(t *testing.T) {
 		a.many(4)
 		a.beat("w", "one", 4)
 		had := a.hold("w", 2)
-		a.halt()
+		a.kill()
 		time.Sleep(11 * time.Second)
 		b := openAs(t, db, "b")
 		defer b.close()
@@ -436,18 +436,18 @@ func TestNoPlaceIsLostWhenTheStoreFails(t *testing.T) {
 // node, makes nothing of the hand-out.
 func TestWhatIsOverDoesNotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &meddled{Store: model.New(time.Now)}
-		h := open(t, db)
+		h := open(t, model.New(time.Now))
 		defer h.close()
 		h.limit(2, task.Rate{}, 0)
 		ids := h.many(2)
-		db.before = func() {
-			if _, err := db.Act(h.ctx, []store.Action{{
+		h.door.BeforeNext("Begin", func() error {
+			if _, err := h.store.Act(h.ctx, []store.Action{{
 				ID: ids[0], Kind: task.KindCancelled, By: "somebody",
 			}}); err != nil {
 				t.Error(err)
 			}
-		}
+			return nil
+		})
 		got := h.holdFor("w", 2, time.Second)
 		if len(got) != 1 || got[0].ID != ids[1] {
 			t.Fatalf("%d tasks went out: %+v", len(got), got)
@@ -458,30 +458,18 @@ func TestWhatIsOverDoesNotBegin(t *testing.T) {
 	})
 }
 
-// meddled is a store to which somebody does something just before tasks are to begin.
-type meddled struct {
-	contract.Store
-	before func()
-}
-
-func (m *meddled) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
-	if do := m.before; do != nil {
-		m.before = nil
-		do()
-	}
-	return m.Store.Begin(ctx, r)
-}
-
 // Who leaves while the store is asked leaves its tasks to others.
 func TestWhoLeavesWhileTasksBeginLeavesThemToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &meddled{Store: model.New(time.Now)}
-		h := open(t, db)
+		h := open(t, model.New(time.Now))
 		defer h.close()
 		h.limit(1, task.Rate{}, 0)
 		h.many(1)
 		ctx, leave := context.WithCancel(h.ctx)
-		db.before = leave
+		h.door.BeforeNext("Begin", func() error {
+			leave()
+			return nil
+		})
 		if _, err := h.d.Hold(ctx, task.HoldRequest{
 			Worker: "w", Queues: []string{"q"}, Limit: 1, Wait: time.Second, Incarnation: "one",
 		}); err != nil && !errors.Is(err, context.Canceled) {

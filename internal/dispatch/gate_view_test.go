@@ -1,41 +1,25 @@
 package dispatch
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
-
-// watched is a store at which somebody looks just before and after tasks begin.
-type watched struct {
-	contract.Store
-	look func(begun bool)
-}
-
-func (w *watched) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
-	w.look(false)
-	got, err := w.Store.Begin(ctx, r)
-	w.look(true)
-	return got, err
-}
 
 // Whoever looks while the store is asked whether tasks may begin never sees more of them run than
 // may: not what is held back in a moment, nor what begins twice.
 func TestWhatMayNotBeginIsNeverSeenToRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &watched{Store: model.New(time.Now), look: func(bool) {}}
-		h := open(t, db)
+		h := open(t, model.New(time.Now))
 		defer h.close()
 		h.limit(2, task.Rate{}, 0)
 		ids := h.many(5)
 		looked, before := 0, int64(0)
-		db.look = func(begun bool) {
+		look := func(begun bool) {
 			looked++
 			want := before
 			if begun {
@@ -62,6 +46,14 @@ func TestWhatMayNotBeginIsNeverSeenToRun(t *testing.T) {
 				t.Errorf("%d tasks say that they run, want %d", runs, want)
 			}
 		}
+		h.door.Before("Begin", func() error {
+			look(false)
+			return nil
+		})
+		h.door.After("Begin", func(err error) error {
+			look(true)
+			return err
+		})
 		if got := h.hold("w", 5); len(got) != 2 {
 			t.Fatalf("%d tasks went out", len(got))
 		}

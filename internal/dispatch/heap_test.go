@@ -9,6 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -72,7 +73,7 @@ func (c *crowd) ready() (ids []task.ID, bytes int64) {
 // Whatever left meanwhile, and however runs lie among each other, what comes out is the ready task
 // of least rank, then id, and nothing comes twice. The heap knows how many tasks are ready.
 func TestHeapGivesTasksByRankHoweverTheyLie(t *testing.T) {
-	for seed := range uint64(rounds(300, 20)) {
+	for seed := range uint64(story.Often(300, 20)) {
 		c := newCrowd(seed)
 		for i := range int64(1 + c.rand.IntN(4)) {
 			rank := int64(c.rand.IntN(3))

@@ -68,14 +68,14 @@ func TestHintThatIsWrongTakesNothingFromItsWorker(t *testing.T) {
 }
 
 func TestHintBesideAReportDoesNotHandItsTaskOutAgain(t *testing.T) {
-	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+	bubble(t, func(t *testing.T, h *house) {
 		id := h.many(1)[0]
 		x := h.one("w")
-		asked := m.next("stand", func() error {
+		asked := h.door.BeforeNext("Stand", func() error {
 			time.Sleep(time.Second)
 			return nil
 		})
-		settled := m.next("settle", func() error {
+		settled := h.door.BeforeNext(settleReports, func() error {
 			time.Sleep(5 * time.Second) // the hint is looked into meanwhile
 			return nil
 		})
@@ -89,9 +89,10 @@ func TestHintBesideAReportDoesNotHandItsTaskOutAgain(t *testing.T) {
 }
 
 func TestTaskThatIsLookedIntoCanBeShown(t *testing.T) {
-	lateBubble(t, func(t *testing.T, h *house, l *late) {
+	bubble(t, func(t *testing.T, h *house) {
 		ids := h.many(2)
-		l.once("take", func(err error) error { // when it is answered, nobody waits any more
+		// when it is answered, nobody waits any more
+		h.door.AfterNext("Take", func(err error) error {
 			time.Sleep(1500 * time.Millisecond)
 			return err
 		})
@@ -100,7 +101,7 @@ func TestTaskThatIsLookedIntoCanBeShown(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		shown := make(chan struct{})
-		l.once("stand", func(err error) error {
+		h.door.AfterNext("Stand", func(err error) error {
 			defer close(shown)
 			h.state(ids[0], task.Ready)
 			return err
@@ -113,11 +114,11 @@ func TestTaskThatIsLookedIntoCanBeShown(t *testing.T) {
 }
 
 func TestHintOfManyTasksCostsOneLook(t *testing.T) {
-	lateBubble(t, func(t *testing.T, h *house, l *late) {
+	bubble(t, func(t *testing.T, h *house) {
 		ids := h.many(50)
 		got := h.holdFor("w", 50, time.Second)
 		var looks atomic.Int32
-		l.on("stand", func(err error) error {
+		h.door.After("Stand", func(err error) error {
 			looks.Add(1)
 			return err
 		})

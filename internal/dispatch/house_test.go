@@ -11,29 +11,37 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/fault"
 	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/tick"
 )
-
-// rounds is how often something is tried: often, or as often as is enough for the race detector,
-// which looks for what no seed decides. The whole runs without it.
-func rounds(often, enough int) int {
-	if testing.Short() {
-		return enough
-	}
-	return often
-}
 
 // house is a dispatcher on the reference model, with the clock and the rounds running, inside a
 // synctest bubble.
 type house struct {
 	t     *testing.T
 	ctx   context.Context
-	store contract.Store
+	store contract.Store // behind the door
+	door  *fault.Door
 	lease store.Lease
 	d     *Dispatcher
-	halt  func() // stops clock and rounds, as kill -9 does: nothing is given back
+	halt  func() // stops clock and rounds, as SIGSTOP does
+}
+
+// settleReports is the verb of settlements that report something; others only delete spans.
+const settleReports = "Settle, with reports"
+
+// settleDoor is a door that has a verb of its own for them.
+type settleDoor struct{ *fault.Door }
+
+func (d settleDoor) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
+	if len(s.Reports) == 0 {
+		return d.Door.Settle(ctx, s)
+	}
+	return fault.Through(ctx, d.Door, settleReports, func() (store.Settled, error) {
+		return d.Store.Settle(ctx, s)
+	})
 }
 
 // open starts a node on a store, under a new membership.
@@ -55,7 +63,8 @@ func openAs(t *testing.T, db contract.Store, node string, change ...func(*Config
 		t.Fatal(err)
 	}
 	clock := tick.New(tick.Config{})
-	conf := Config{Store: db, Holder: holder, Clock: clock}
+	door := fault.NewDoor(db)
+	conf := Config{Store: settleDoor{door}, Holder: holder, Clock: clock}
 	for _, f := range change {
 		f(&conf)
 	}
@@ -63,7 +72,7 @@ func openAs(t *testing.T, db contract.Store, node string, change ...func(*Config
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, ctx: ctx, store: db, lease: lease, d: d}
+	h := &house{t: t, ctx: ctx, store: db, door: door, lease: lease, d: d}
 	run, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { clock.Run(run) })
@@ -84,7 +93,7 @@ func (h *house) member(ctx context.Context) {
 			return
 		case <-time.After(time.Second):
 			asked := time.Now()
-			if got, err := h.store.Beat(ctx, []store.Lease{h.lease}, 10*time.Second,
+			if got, err := h.door.Beat(ctx, []store.Lease{h.lease}, 10*time.Second,
 				Words()...); err == nil {
 				h.d.HearStore(asked, time.Now(), got)
 			}
@@ -92,6 +101,13 @@ func (h *house) member(ctx context.Context) {
 	}
 }
 
+// kill is kill -9: the node reaches nothing any more, and nothing is given back.
+func (h *house) kill() {
+	h.door.Kill()
+	h.halt()
+}
+
+// close ends a node in order.
 func (h *house) close() {
 	h.t.Helper()
 	h.sound()

@@ -355,7 +355,7 @@ func TestNoPlaceOfAKeyIsLostWhenTheStoreFails(t *testing.T) {
 // What was chosen just before its queue came to go by keys does not begin without its key.
 func TestNothingBeginsWithoutItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &meddledTexts{Store: model.New(time.Now)}
+		db := &keyless{Store: model.New(time.Now)}
 		h := open(t, db)
 		defer h.close()
 		h.set(func(q *task.Queue) { q.MaxRunning = 10 })
@@ -363,37 +363,30 @@ func TestNothingBeginsWithoutItsKey(t *testing.T) {
 		for range 3 {
 			h.submit(task.Submission{Queue: "q", GroupKey: "a", Context: append(large, ']')})
 		}
-		db.before = func() { h.perKey(1) }
+		h.door.BeforeNext("Value", func() error {
+			h.perKey(1)
+			return nil
+		})
 		if got := h.holdFor("w", 3, time.Second); len(got) != 1 {
 			t.Errorf("%d tasks began", len(got))
 		}
-		if db.keyless > 0 {
-			t.Errorf("the store was asked about %d without their keys", db.keyless)
+		if db.rows > 0 {
+			t.Errorf("the store was asked about %d without their keys", db.rows)
 		}
 	})
 }
 
-// meddledTexts is a store in which something happens just before a large context is read. It counts
-// hand-outs that are to begin without a key.
-type meddledTexts struct {
+// keyless is a store that counts the hand-outs that are to begin without a key.
+type keyless struct {
 	contract.Store
-	before  func()
-	keyless int
+	rows int
 }
 
-func (m *meddledTexts) Value(ctx context.Context, v store.Value) ([]byte, error) {
-	if do := m.before; do != nil {
-		m.before = nil
-		do()
-	}
-	return m.Store.Value(ctx, v)
-}
-
-func (m *meddledTexts) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
+func (k *keyless) Begin(ctx context.Context, r store.BeginRequest) (store.Begun, error) {
 	for i := range r.Rows {
 		if r.Rows[i].Key == "" {
-			m.keyless++
+			k.rows++
 		}
 	}
-	return m.Store.Begin(ctx, r)
+	return k.Store.Begin(ctx, r)
 }

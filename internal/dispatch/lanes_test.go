@@ -12,6 +12,7 @@ import (
 
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -153,7 +154,7 @@ func (t *lanesTest) went(key string, n int) {
 // it; by rank of all, or in turns. Each key that has ready work has a lane, and what is counted is
 // so.
 func TestLanesGiveEachKeyItsTurn(t *testing.T) {
-	for seed := range uint64(rounds(300, 20)) {
+	for seed := range uint64(story.Often(300, 20)) {
 		for _, conf := range []task.Queue{
 			{PerKey: task.KeyLimits{MaxRunning: 3}},
 			{Fair: true},

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,80 +13,6 @@ import (
 	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
-
-// late is a store whose answers a test can hold back or change: a call is done at once, then its
-// hook decides what becomes of the answer.
-type late struct {
-	contract.Store
-	mu    sync.Mutex
-	hooks map[string]func(error) error
-
-	looked atomic.Int64 // how often run times were read
-}
-
-// on sets what becomes of the answers of a call, until it is set again.
-func (l *late) on(call string, hook func(error) error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.hooks[call] = hook
-}
-
-// once is on for the next answer only.
-func (l *late) once(call string, hook func(error) error) {
-	l.on(call, func(err error) error {
-		l.on(call, nil)
-		return hook(err)
-	})
-}
-
-func (l *late) answer(call string, err error) error {
-	l.mu.Lock()
-	hook := l.hooks[call]
-	l.mu.Unlock()
-	if hook == nil {
-		return err
-	}
-	return hook(err)
-}
-
-func (l *late) Submit(ctx context.Context, s store.Submission) (store.Submitted, error) {
-	got, err := l.Store.Submit(ctx, s)
-	return got, l.answer("submit", err)
-}
-
-func (l *late) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
-	got, err := l.Store.Take(ctx, r)
-	return got, l.answer("take", err)
-}
-
-func (l *late) Give(ctx context.Context, g store.GiveRequest) error {
-	return l.answer("give", l.Store.Give(ctx, g))
-}
-
-func (l *late) Held(ctx context.Context, h store.Holder, known []int64) ([]store.HeldSpan, error) {
-	got, err := l.Store.Held(ctx, h, known)
-	return got, l.answer("held", err)
-}
-
-func (l *late) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
-	got, err := l.Store.Stand(ctx, ids)
-	return got, l.answer("stand", err)
-}
-
-func (l *late) Act(ctx context.Context, list []store.Action) ([]store.Acted, error) {
-	got, err := l.Store.Act(ctx, list)
-	return got, l.answer("act", err)
-}
-
-func lateBubble(t *testing.T, story func(t *testing.T, h *house, l *late)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		l := &late{Store: model.New(time.Now), hooks: map[string]func(error) error{}}
-		h := open(t, l)
-		defer h.close()
-		story(t, h, l)
-	})
-}
 
 // ends lets a worker wait for one task and report it done.
 func (h *house) ends(worker string) (done chan struct{}) {
@@ -109,9 +34,9 @@ func (h *house) nothing() {
 }
 
 func TestSubmissionAnsweredAfterARoundFoundItGoesOutOnce(t *testing.T) {
-	lateBubble(t, func(t *testing.T, h *house, l *late) {
+	bubble(t, func(t *testing.T, h *house) {
 		done := h.ends("w")
-		l.once("submit", func(error) error {
+		h.door.AfterNext("Submit", func(error) error {
 			time.Sleep(10 * time.Second)
 			return store.ErrUnknown
 		})
@@ -122,9 +47,9 @@ func TestSubmissionAnsweredAfterARoundFoundItGoesOutOnce(t *testing.T) {
 }
 
 func TestTakeAnsweredAfterARoundFoundItGoesOutOnce(t *testing.T) {
-	lateBubble(t, func(t *testing.T, h *house, l *late) {
+	bubble(t, func(t *testing.T, h *house) {
 		h.many(1)
-		l.once("take", func(err error) error {
+		h.door.AfterNext("Take", func(err error) error {
 			time.Sleep(10 * time.Second)
 			return err
 		})
@@ -134,11 +59,11 @@ func TestTakeAnsweredAfterARoundFoundItGoesOutOnce(t *testing.T) {
 }
 
 func TestSlowReadingOfWhatIsHeldBringsNothingBack(t *testing.T) {
-	for _, call := range []string{"submit", "take"} {
-		lateBubble(t, func(t *testing.T, h *house, l *late) {
+	for _, call := range []string{"Submit", "Take"} {
+		bubble(t, func(t *testing.T, h *house) {
 			took, over := make(chan struct{}), make(chan struct{})
 			readings := 0
-			l.on("held", func(err error) error {
+			h.door.After("Held", func(err error) error {
 				if readings++; readings == unmatchedRounds {
 					// this reading has seen the span, and is on its way until the span is over
 					close(took)
@@ -146,15 +71,15 @@ func TestSlowReadingOfWhatIsHeldBringsNothingBack(t *testing.T) {
 				}
 				return err
 			})
-			l.once(call, func(err error) error {
+			h.door.AfterNext(call, func(err error) error {
 				<-took
 				return err
 			})
-			if call == "take" {
+			if call == "Take" {
 				h.many(1)
 			}
 			done := h.ends("w")
-			if call == "submit" {
+			if call == "Submit" {
 				h.many(1)
 			}
 			<-done
@@ -165,12 +90,12 @@ func TestSlowReadingOfWhatIsHeldBringsNothingBack(t *testing.T) {
 }
 
 func TestMovedTaskThatIsTakenBeforeTheAnswerComesStays(t *testing.T) {
-	lateBubble(t, func(t *testing.T, h *house, l *late) {
+	bubble(t, func(t *testing.T, h *house) {
 		ids := h.submit(task.Submission{Queue: "q", Delay: time.Hour})
 		got := make(chan task.Handout, 1)
 		go func() { got <- h.one("w") }()
 		synctest.Wait()
-		l.once("act", func(err error) error {
+		h.door.AfterNext("Act", func(err error) error {
 			h.d.Hear("q", nil)
 			synctest.Wait()
 			return err
@@ -187,7 +112,7 @@ func TestMovedTaskThatIsTakenBeforeTheAnswerComesStays(t *testing.T) {
 // take it. It says who gets it.
 func (h *house) runNow(got <-chan task.Handout) task.Handout {
 	h.t.Helper()
-	held, err := h.store.(*late).Store.Held(h.ctx, h.d.conf.Holder, nil)
+	held, err := h.store.Held(h.ctx, h.d.conf.Holder, nil)
 	if err != nil || len(held) != 1 || len(held[0].Tasks) != 1 {
 		h.t.Fatalf("held: %+v, %v", held, err)
 	}
@@ -203,22 +128,22 @@ func (h *house) runNow(got <-chan task.Handout) task.Handout {
 }
 
 func TestTaskThatMovesBeforeItsFirstSpanIsKnownHasOnePlace(t *testing.T) {
-	for _, call := range []string{"submit", "held"} {
-		lateBubble(t, func(t *testing.T, h *house, l *late) {
+	for _, call := range []string{"Submit", "Held"} {
+		bubble(t, func(t *testing.T, h *house) {
 			got, moved := make(chan task.Handout, 1), make(chan task.Handout, 1)
 			go func() { got <- h.one("w") }()
 			synctest.Wait()
-			if call == "held" {
-				l.once("submit", func(error) error { return errHiccup })
+			if call == "Held" {
+				h.door.AfterNext("Submit", func(error) error { return errHiccup })
 				readings := 0
-				l.on("held", func(err error) error {
+				h.door.After("Held", func(err error) error {
 					if readings++; readings == unmatchedRounds {
 						moved <- h.runNow(got)
 					}
 					return err
 				})
 			} else {
-				l.once("submit", func(err error) error {
+				h.door.AfterNext("Submit", func(err error) error {
 					moved <- h.runNow(got)
 					return err
 				})
@@ -233,9 +158,9 @@ func TestTaskThatMovesBeforeItsFirstSpanIsKnownHasOnePlace(t *testing.T) {
 }
 
 func TestFailureAfterAnUnknownOutcomeIsUnknownStill(t *testing.T) {
-	lateBubble(t, func(t *testing.T, h *house, l *late) {
-		l.once("submit", func(error) error {
-			l.on("submit", func(error) error { return errHiccup })
+	bubble(t, func(t *testing.T, h *house) {
+		h.door.AfterNext("Submit", func(error) error {
+			h.door.After("Submit", func(error) error { return errHiccup })
 			return store.ErrUnknown
 		})
 		_, err := h.d.Submit(h.ctx, []task.Submission{{Queue: "q"}})
@@ -246,7 +171,7 @@ func TestFailureAfterAnUnknownOutcomeIsUnknownStill(t *testing.T) {
 }
 
 func TestSpanGivenBackLateAndTakenAgainIsReadAnew(t *testing.T) {
-	lateBubble(t, func(t *testing.T, h *house, l *late) {
+	bubble(t, func(t *testing.T, h *house) {
 		h.many(1)
 		h.report("w", h.one("w"), task.RetryAfter(5*time.Second, errHiccup), task.Recorded)
 		done := h.ends("v")
@@ -323,11 +248,11 @@ func TestSpanThatCouldNotBeGivenBackStillHasWhatRuns(t *testing.T) {
 func TestSpanTakenAgainBeforeItsGivingIsAnsweredStays(t *testing.T) {
 	for delay := 4 * time.Second; delay < 8*time.Second; delay += 300 * time.Millisecond {
 		// whatever a round finds just then
-		lateBubble(t, func(t *testing.T, h *house, l *late) {
+		bubble(t, func(t *testing.T, h *house) {
 			h.many(1)
 			h.report("w", h.one("w"), task.RetryAfter(delay, errHiccup), task.Recorded)
 			got := make(chan task.Handout, 1)
-			l.once("give", func(err error) error { // nobody waits any more
+			h.door.AfterNext("Give", func(err error) error { // nobody waits any more
 				go func() { got <- h.one("w") }()
 				synctest.Wait()
 				h.d.Hear("q", nil)
@@ -343,10 +268,10 @@ func TestSpanTakenAgainBeforeItsGivingIsAnsweredStays(t *testing.T) {
 
 func TestWhatAnotherDidIsNotTakenForOnesOwnWhenTheOutcomeIsUnknown(t *testing.T) {
 	unknown := func(error) error { return store.ErrUnknown }
-	lateBubble(t, func(t *testing.T, h *house, l *late) {
+	bubble(t, func(t *testing.T, h *house) {
 		act := func(kind task.Kind, id task.ID, want error) {
 			t.Helper()
-			l.once("act", unknown)
+			h.door.AfterNext("Act", unknown)
 			if err := h.d.Act(h.ctx, kind, "me", id); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", kind, err, want)
 			}
@@ -354,7 +279,7 @@ func TestWhatAnotherDidIsNotTakenForOnesOwnWhenTheOutcomeIsUnknown(t *testing.T)
 		ids := h.many(3)
 		act(task.KindReplayed, ids[0], store.ErrConflict) // it is ready, which nobody did
 		for _, kind := range []task.Kind{task.KindCancelled, task.KindRemoved} {
-			if _, err := l.Store.Act(
+			if _, err := h.store.Act(
 				h.ctx, []store.Action{{ID: ids[1], Kind: kind, By: "another"}},
 			); err != nil {
 				t.Fatal(err)
@@ -370,10 +295,11 @@ func TestWhatAnotherDidIsNotTakenForOnesOwnWhenTheOutcomeIsUnknown(t *testing.T)
 }
 
 func TestReplayOfUnknownOutcomeIsDoneOnce(t *testing.T) {
-	lateBubble(t, func(t *testing.T, h *house, l *late) {
+	bubble(t, func(t *testing.T, h *house) {
 		id := h.many(1)[0]
 		h.report("w", h.one("w"), task.Fail(errHiccup), task.Recorded)
-		l.once("act", func(error) error { // it is dead again before the answer is known to be lost
+		// it is dead again before the answer is known to be lost
+		h.door.AfterNext("Act", func(error) error {
 			h.d.Hear("q", nil)
 			h.report("w", h.one("w"), task.Fail(errHiccup), task.Recorded)
 			return store.ErrUnknown

@@ -11,6 +11,7 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/model"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -168,7 +169,7 @@ func TestAFullKeyThatIsFloodedKeepsNoOtherWaiting(t *testing.T) {
 				}
 			}
 		}()
-		time.Sleep(time.Duration(rounds(2000, 500)) * time.Millisecond)
+		time.Sleep(time.Duration(story.Often(2000, 500)) * time.Millisecond)
 		for i := range 5 {
 			got := h.waits("w", 20)
 			time.Sleep(137 * time.Millisecond)

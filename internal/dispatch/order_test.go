@@ -9,6 +9,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/model"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -100,7 +101,7 @@ func TestADeadTaskStopsItsKey(t *testing.T) {
 // On two nodes, whatever becomes of tasks, those of a key begin by rank, and each when the one
 // before it is over.
 func TestKeysGoInOrderOverNodes(t *testing.T) {
-	for seed := range uint64(rounds(30, 9)) {
+	for seed := range uint64(story.Often(30, 9)) {
 		synctest.Test(t, func(t *testing.T) {
 			luck := rand.New(rand.NewPCG(seed, 7))
 			a, b := neighbours(t, model.New(time.Now), seed%3 > 0)

@@ -1,15 +1,12 @@
 package dispatch
 
 import (
-	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
@@ -80,7 +77,7 @@ func TestAttemptOfANodeThatDiedIsJudgedBeforeItsSpansAreFreed(t *testing.T) {
 		a.many(1)
 		got := a.hold("w", 1)
 		time.Sleep(3 * time.Second)
-		a.halt()
+		a.kill()
 		time.Sleep(4*time.Second + 100*time.Millisecond)
 		if n := b.running(); n != 0 {
 			t.Errorf("%d tasks still run two beats past their limit", n)
@@ -92,7 +89,7 @@ func TestAttemptOfANodeThatDiedIsJudgedBeforeItsSpansAreFreed(t *testing.T) {
 func TestOverdueAttemptsAreJudgedInBoundedRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const extra = 10
-		db := &countingOverdue{Model: model.New(time.Now)}
+		db := model.New(time.Now)
 		a := openAs(t, db, "a")
 		a.limits(time.Minute)
 		for range judgedPieces {
@@ -103,16 +100,16 @@ func TestOverdueAttemptsAreJudgedInBoundedRounds(t *testing.T) {
 			got += len(a.hold(fmt.Sprint("w", i), judgedAtOnce))
 		}
 		time.Sleep(2 * time.Second)
-		a.halt()
+		a.kill()
 		time.Sleep(2 * time.Minute)
 		b := openAs(t, db, "b") // it frees what a held
 		defer b.close()
-		before := db.asked.Load()
+		b.door.Forget()
 		time.Sleep(1100 * time.Millisecond)
 		if n := b.running(); n != extra {
 			t.Errorf("%d tasks still run after one round, want %d", n, extra)
 		}
-		if n := db.asked.Load() - before; n != judgedPieces {
+		if n := b.door.Calls("Overdue"); n != judgedPieces {
 			t.Errorf("one round asked %d times, want %d", n, judgedPieces)
 		}
 		time.Sleep(time.Second)
@@ -120,17 +117,4 @@ func TestOverdueAttemptsAreJudgedInBoundedRounds(t *testing.T) {
 			t.Errorf("%d tasks still run after two rounds", n)
 		}
 	})
-}
-
-// countingOverdue counts how often it was asked for overdue hand-outs.
-type countingOverdue struct {
-	*model.Model
-	asked atomic.Int64
-}
-
-func (c *countingOverdue) Overdue(
-	ctx context.Context, q store.OverdueQuery,
-) (store.Overdue, error) {
-	c.asked.Add(1)
-	return c.Model.Overdue(ctx, q)
 }

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -10,22 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
-// tardyTakes answers each take late.
-type tardyTakes struct {
-	contract.Store
-	wait time.Duration
-}
-
-func (s *tardyTakes) Take(ctx context.Context, r store.TakeRequest) (store.Taken, error) {
-	got, err := s.Store.Take(ctx, r)
-	time.Sleep(s.wait)
-	return got, err
+// tardy answers each take late.
+func (h *house) tardy(by time.Duration) {
+	h.door.After("Take", func(err error) error {
+		time.Sleep(by)
+		return err
+	})
 }
 
 // However few tasks a worker runs at a time, it does not wait for those of a full key that come
@@ -34,8 +27,8 @@ func TestFewSlotsWaitNoLongerBehindAFullKey(t *testing.T) {
 	for _, slots := range []int{1, 2, 4, 10} {
 		t.Run(fmt.Sprint(slots), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db := &tardyTakes{model.New(time.Now), 5 * time.Millisecond}
-				h := openAs(t, db, "n", func(c *Config) { c.Ahead = 1000 })
+				h := openAs(t, model.New(time.Now), "n", func(c *Config) { c.Ahead = 1000 })
+				h.tardy(5 * time.Millisecond)
 				defer h.close()
 				h.set(func(q *task.Queue) { q.PerKey.MaxRunning, q.Paused = 2, true })
 				full := make([]string, 3000)
@@ -66,8 +59,10 @@ func TestFewSlotsWaitNoLongerBehindAFullKey(t *testing.T) {
 // Memory that the contexts of a full key have filled makes room for others at once.
 func TestMemoryFullOfLargeContextsMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &tardyTakes{model.New(time.Now), 5 * time.Millisecond}
-		h := openAs(t, db, "n", func(c *Config) { c.Ahead, c.AheadBytes = 400, 100<<10 })
+		h := openAs(t, model.New(time.Now), "n", func(c *Config) {
+			c.Ahead, c.AheadBytes = 400, 100<<10
+		})
+		h.tardy(5 * time.Millisecond)
 		defer h.close()
 		h.set(func(q *task.Queue) { q.PerKey.MaxRunning, q.Paused = 2, true })
 		luck := rand.New(rand.NewPCG(1, 2))
@@ -102,7 +97,8 @@ func TestMemoryFullOfLargeContextsMakesRoom(t *testing.T) {
 // was answered.
 func TestWhatComesDuringATakeIsNotOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := openAs(t, &tardyTakes{model.New(time.Now), 40 * time.Millisecond}, "n")
+		h := open(t, model.New(time.Now))
+		h.tardy(40 * time.Millisecond)
 		defer h.close()
 		h.perKey(4)
 		var wg sync.WaitGroup

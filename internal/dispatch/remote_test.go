@@ -61,7 +61,7 @@ func orphan(t *testing.T, houses map[string]*house) (begun task.Handout) {
 	begun = a.one("w")
 	a.beat("w", "1", 4, begun)
 	time.Sleep(3 * time.Second) // its row is written
-	a.halt()
+	a.kill()
 	waiting := make(chan struct{})
 	go func() { defer close(waiting); c.holdFor("other", 1, 20*time.Second) }()
 	for range 15 {
@@ -127,7 +127,7 @@ func TestWorkThatSurvivedItsNodeIsNotJudgedByWhatWasHeardBefore(t *testing.T) {
 					a.beat("w", "1", 4, begun)
 					time.Sleep(time.Second)
 				}
-				a.halt()
+				a.kill()
 				delete(houses, "a")
 				// so b takes it over
 				go b.d.Hold(b.ctx, task.HoldRequest{

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
@@ -85,38 +83,21 @@ func TestReplayOfManyIsOfDeadTasksUnlessItSaysOtherwise(t *testing.T) {
 	})
 }
 
-// listing is a store between whose lists and whose actions something happens.
-type listing struct {
-	contract.Store
-	after func()
-}
-
-func (l *listing) Tasks(
-	ctx context.Context, f store.Filter, after task.ID, limit int,
-) ([]task.View, task.ID, error) {
-	page, next, err := l.Store.Tasks(ctx, f, after, limit)
-	if meanwhile := l.after; meanwhile != nil {
-		l.after = nil
-		meanwhile()
-	}
-	return page, next, err
-}
-
 // A task that a list shows as dead, and that somebody else has replayed and a worker done before
 // anything comes of the list, stays done.
 func TestReplayOfManyLeavesWhatChangedSinceItWasListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &listing{Store: model.New(time.Now)}
-		h := open(t, l)
+		h := open(t, model.New(time.Now))
 		defer h.close()
 		id := h.many(1)[0]
 		h.report("w", h.one("w"), task.Fail(errHiccup), task.Recorded)
-		l.after = func() {
+		h.door.AfterNext("Tasks", func(err error) error {
 			if err := h.d.Act(h.ctx, task.KindReplayed, "another", id); err != nil {
 				t.Error(err)
 			}
 			h.report("w", h.one("w"), task.Finish(nil), task.Recorded)
-		}
+			return err
+		})
 		got, err := h.d.ActAll(h.ctx, store.Action{Kind: task.KindReplayed, By: "me"},
 			store.Filter{}, task.ID{}, false)
 		if err != nil || got.Matched != 1 || got.Changed != 0 {

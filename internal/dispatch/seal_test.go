@@ -32,7 +32,7 @@ func TestHandOutsOutliveTheUpdateOfTheirSeals(t *testing.T) {
 		held := h.hold("w1", 3)
 		h.beat("w1", "i", 3, held...)
 		time.Sleep(3 * time.Second) // their rows are written
-		h.halt()
+		h.kill()
 		h = open(t, store)
 		defer h.close()
 		h.d.mem.seals = seal.NewSealer(seal.Secret{
@@ -101,7 +101,7 @@ func TestHandOutSaysWhoWroteItsContext(t *testing.T) {
 		h.report("w3", by("w3", "w2"), task.Retry(nil), task.Recorded)
 		time.Sleep(time.Minute)
 		h.report("w4", by("w4", "w2"), task.Next("t", nil), task.Recorded)
-		h.halt()
+		h.kill()
 		h = open(t, store)
 		defer h.close()
 		h.report("w5", by("w5", "w2"), write("u"), task.Recorded)

@@ -202,7 +202,7 @@ func TestTokenOutlivesItsNode(t *testing.T) {
 		time.Sleep(2500 * time.Millisecond) // a round writes it down
 		young = h.many(1)[0]
 		second := h.one("w")
-		h.halt() // kill -9
+		h.kill() // kill -9
 
 		h2 := open(t, store)
 		defer h2.close()
@@ -249,7 +249,7 @@ func TestDeadWorkersTaskIsFoundAfterATakeOver(t *testing.T) {
 		h.beat("w", "1", 9)
 		h.one("w")
 		time.Sleep(2500 * time.Millisecond)
-		h.halt()
+		h.kill()
 		h2 := open(t, store)
 		defer h2.close()
 		if again := h2.one("x"); again.ID != id || again.Attempt != 2 {
@@ -297,7 +297,7 @@ func TestTaskThatKillsItsProcessIsChargedAndFinallyDead(t *testing.T) {
 				h.close()
 				break
 			}
-			h.halt()
+			h.kill()
 		}
 		if runs < limits.DefaultMaxAttempts || runs > limits.DefaultMaxAttempts+1 {
 			t.Errorf(
@@ -369,7 +369,7 @@ func poisoned(t *testing.T) *house {
 		for _, got := range h.holdFor("x", 2, 10*time.Second) {
 			h.report("x", got, task.Next("again", nil), task.Recorded)
 		}
-		h.halt()
+		h.kill()
 		time.Sleep(11 * time.Second)
 		h = open(t, store)
 	}

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -114,7 +113,7 @@ func TestStuckTasksAreListedWithTheirReasons(t *testing.T) {
 // A page looks up what is usual in one queue, and remembers it: the pages that follow are as short
 // as that makes them, and list everything.
 func TestPageOfStuckTasksLooksUpOneQueue(t *testing.T) {
-	lateBubble(t, func(t *testing.T, h *house, l *late) {
+	bubble(t, func(t *testing.T, h *house) {
 		const queues = 5
 		var want []task.ID
 		for i := range queues {
@@ -131,15 +130,15 @@ func TestPageOfStuckTasksLooksUpOneQueue(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		silent := &store.Suspicion{Silent: map[string]int64{"w": 0}}
-		for round, most := range []int64{1, 0} {
+		for round, most := range []int{1, 0} {
 			var got []task.ID
 			for after, pages := (task.ID{}), 1; ; pages++ {
-				before := l.looked.Load()
+				before := h.door.Calls("RunTimes")
 				page, next, err := h.d.Tasks(h.ctx, store.Filter{Stuck: silent}, after, 10)
 				if err != nil || pages > queues+1 {
 					t.Fatalf("page %d: %v", pages, err)
 				}
-				if n := l.looked.Load() - before; n > most {
+				if n := h.door.Calls("RunTimes") - before; n > most {
 					t.Errorf("round %d: a page looked up %d queues", round, n)
 				}
 				for _, v := range page {
@@ -156,18 +155,12 @@ func TestPageOfStuckTasksLooksUpOneQueue(t *testing.T) {
 	})
 }
 
-func (l *late) RunTimes(ctx context.Context, queue string, limit int) ([]store.RunTime, error) {
-	l.looked.Add(1)
-	got, err := l.Store.RunTimes(ctx, queue, limit)
-	return got, l.answer("run times", err)
-}
-
 func TestListOfStuckTasksTellsWhatTheStoreSays(t *testing.T) {
-	lateBubble(t, func(t *testing.T, h *house, l *late) {
+	bubble(t, func(t *testing.T, h *house) {
 		h.many(1)
 		h.one("w")
 		time.Sleep(2 * time.Minute)
-		l.once("run times", func(error) error { return store.ErrAway })
+		h.door.AfterNext("RunTimes", func(error) error { return store.ErrAway })
 		if _, _, err := h.d.Tasks(
 			h.ctx, store.Filter{Stuck: &store.Suspicion{}}, task.ID{}, 10,
 		); !errors.Is(err, store.ErrAway) {

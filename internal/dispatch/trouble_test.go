@@ -1,10 +1,8 @@
 package dispatch
 
 import (
-	"context"
 	"errors"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,103 +10,21 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
-	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
 )
 
 var errHiccup = errors.New("hiccup")
 
-// moody is a store that a test can interrupt: each hook is called once, before the call it belongs
-// to, and may fail it.
-type moody struct {
-	contract.Store
-	mu    sync.Mutex
-	hooks map[string]func() error
-}
-
-// next sets the hook of the next such call. The channel is closed when it has run.
-func (m *moody) next(call string, hook func() error) (ran chan struct{}) {
-	ran = make(chan struct{})
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.hooks[call] = func() error {
-		defer close(ran)
-		return hook()
-	}
-	return ran
-}
-
-func (m *moody) once(call string) error {
-	m.mu.Lock()
-	hook := m.hooks[call]
-	delete(m.hooks, call)
-	m.mu.Unlock()
-	if hook == nil {
-		return nil
-	}
-	return hook()
-}
-
 func hiccup() error { return errHiccup }
 
-func (m *moody) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) {
-	if err := m.once("stand"); err != nil {
-		return nil, err
-	}
-	return m.Store.Stand(ctx, ids)
-}
-
-func (m *moody) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
-	if len(s.Reports) > 0 {
-		if err := m.once("settle"); err != nil {
-			return store.Settled{}, err
-		}
-	}
-	return m.Store.Settle(ctx, s)
-}
-
-func (m *moody) Give(ctx context.Context, g store.GiveRequest) error {
-	if err := m.once("give"); err != nil {
-		return err
-	}
-	return m.Store.Give(ctx, g)
-}
-
-func (m *moody) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, error) {
-	if err := m.once("sync"); err != nil {
-		return store.Synced{}, err
-	}
-	return m.Store.Sync(ctx, r)
-}
-
-func (m *moody) Queues(ctx context.Context) ([]task.Queue, error) {
-	list, err := m.Store.Queues(ctx)
-	if e := m.once("queues"); e != nil {
-		return nil, e
-	}
-	return list, err
-}
-
-func moodyBubble(
-	t *testing.T, story func(t *testing.T, h *house, m *moody), change ...func(*Config),
-) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		m := &moody{Store: model.New(time.Now), hooks: map[string]func() error{}}
-		h := openAs(t, m, "n", change...)
-		defer h.close()
-		story(t, h, m)
-	})
-}
-
 func TestReportWhoseNeighbourCannotBeReadIsNotStuck(t *testing.T) {
-	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+	bubble(t, func(t *testing.T, h *house) {
 		ids := h.many(2)
 		h.beat("a", "1", 4)
 		got := h.holdFor("a", 2, time.Minute)
 		h.report("a", got[0], task.Finish(nil), task.Recorded)
-		m.next("stand", hiccup)
+		h.door.BeforeNext("Stand", hiccup)
 		_, err := h.d.Report(h.ctx, "a", []task.Report{
 			{ID: got[1].ID, Token: got[1].Token, Outcome: task.Finish(nil)},
 			{ID: got[0].ID, Token: got[0].Token, Outcome: task.Finish(nil)},
@@ -125,11 +41,11 @@ func TestReportWhoseNeighbourCannotBeReadIsNotStuck(t *testing.T) {
 }
 
 func TestSilenceIsJudgedAgainWhenItsSettlementFailed(t *testing.T) {
-	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+	bubble(t, func(t *testing.T, h *house) {
 		h.many(1)
 		h.beat("a", "1", 4)
 		h.one("a")
-		m.next("settle", hiccup)
+		h.door.BeforeNext(settleReports, hiccup)
 		begin := time.Now()
 		h.one("b")
 		if took := time.Since(begin); took > limits.DefaultSilence+4*time.Second {
@@ -141,10 +57,10 @@ func TestSilenceIsJudgedAgainWhenItsSettlementFailed(t *testing.T) {
 // A flight that fails does not know what became of the spans that it was to delete: one that was
 // dropped meanwhile, as when somebody took it over, has a task that goes on.
 func TestSpanThatIsDroppedDuringAFailedSettlementIsNotDeleted(t *testing.T) {
-	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+	bubble(t, func(t *testing.T, h *house) {
 		id := h.many(1)[0]
 		x := h.one("w")
-		m.next("settle", func() error {
+		h.door.BeforeNext(settleReports, func() error {
 			h.d.mu.Lock()
 			defer h.d.release()
 			h.d.mem.item(id).span.drop()
@@ -164,20 +80,20 @@ func TestSpanThatIsDroppedDuringAFailedSettlementIsNotDeleted(t *testing.T) {
 }
 
 func TestLeavingWorkerWhoseTasksCouldNotBeGivenBackIsFoundSilent(t *testing.T) {
-	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+	bubble(t, func(t *testing.T, h *house) {
 		h.many(2)
 		h.beat("a", "1", 4)
 		h.beat("b", "1", 4)
 		h.one("a")
 		h.one("b")
-		m.next("settle", hiccup)
+		h.door.BeforeNext(settleReports, hiccup)
 		if _, err := h.d.Beat(
 			h.ctx, task.Beat{Worker: "a", Incarnation: "1", Leaving: true},
 		); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		m.next("settle", hiccup)
+		h.door.BeforeNext(settleReports, hiccup)
 		if err := h.d.DeleteWorker(h.ctx, "b"); err != nil {
 			t.Fatal(err)
 		}
@@ -191,12 +107,12 @@ func TestLeavingWorkerWhoseTasksCouldNotBeGivenBackIsFoundSilent(t *testing.T) {
 }
 
 func TestNextStageHandedOutDuringASyncStaysWithItsWorker(t *testing.T) {
-	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+	bubble(t, func(t *testing.T, h *house) {
 		h.many(1)
 		first := h.one("a")
 		var second task.Handout
 		time.Sleep(1500 * time.Millisecond)
-		<-m.next("sync", func() error { // the sync has asked for stage one already
+		<-h.door.BeforeNext("Sync", func() error { // the sync has asked for stage one already
 			h.report("a", first, task.Next("two", nil), task.Recorded)
 			second = h.one("b")
 			return nil
@@ -225,10 +141,10 @@ func twoOut(h *house) (b task.Handout) {
 }
 
 func TestFailedGiveBackDoublesNoHandOut(t *testing.T) {
-	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+	bubble(t, func(t *testing.T, h *house) {
 		time.Sleep(1100 * time.Millisecond)
 		b := twoOut(h)
-		tried := m.next("give", hiccup)
+		tried := h.door.BeforeNext("Give", hiccup)
 		if err := h.d.PauseQueue(h.ctx, "q", true); err != nil {
 			t.Fatal(err)
 		}
@@ -247,10 +163,10 @@ func TestFailedGiveBackDoublesNoHandOut(t *testing.T) {
 }
 
 func TestHoldThatComesDuringAGiveBackIsServedAfterIt(t *testing.T) {
-	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+	bubble(t, func(t *testing.T, h *house) {
 		twoOut(h)
 		served := make(chan time.Duration)
-		m.next("give", func() error {
+		h.door.BeforeNext("Give", func() error {
 			go func() {
 				begin := time.Now()
 				h.one("c")
@@ -290,18 +206,19 @@ func TestTwoHandOutsOfOneTaskAtOneWorkerAreToldApart(t *testing.T) {
 }
 
 func TestPauseThatComesDuringAReloadStands(t *testing.T) {
-	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+	bubble(t, func(t *testing.T, h *house) {
 		conf := limits.DefaultQueue("q")
 		if _, err := h.d.ChangeQueue(h.ctx, conf.Name, store.Whole(conf)); err != nil {
 			t.Fatal(err)
 		}
 		paused := make(chan error, 1)
-		m.next("queues", func() error { // the old configurations are read already
+		// the old configurations are read already
+		h.door.AfterNext("Queues", func(err error) error {
 			go func() { paused <- h.d.PauseQueue(h.ctx, "q", true) }()
 			for i := 0; i < 1000 && len(paused) == 0; i++ { // if it can, it comes in between
 				runtime.Gosched()
 			}
-			return nil
+			return err
 		})
 		if _, err := h.d.reloadQueues(h.ctx); err != nil {
 			t.Fatal(err)
@@ -328,7 +245,7 @@ func TestCancelOfAPoisonousTaskLetsItsNeighbourOut(t *testing.T) {
 		h.many(2)
 		for range 3 {
 			h.holdFor("x", 2, 10*time.Second)
-			h.halt()
+			h.kill()
 			time.Sleep(11 * time.Second)
 			h = open(t, db)
 		}
@@ -410,10 +327,11 @@ func TestWritesAreNotTriedWhileTheStoreIsOutOfReach(t *testing.T) {
 		}
 		return nil
 	}
-	moodyBubble(t, func(t *testing.T, h *house, m *moody) {
+	bubble(t, func(t *testing.T, h *house) {
 		h.many(1)
 		task1 := h.one("a")
-		m.next("settle", func() error { // its answer does not come, and meanwhile that is known
+		// its answer does not come, and meanwhile that is known
+		h.door.BeforeNext(settleReports, func() error {
 			time.Sleep(3 * time.Second)
 			out.Store(true)
 			return store.ErrUnknown
@@ -425,7 +343,7 @@ func TestWritesAreNotTriedWhileTheStoreIsOutOfReach(t *testing.T) {
 			took > 3*time.Second+100*time.Millisecond {
 			t.Errorf("report: %v after %v", err, took)
 		}
-		asked := m.next("settle", func() error { return nil })
+		asked := h.door.BeforeNext(settleReports, func() error { return nil })
 		begin = time.Now()
 		_, err = h.d.Report(h.ctx, "a",
 			[]task.Report{{ID: task1.ID, Token: task1.Token, Outcome: task.Finish(nil)}})

@@ -17,6 +17,7 @@ import (
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/model"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -209,7 +210,7 @@ func TestAnotherNodeLooksWhereOneWasKilled(t *testing.T) {
 			t.Error("the node has not looked")
 		}
 		a.state(id, task.Blocked)
-		a.halt()
+		a.kill()
 		b := openAs(t, db, "b")
 		defer b.close()
 		began := time.Now()
@@ -274,7 +275,7 @@ func TestLooksOfABeatAreBounded(t *testing.T) {
 }
 
 func TestManyWaitsThatAreOverAtOnceAllEnd(t *testing.T) {
-	n := rounds(2, 1)*lookedAtOnce + 10
+	n := story.Often(2, 1)*lookedAtOnce + 10
 	bubble(t, func(t *testing.T, h *house) {
 		h.many(n)
 		for left := n; left > 0; {

@@ -12,6 +12,7 @@ import (
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/model"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -177,7 +178,7 @@ func walk(t *testing.T, seed uint64, db contract.Store) {
 		})
 		wg.Wait()
 		if luck.IntN(2) == 0 {
-			h.halt()
+			h.kill()
 		} else {
 			h.close()
 		}
@@ -215,7 +216,7 @@ func walk(t *testing.T, seed uint64, db contract.Store) {
 }
 
 func TestEverythingBecomesFinalAndNothingTwiceWhateverWorkersDo(t *testing.T) {
-	for seed := range uint64(rounds(40, 12)) {
+	for seed := range uint64(story.Often(40, 12)) {
 		synctest.Test(t, func(t *testing.T) { walk(t, seed, model.New(time.Now)) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
