@@ -14,6 +14,7 @@ import (
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/model"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/lease"
 )
 
@@ -35,10 +36,7 @@ func TestKeysOfADeadNodeAreOwnedAgainWithinALeaseAndABeat(t *testing.T) {
 }
 
 func TestTenThousandKeysOfTenNodesSurviveADeathInTwoBeatsAndTenStatements(t *testing.T) {
-	keys := 10_000
-	if testing.Short() {
-		keys /= 5
-	}
+	keys := story.Often(10_000, 2_000)
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
@@ -69,7 +67,7 @@ func TestTenThousandKeysOfTenNodesSurviveADeathInTwoBeatsAndTenStatements(t *tes
 		}
 		for _, name := range names {
 			if n, told := h.nodes[name].door.Calls(), h.nodes[name].door.Forget(); n > 10 {
-				t.Errorf("%s needed %d statements: %s", name, n, told)
+				t.Errorf("%v needed %d statements: %v", name, n, told)
 			}
 		}
 		if h.spread() > 1 {

@@ -89,28 +89,17 @@ func TestRoundFreesWhatADeadNodeHeld(t *testing.T) {
 	}
 }
 
-// slowly answers the first requests for leases late.
-type slowly struct {
-	contract.Store
-	late []time.Duration
-}
-
-func (s *slowly) AcquireAll(
-	ctx context.Context, holder string, wants []store.Lease, ttl time.Duration, judge int64,
-) (store.Granted, error) {
-	got, err := s.Store.AcquireAll(ctx, holder, wants, ttl, judge)
-	if len(s.late) > 0 {
-		time.Sleep(s.late[0])
-		s.late = s.late[1:]
-	}
-	return got, err
-}
-
 func TestNodeJoinsAStoreThatWasSlowAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &slowly{
-			model.New(time.Now), []time.Duration{11 * time.Second, 30 * time.Second},
-		}
+		db := fault.NewDoor(model.New(time.Now))
+		late := []time.Duration{11 * time.Second, 30 * time.Second}
+		db.After("AcquireAll", func(err error) error {
+			if len(late) > 0 {
+				time.Sleep(late[0])
+				late = late[1:]
+			}
+			return err
+		})
 		s, h := joined(t, db, Config{Name: "a", Start: "1"})
 		if err := s.Round(t.Context(), time.Now()); err != nil || h.Token == 0 || s.Held() != nil {
 			t.Errorf("holder %+v, round %v, membership %v", h, err, s.Held())
