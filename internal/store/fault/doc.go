@@ -9,7 +9,8 @@
 //
 // Which calls fail says a function of their verbs ([Door.Fail]; [Each], [Nth]), or for all writes
 // together a [Plan] ([New]): [Script] lists the first ones, [Seeded] draws them. A node that dies
-// between two of its writes is told by [Door.CrashAt].
+// between two of its writes is told by [Door.CrashAt]. A story may do something right before a call
+// or right after it, when nobody knows of it yet ([Door.Before], [Door.After]).
 //
 // Each call of the contract (package contract) stands here once, as a method of Door. A new one
 // needs a line, in the file of its noun; a test finds the one that has none.
