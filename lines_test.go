@@ -14,6 +14,10 @@ import (
 // lineWidth is how many columns a line of Go may have, a tab counted as four.
 const lineWidth = 100
 
+// fileLength is how many lines a file of Go may have that nobody generated: a longer one is two
+// stories, and is split by what they are about.
+const fileLength = 500
+
 // A line longer than that is one that can't be broken: it ends in a string, or one of more than
 // 40 bytes stands in it; it is inside a string of several lines; or it belongs to a drawing, to
 // code in a comment, or to what an example prints.
@@ -21,6 +25,15 @@ func TestLinesFitTheScreen(t *testing.T) {
 	for name, text := range goFiles(t) {
 		for n, why := range badLines([]byte(text)) {
 			t.Errorf("%s:%d: %s", name, n, why)
+		}
+	}
+}
+
+func TestFilesHaveFiveHundredLinesAtMost(t *testing.T) {
+	for name, text := range goFiles(t) {
+		n := strings.Count(text, "\n")
+		if n > fileLength && !strings.HasPrefix(text, "// Code generated ") {
+			t.Errorf("%s has %d lines: split it by what it is about", name, n)
 		}
 	}
 }

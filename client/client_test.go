@@ -2,15 +2,12 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,7 +16,6 @@ import (
 
 	"github.com/rotahq/rota/internal/wire"
 	"github.com/rotahq/rota/task"
-	"github.com/rotahq/rota/view"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -57,147 +53,6 @@ func refuse(w http.ResponseWriter, status int, detail string) {
 	fmt.Fprintf(w,
 		`{"status":%d,"title":%q,"detail":%q,"errors":[{"location":"body.tasks[0].queue","message":"odd"}]}`,
 		status, http.StatusText(status), detail)
-}
-
-// accept answers submissions: the id's number is the task's place in its request. Queue "bad" is
-// refused.
-func accept(t *testing.T, w http.ResponseWriter, r *http.Request) []task.Submission {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil
-	}
-	tasks, err := wire.ParseSubmissions(body)
-	if err != nil {
-		t.Errorf("parse %.100q: %v", body, err)
-		refuse(w, 400, err.Error())
-		return nil
-	}
-	receipts := make([]task.Receipt, len(tasks))
-	for i, s := range tasks {
-		if s.Queue == "bad" {
-			refuse(w, 422, "bad queue")
-			return tasks
-		}
-		fmt.Sscanf(string(s.Context), "%d", &receipts[i].ID.N)
-		receipts[i].ID.Batch = 1
-	}
-	w.WriteHeader(201)
-	w.Write(wire.AppendReceipts(nil, receipts))
-	return tasks
-}
-
-func TestConcurrentSubmissionsGatherAndEachGetsItsOwnReceipts(t *testing.T) {
-	var inFlight, most atomic.Int64
-	first := make(chan struct{})
-	url, calls := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
-		most.Store(max(most.Load(), inFlight.Add(1)))
-		defer inFlight.Add(-1)
-		<-first
-		accept(t, w, r)
-	})
-	c := newClient(t, Config{Servers: []string{url}})
-	const callers = 100
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		c.Submit(t.Context(), task.Submission{Queue: "q", Context: json.RawMessage(`0`)})
-	})
-	for calls.Load() == 0 { // it flies alone; all others will wait behind it
-		time.Sleep(time.Millisecond)
-	}
-	for i := range callers {
-		wg.Go(func() {
-			receipts, err := c.Submit(t.Context(),
-				task.Submission{Queue: "q", Context: json.RawMessage(fmt.Sprint(2 * i))},
-				task.Submission{Queue: "q", Context: json.RawMessage(fmt.Sprint(2*i + 1))})
-			if err != nil || len(receipts) != 2 || receipts[0].ID.N != int32(2*i) ||
-				receipts[1].ID.N != int32(2*i+1) {
-				t.Errorf("caller %d: %v, %v", i, receipts, err)
-			}
-		})
-	}
-	for waiting := 0; waiting < callers; time.Sleep(time.Millisecond) {
-		c.submissions.mu.Lock()
-		waiting = len(c.submissions.waiting)
-		c.submissions.mu.Unlock()
-	}
-	close(first)
-	wg.Wait()
-	if most.Load() != 1 || calls.Load() != 2 {
-		t.Errorf(
-			"%d requests, %d at a time, for %d callers; want 2, the second with all that waited",
-			calls.Load(), most.Load(), callers+1,
-		)
-	}
-}
-
-func TestOneCallersBadTaskFailsOnlyThatCaller(t *testing.T) {
-	first := make(chan struct{})
-	url, calls := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
-		<-first
-		accept(t, w, r)
-	})
-	c := newClient(t, Config{Servers: []string{url}})
-	var wg sync.WaitGroup
-	for i := range 32 {
-		wg.Go(func() {
-			queue := "q"
-			if i == 13 {
-				queue = "bad"
-			}
-			receipts, err := c.Submit(t.Context(),
-				task.Submission{Queue: queue, Context: json.RawMessage(fmt.Sprint(i))})
-			switch {
-			case i == 13:
-				var refused *Error
-				if !errors.As(err, &refused) || !errors.Is(err, ErrInvalid) ||
-					refused.Errors[0].Location != "body.tasks[0].queue" {
-					t.Errorf("the bad one got %v", err)
-				}
-			case err != nil || receipts[0].ID.N != int32(i):
-				t.Errorf("caller %d: %v, %v", i, receipts, err)
-			}
-		})
-	}
-	for calls.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(5 * time.Millisecond)
-	close(first)
-	wg.Wait()
-}
-
-func TestCallerWhoLeavesBeforeTheFlightSendsNothing(t *testing.T) {
-	first := make(chan struct{})
-	var got atomic.Int64
-	url, calls := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
-		<-first
-		got.Add(int64(len(accept(t, w, r))))
-	})
-	c := newClient(t, Config{Servers: []string{url}})
-	var wg sync.WaitGroup
-	wg.Go(func() { c.Submit(t.Context(), task.Submission{Queue: "q"}) })
-	for calls.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	wg.Go(func() {
-		_, err := c.Submit(ctx, task.Submission{Queue: "q"})
-		if !errors.Is(err, context.Canceled) || errors.Is(err, ErrOutcomeUnknown) {
-			t.Errorf("left early: %v", err)
-		}
-		close(first)
-	})
-	for waiting := 0; waiting == 0; time.Sleep(time.Millisecond) {
-		c.submissions.mu.Lock()
-		waiting = len(c.submissions.waiting)
-		c.submissions.mu.Unlock()
-	}
-	cancel()
-	wg.Wait()
-	c.Close()
-	if got.Load() != 1 {
-		t.Errorf("%d tasks arrived, want 1", got.Load())
-	}
 }
 
 func TestOnlySafeCallsAreRepeatedAfterABrokenConnection(t *testing.T) {
@@ -240,40 +95,6 @@ func TestOnlySafeCallsAreRepeatedAfterABrokenConnection(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestKeyedCallersGoAgainWhenAGatheredOutcomeIsUnknown(t *testing.T) {
-	first := make(chan struct{})
-	var n atomic.Int64
-	url, calls := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
-		if n.Add(1) == 2 { // the gathered one
-			io.Copy(io.Discard, r.Body)
-			panic(http.ErrAbortHandler)
-		}
-		<-first
-		accept(t, w, r)
-	})
-	c := newClient(t, Config{Servers: []string{url}})
-	var wg sync.WaitGroup
-	wg.Go(func() { c.Submit(t.Context(), task.Submission{Queue: "q"}) })
-	for calls.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	for _, key := range []string{"", "a"} {
-		wg.Go(func() {
-			_, err := c.Submit(t.Context(), task.Submission{Queue: "q", Key: key})
-			if errors.Is(err, ErrOutcomeUnknown) != (key == "") || key != "" && err != nil {
-				t.Errorf("key %q: %v", key, err)
-			}
-		})
-	}
-	for waiting := 0; waiting < 2; time.Sleep(time.Millisecond) {
-		c.submissions.mu.Lock()
-		waiting = len(c.submissions.waiting)
-		c.submissions.mu.Unlock()
-	}
-	close(first)
-	wg.Wait()
 }
 
 func TestNextServerIsUsedWhenOneCannotBeReached(t *testing.T) {
@@ -400,127 +221,6 @@ func TestTaskIsReadByteForByte(t *testing.T) {
 		!v.Due.Equal(time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)) ||
 		v.Steps[0].Kind != task.KindRetry || len(v.Steps) != 2 {
 		t.Errorf("read %+v", v)
-	}
-}
-
-func TestQueueChangeSendsOnlyWhatIsSet(t *testing.T) {
-	timeout, none, factor := time.Minute, time.Duration(0), 1.5
-	var body string
-	url, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		body = r.Method + " " + r.URL.Path + " " + string(b)
-		io.WriteString(w,
-			`{"name":"q","timeout":"1m0s","retry":{"initial":"1s","factor":1.5},"paused":true,"counts":{"ready":3},"oldest_ready":null,"later":1}`)
-	})
-	c := newClient(t, Config{Servers: []string{url}})
-	q, err := c.PutQueue(t.Context(), "q", QueueChange{
-		Timeout: &timeout, Retention: &none, Retry: &RetryChange{Factor: &factor},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := `PUT /v1/queues/q {"timeout":"1m0s","retry":{"factor":1.5},"retention":"0s"}`; body != want {
-		t.Errorf("sent %s, want %s", body, want)
-	}
-	if q.Name != "q" || q.Timeout != time.Minute || q.Retry.Initial != time.Second ||
-		q.Retry.Factor != 1.5 || !q.Paused || q.Counts.Ready != 3 || !q.OldestReady.IsZero() {
-		t.Errorf("read %+v", q)
-	}
-	text, err := json.Marshal(q)
-	var again Queue
-	if err != nil || json.Unmarshal(text, &again) != nil || !reflect.DeepEqual(again, q) {
-		t.Errorf("%s is read as %+v, want %+v", text, again, q)
-	}
-}
-
-func TestLimitsOfAQueueAreSentAndRead(t *testing.T) {
-	var body string
-	answer := `{"name":"q","max_running":20,"rate":"100/1s","burst":30,` +
-		`"limits":{"running":20,"waiting_for":{"max_running":true,"rate":false}}}`
-	url, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		body = string(b)
-		io.WriteString(w, answer)
-	})
-	c := newClient(t, Config{Servers: []string{url}})
-	rate := task.Rate{Count: 100, Per: time.Second}
-	q, err := c.PutQueue(t.Context(), "q",
-		QueueChange{MaxRunning: new(20), Rate: &rate, Burst: new(30)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := `{"max_running":20,"rate":"100/1s","burst":30}`; body != want {
-		t.Errorf("sent %s, want %s", body, want)
-	}
-	if q.MaxRunning != 20 || q.Rate != rate || q.Burst != 30 || q.Limits == nil ||
-		*q.Limits != (view.QueueLimits{
-			Running: 20, WaitingFor: view.WaitingFor{MaxRunning: true},
-		}) {
-		t.Errorf("read %+v, %+v", q, q.Limits)
-	}
-	text, err := json.Marshal(q)
-	again := Queue{Limits: &view.QueueLimits{}}
-	if err != nil || json.Unmarshal(text, &again) != nil || again.Limits == nil ||
-		*again.Limits != *q.Limits || again.Queue != q.Queue {
-		t.Errorf("%s is read as %+v", text, again)
-	}
-	_, err = c.PutQueue(t.Context(), "q",
-		QueueChange{MaxRunning: new(0), Rate: &task.Rate{}, Burst: new(0)})
-	if want := `{"max_running":0,"rate":"","burst":0}`; err != nil || body != want {
-		t.Errorf("sent %s, want %s; %v", body, want, err)
-	}
-	answer = `{"name":"q","max_running":0,"rate":"","burst":0}` // nothing is left of them
-	if err := json.Unmarshal([]byte(answer), &again); err != nil || again.Limits != nil ||
-		again.MaxRunning != 0 || again.Rate != (task.Rate{}) {
-		t.Errorf("%s is read as %+v, %v", answer, again, err)
-	}
-}
-
-func TestLimitsOfEachKeyAreSentAndRead(t *testing.T) {
-	var body string
-	answer := `{"name":"q","per_key":{"max_running":2,"rate":"5/1s","burst":7},"fair":true,` +
-		`"limits":{"running":0,"full_keys":3,"waiting_for":{"keys_at_limit":3}}}`
-	url, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		body = string(b)
-		io.WriteString(w, answer)
-	})
-	c := newClient(t, Config{Servers: []string{url}})
-	rate := task.Rate{Count: 5, Per: time.Second}
-	var q Queue
-	for want, change := range map[string]QueueChange{
-		`{"per_key":{"max_running":2,"rate":"5/1s","burst":7},"fair":true}`: {
-			PerKey: &KeyLimitsChange{MaxRunning: new(2), Rate: &rate, Burst: new(7)},
-			Fair:   new(true),
-		},
-		`{"per_key":{"max_running":0,"rate":"","burst":0}}`: {
-			PerKey: &KeyLimitsChange{MaxRunning: new(0), Rate: &task.Rate{}, Burst: new(0)},
-		},
-		`{"per_key":{"burst":1}}`: {PerKey: &KeyLimitsChange{Burst: new(1)}},
-		`{"per_key":{}}`:          {PerKey: &KeyLimitsChange{}},
-		`{"fair":false}`:          {Fair: new(false)},
-		`{}`:                      {},
-	} {
-		var err error
-		if q, err = c.PutQueue(t.Context(), "q", change); err != nil || body != want {
-			t.Errorf("sent %s, want %s; %v", body, want, err)
-		}
-	}
-	limits := task.KeyLimits{MaxRunning: 2, Rate: rate, Burst: 7}
-	stands := view.QueueLimits{FullKeys: 3, WaitingFor: view.WaitingFor{KeysAtLimit: 3}}
-	if q.PerKey != limits || !q.Fair || q.Limits == nil || *q.Limits != stands {
-		t.Errorf("read %+v, %+v", q, q.Limits)
-	}
-	text, err := json.Marshal(q)
-	again := Queue{}
-	if err != nil || json.Unmarshal(text, &again) != nil || again.PerKey != limits ||
-		again.Queue != q.Queue || *again.Limits != stands {
-		t.Errorf("%s is read as %+v", text, again)
-	}
-	answer = `{"per_key":{"max_running":0,"rate":"","burst":0},"fair":false}` // nothing is left
-	if err := json.Unmarshal([]byte(answer), &again); err != nil || again.Fair ||
-		again.PerKey != (task.KeyLimits{}) {
-		t.Errorf("%s is read as %+v, %v", answer, again, err)
 	}
 }
 

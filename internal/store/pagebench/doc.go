@@ -3,8 +3,8 @@
 //
 //	go test ./internal/store/sqlite -run '^$' -bench Pages -benchtime 1x
 //
-// [Fill] (fill.go) makes such a store, by the calls that nodes make: an installation that has been
-// working for six days. [Run] (pages.go) reads it and tells how long each read took, as a table. It
-// knows what Fill made by name: a store that was kept from one run to the next is filled anew when
-// the names change.
+// [Fill] (fill.go, and fillpast.go for what is over) makes such a store, by the calls that nodes
+// make: an installation that has been working for six days. [Run] (pages.go) reads it and tells how
+// long each read took, as a table. It knows what Fill made by name: a store that was kept from one
+// run to the next is filled anew when the names change.
 package pagebench

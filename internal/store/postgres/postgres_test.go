@@ -4,9 +4,12 @@ package postgres
 
 import (
 	"cmp"
+	"context"
 	"os"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store/contract"
@@ -53,6 +56,7 @@ type emptied struct {
 // empty leaves the tables as they were made, and none of others. Partitions and the greatest tokens
 // stay.
 const empty = `DO $$ DECLARE name text; BEGIN
+
   FOR name IN SELECT relname FROM pg_class WHERE relnamespace = 'rota'::regnamespace
   AND relkind IN ('r', 'p') AND NOT relispartition
     AND relname NOT IN ('version', 'store', 'event_head', 'job_head', 'schedule_head') LOOP
@@ -143,6 +147,7 @@ const unhurried = "&idle_in_transaction_session_timeout=2min"
 // one page without a row. Then it takes the table for the outer side of a loop, and what should
 // find few of its rows for the inner side, which is asked again for each.
 const believedEmpty = `UPDATE pg_class SET reltuples = 0, relpages = 1
+
 WHERE relnamespace = 'rota'::regnamespace AND relkind = 'r'`
 
 // The tests that follow run beside each other, after all others: each has a database of its own.
@@ -197,5 +202,47 @@ func TestKeepsTheContractWhateverThePlannerPrefers(t *testing.T) {
 			}
 			storetest.RunStatements(t, model.Reference, open)
 		})
+	}
+}
+
+// runSQL runs statements in a database as its superuser.
+func runSQL(t testing.TB, dsn string, statements ...string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	for _, s := range statements {
+		if _, err := conn.Exec(ctx, s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// eventually tries until it works: other processes are at work.
+func eventually(t *testing.T, try func() error) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }

@@ -86,7 +86,7 @@ func claims() []claim {
 		editedLimitClaims(),
 		editedMetaClaims(), groupClaims(), changeClaims(),
 		assignClaims(), observeClaims(), seatClaims(), scheduleClaims(), fireClaims(),
-		watchClaims(), joinClaims(), upkeepClaims(), minuteClaims(), faultClaims())
+		overClaims(), watchClaims(), joinClaims(), upkeepClaims(), minuteClaims(), faultClaims())
 }
 
 // statementClaims are those that may depend on the order in which a database finds rows, and on how
@@ -100,7 +100,7 @@ func statementClaims() []claim {
 		dependClaims(),
 		uniqueClaims(),
 		editedLimitClaims(), editedMetaClaims(), assignClaims(), seatClaims(), fireClaims(),
-		watchClaims(), joinClaims(), upkeepClaims())
+		overClaims(), watchClaims(), joinClaims(), upkeepClaims())
 }
 
 // Check plays the claim of a name on a fresh store, and says how the store broke it.
