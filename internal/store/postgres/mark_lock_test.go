@@ -276,6 +276,7 @@ func TestHandlerThatSeesAnOldSnapshotIsRefusedByTheKeyOfMarks(t *testing.T) {
 					return
 				}
 				o.commits()
+				runSQL(t, o.dsn, "DROP TABLE public.own")
 				if n := o.count("SELECT count(*) FROM rota.mark"); n != marks {
 					t.Errorf("it left %d marks of %d", n, marks)
 				}

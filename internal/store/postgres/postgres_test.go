@@ -5,6 +5,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -51,23 +52,36 @@ type emptied struct {
 	name   string // "" = used
 	dsn    string // "" = it is not made yet
 	lender *Store // whose the connections are; nil = they are not made yet, or a test closed them
+	empty  string // the statement that empties the tables
 }
 
-// empty leaves the tables as they were made, and none of others. Partitions and the greatest tokens
-// stay.
-const empty = `DO $$ DECLARE name text; BEGIN
+// emptiable are the tables that are to be empty, and heads makes the rest as they were made. Partitions
+// and the greatest tokens stay.
+const (
+	emptiable = `SELECT relname::text FROM pg_class WHERE relnamespace = 'rota'::regnamespace
+AND relkind IN ('r', 'p') AND NOT relispartition
+AND relname NOT IN ('version', 'store', 'event_head', 'job_head', 'schedule_head')`
+	heads = `events AS (UPDATE rota.event_head SET last = $1, time = $1),
+jobs AS (UPDATE rota.job_head SET ids = $1, past = $1, seats = $1)
+UPDATE rota.schedule_head SET ids = $1, past = $1, count = $1`
+)
 
-  FOR name IN SELECT relname FROM pg_class WHERE relnamespace = 'rota'::regnamespace
-  AND relkind IN ('r', 'p') AND NOT relispartition
-    AND relname NOT IN ('version', 'store', 'event_head', 'job_head', 'schedule_head') LOOP
-    EXECUTE 'DELETE FROM rota.' || name;
-  END LOOP;
-  DROP SCHEMA public CASCADE;
-  CREATE SCHEMA public;
-  UPDATE rota.event_head SET last = 0, time = 0;
-  UPDATE rota.job_head SET ids = 0, past = 0, seats = 0;
-  UPDATE rota.schedule_head SET ids = 0, past = 0, count = 0;
-END $$`
+// deletion is the statement that empties the tables, given a zero. It is one, and always the same, so
+// that each connection plans it once (without an argument it would not be prepared); and it defines
+// nothing, which would make every connection plan everything anew.
+func deletion(t *testing.T, s *Store) string {
+	t.Helper()
+	rows, _ := s.pool.Query(t.Context(), emptiable) // its error is that of the rows
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "WITH "
+	for _, name := range tables {
+		text += fmt.Sprintf("of_%[1]s AS (DELETE FROM rota.%[1]s), ", name)
+	}
+	return text + heads
+}
 
 // fresh is a store as the suite wants it: empty, on the suite's clock, and tasks go to the moment.
 // Its partitions are wide, so that the leaps of many clocks through one database leave few of them.
@@ -97,10 +111,10 @@ func (e *emptied) fresh(t *testing.T, conf Config, settings string) *Store {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.lender = lender
+		e.lender, e.empty = lender, deletion(t, lender)
 	}
 	s := e.borrow(t, conf)
-	e.exec(t, empty)
+	e.exec(t, e.empty, 0)
 	if settings != "" {
 		e.exec(t, believedEmpty)
 	}
@@ -133,9 +147,9 @@ func (e *emptied) borrow(t *testing.T, conf Config) *Store {
 }
 
 // exec runs a statement by a connection of the lender.
-func (e *emptied) exec(t *testing.T, statement string) {
+func (e *emptied) exec(t *testing.T, statement string, args ...any) {
 	t.Helper()
-	if _, err := e.lender.pool.Exec(t.Context(), statement); err != nil {
+	if _, err := e.lender.pool.Exec(t.Context(), statement, args...); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
