@@ -220,7 +220,7 @@ func TestAddedChildrenWaitForAHandlersCommit(t *testing.T) {
 }
 
 func TestNoChildrenAreAddedToWhatAMarkSaysIsDone(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true, marksFrom: 1}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true, marksFrom: 1}, ""))
 	sp := c.parent()
 	c.records(report(&sp, 0, 0, 1, task.Finish(nil)))
 	if n := c.count("SELECT count(*) FROM rota.mark"); n != 1 {

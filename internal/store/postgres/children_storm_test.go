@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -31,7 +30,7 @@ func TestFamiliesAtOnceAreCountedAndWokenOnce(t *testing.T) {
 	if testing.Short() {
 		rounds = 40
 	}
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	s := &families{luck: rand.New(rand.NewPCG(5, 6))}
 	s.client = join(t, open(t, Config{DSN: dsn, NoNotify: true}))
 	for lane := range 4 {

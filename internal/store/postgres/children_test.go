@@ -87,7 +87,7 @@ func (c *client) stands(id task.ID, want task.Children) {
 
 // However many children a settlement ends, it leaves a row for each parent, and looks add them up.
 func TestASettlementLeavesOneChangeForEachParent(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	sp, other := c.parent(), c.parent()
 	children := []store.Batch{c.brood(0, 8, true), c.brood(8, 4, true)}
 	spans := must(c.under(&sp, 0, children...))(t)
@@ -121,7 +121,7 @@ func TestASettlementLeavesOneChangeForEachParent(t *testing.T) {
 
 // A repeated report is answered by what it recorded, not by what was added before it.
 func TestARepeatedReportAnswersItsOwnChildren(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	sp := c.parent()
 	r := report(&sp, 0, 0, 1, task.Finish(nil))
 	added := []store.Batch{c.brood(0, 2, false)}
@@ -150,7 +150,7 @@ func TestARepeatedReportAnswersItsOwnChildren(t *testing.T) {
 
 // A report that is not recorded submits nothing, also among others that are.
 func TestChildrenOfARefusedReportDoNotStand(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	sp, good := c.parent(), c.parent()
 	set := store.Settlement{Reports: []store.Report{
 		report(&sp, 0, 0, 1, task.Finish(nil)), report(&good, 0, 0, 1, task.Finish(nil)),
@@ -203,7 +203,7 @@ func TestAHandlersCommitCountsAChild(t *testing.T) {
 
 // More waits for children may end than a look is to end: the others are for the next.
 func TestALookEndsNoMoreWaitsForChildrenThanItIsTo(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	for range 5 {
 		sp := c.parent()
 		c.records(awaits(&sp, 0, false))
@@ -258,7 +258,7 @@ func TestNothingIsLeftOfDeletedFamilies(t *testing.T) {
 
 // A queue that is deleted takes what it has with it, and lets children in others fall.
 func TestADeletedQueueEndsItsTasksForOthers(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	top := c.parent()
 	mid := c.brood(0, 1, true)
 	mid.Queue = "r"
@@ -281,7 +281,7 @@ func TestADeletedQueueEndsItsTasksForOthers(t *testing.T) {
 
 // A look finds nothing to add up of a parent that is gone.
 func TestCountsOfWhoIsGoneAreNotKept(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	sp := c.parent()
 	must(c.under(&sp, 0, c.brood(0, 1, false)))(t)
 	runSQL(t, c.conf.DSN, fmt.Sprintf("DELETE FROM rota.pack WHERE batch = %d", sp.Batch))

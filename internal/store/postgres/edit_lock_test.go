@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -29,7 +28,7 @@ func TestWhatIsTakenWhileItIsEditedGoesOutAsItWasEditedOrNotAtAll(t *testing.T) 
 	if testing.Short() {
 		rounds = 100
 	}
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	c := &contest{client: join(t, open(t, Config{DSN: dsn})), luck: rand.New(rand.NewPCG(1, 1))}
 	s := open(t, Config{DSN: dsn})
 	l := must(s.Acquire(t.Context(), "node/b", "b", time.Hour, nil))(t)

@@ -111,7 +111,7 @@ FROM rota.schedule WHERE name = 'c'`, now-5)
 // Many nodes make halves of circles all at once: in the end nobody follows itself, and whoever was
 // refused was told of a circle.
 func TestManyNodesMakeNoCircle(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	const schedules = 6
 	var names []string
 	for i := range schedules {

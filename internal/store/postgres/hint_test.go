@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -52,7 +51,7 @@ func want(t *testing.T, heard <-chan Hint, hint Hint) {
 }
 
 func TestOtherNodesHearOfReadyTasksAndOfWhatBefellTheirs(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	a := join(t, open(t, Config{DSN: dsn}))
 	lease, err := a.Acquire(t.Context(), "node/b", "b", time.Hour, nil)
 	if err != nil {
@@ -103,7 +102,7 @@ func TestOtherNodesHearOfReadyTasksAndOfWhatBefellTheirs(t *testing.T) {
 
 // Who was not connected for a while is told so.
 func TestListenerComesBackByItself(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	a, b := join(t, open(t, Config{DSN: dsn})), open(t, Config{DSN: dsn})
 	heard := hear(t, b)
 	runSQL(t, dsn,
@@ -114,7 +113,7 @@ func TestListenerComesBackByItself(t *testing.T) {
 }
 
 func TestManyChangesAreToldOfTogether(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	a, b := join(t, open(t, Config{DSN: dsn})), open(t, Config{DSN: dsn})
 	heard := hear(t, b)
 	const many = 2000
@@ -129,7 +128,7 @@ func TestManyChangesAreToldOfTogether(t *testing.T) {
 }
 
 func TestWithoutNotificationsListenOnlyWaits(t *testing.T) {
-	s := open(t, Config{NoNotify: true})
+	s := contested.fresh(t, Config{NoNotify: true}, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Listen(ctx, func(h Hint) { t.Errorf("heard %+v", h) }); err != nil {

@@ -167,7 +167,7 @@ func TestGroupsThatStandStillWriteNothing(t *testing.T) {
 }
 
 func TestOtherNodesHearOfJobsAndSeats(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	a, b := join(t, open(t, Config{DSN: dsn})), open(t, Config{DSN: dsn})
 	heard := hear(t, b)
 	claim := a.crew("g", 2, 2)

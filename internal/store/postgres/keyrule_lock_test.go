@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -158,7 +157,7 @@ func TestKeyRulesAtOnceAgree(t *testing.T) {
 	if testing.Short() {
 		rounds = 40
 	}
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))
 	var lanes []*client
 	for range 4 {

@@ -19,7 +19,7 @@ import (
 // With each of them in the same moment: who was given the claim, and what its holder was told,
 // never say both that it has it.
 func TestRenewalThatMeetsATakeoverIsToldOfIt(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	a, b := open(t, Config{DSN: dsn}), open(t, Config{DSN: dsn})
 	must(b.Acquire(t.Context(), "node/b", "b@1", time.Hour, nil))(t)
 	want := []store.Lease{{Name: "claim/key", Until: store.WhileMember}}
@@ -69,7 +69,7 @@ func TestRenewalThatMeetsATakeoverIsToldOfIt(t *testing.T) {
 }
 
 func TestClaimThatMeetsTheEndOfItsMembershipOutlivesItOrIsRefused(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	a, b := open(t, Config{DSN: dsn}), open(t, Config{DSN: dsn})
 	for i := range 300 {
 		member := must(a.Acquire(t.Context(), "node/a", "a@1", time.Hour, nil))(t)

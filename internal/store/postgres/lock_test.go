@@ -23,7 +23,8 @@ type other struct {
 	dsn string
 }
 
-// contested is the database of those whom somebody else's transaction meets.
+// contested is the database of those whom somebody else's transaction meets, and of others whose
+// tasks are of today.
 var contested = emptied{name: "contested"}
 
 // meanwhile begins somebody else's transaction on the store of a client.

@@ -373,7 +373,7 @@ func TestSettlementDoesWithOneLockWhenTheServerHasNoMore(t *testing.T) {
 // comes to grief.
 func TestManyAtOnceGiveEachTaskOneOutcome(t *testing.T) {
 	const size, lanes, rounds = 256, 6, 25
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))
 	sp := c.submit(c.batch(size, size, true))[0]
 	var mu sync.Mutex

@@ -160,7 +160,7 @@ func TestMarksAreSeenAsStepsWouldBe(t *testing.T) {
 
 // The function that shows people what stands in a body reads it as package pack does.
 func TestViewOfOutcomesReadsBodies(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	sp := c.submit(c.batch(130, 130, true))[0]
 	var want []string
 	for _, part := range [][2]int32{{0, 30}, {31, 63}, {64, 129}} {
@@ -200,7 +200,7 @@ FROM rota.outcome ORDER BY n`, func(r row) error {
 func TestMarksGoByRunningRows(t *testing.T) {
 	for name, taken := range map[string]bool{"own span": false, "taken over": true} {
 		t.Run(name, func(t *testing.T) {
-			c := join(t, open(t, Config{NoNotify: true}))
+			c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 			sp := c.submit(c.batch(20, 20, true))[0]
 			var running []store.Running
 			for n := range int32(10) {
@@ -228,7 +228,7 @@ func TestMarksGoByRunningRows(t *testing.T) {
 
 // Numbers that are no tasks get no outcome.
 func TestMarksLeaveGapsAlone(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	b := c.batch(20, 20, true)
 	b.Tasks = slices.Delete(b.Tasks, 5, 7)
 	sp := c.submit(b)[0]

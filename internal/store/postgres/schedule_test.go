@@ -340,7 +340,7 @@ FROM generate_series(1, 2 * 500 + 1) i`)
 }
 
 func TestOtherNodesHearOfTasksThatWereFired(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	a, b := join(t, open(t, Config{DSN: dsn})), open(t, Config{DSN: dsn})
 	heard := hear(t, b)
 	must(a.Fire(t.Context(), a.firing(a.minutely(1))))(t)

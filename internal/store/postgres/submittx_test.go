@@ -153,7 +153,7 @@ func TestTasksOfACallersTransactionComeWithItsCommitOnly(t *testing.T) {
 // A key that an open transaction holds makes others wait, but not for long, and only those with the
 // same key.
 func TestKeyInAnOpenTransactionStallsNobodyElse(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	c := join(t, open(t, Config{DSN: dsn, NoNotify: true}))
 	keyed := func() store.Submission {
 		b := c.batch(1, 1, false)

@@ -167,7 +167,7 @@ func TestOrphanBlobsGoAfterADay(t *testing.T) {
 
 // Programs write what they like to their logs; PostgreSQL's texts may have no NUL.
 func TestTextsThatPostgreSQLWouldRefuseAreKept(t *testing.T) {
-	c := join(t, open(t, Config{}))
+	c := join(t, contested.fresh(t, Config{}, ""))
 	sp := c.submit(c.batch(2, 2, true))[0]
 	id := task.ID{Batch: sp.Batch}
 	const odd = "a\x00b\xff☃"
@@ -231,7 +231,7 @@ func TestPagesFindAllBehindMillionsOfOthers(t *testing.T) {
 // Three nodes do everything at once to the same tasks. No task gets two outcomes, none is lost, and
 // no deadlock comes through.
 func TestManyNodesAtOnce(t *testing.T) {
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	const nodes, rounds, size = 3, 12, 30
 	first := join(t, open(t, Config{DSN: dsn}))
 	must(first.ChangeQueue(t.Context(), "q", store.Whole(limits.DefaultQueue("q"))))(t)

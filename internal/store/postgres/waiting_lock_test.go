@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -270,7 +269,7 @@ func TestManyAtOnceEndEachWaitOnce(t *testing.T) {
 	if testing.Short() {
 		rounds = 40
 	}
-	dsn := pgtest.Shared(t).Database(t)
+	dsn := contested.database(t)
 	s := &storm{luck: rand.New(rand.NewPCG(3, 4))}
 	s.client = join(t, open(t, Config{DSN: dsn, NoNotify: true}))
 	for range 4 {

@@ -106,7 +106,7 @@ func (c *client) waitRows(waits, open, used, changes, parked int64) {
 }
 
 func TestTaskWaitsForASignal(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	id := c.blocked(1, forItself)[0]
 	c.waitRows(1, 0, 0, 1, 1)
 	c.counts(task.Counts{Blocked: 1})
@@ -195,7 +195,7 @@ func TestTimeEndsAWait(t *testing.T) {
 
 // A sender that dies before it looks has left a change, and so has a settlement.
 func TestWhatNobodyHasLookedAtIsLookedAtLater(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	id := c.blocked(1, forItself)[0]
 	c.looks(store.LookRequest{})
 	c.waitRows(1, 0, 0, 0, 1)
@@ -211,7 +211,7 @@ func TestWhatNobodyHasLookedAtIsLookedAtLater(t *testing.T) {
 
 // Who acts on a blocked task takes its wait along, or ends it.
 func TestActionsOnBlockedTasks(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	ids := c.blocked(4, forItself)
 	c.looks(store.LookRequest{})
 	for i, kind := range []task.Kind{task.KindCancelled, task.KindRemoved, task.KindEdited,
@@ -273,7 +273,7 @@ func TestSignalWithAKeyEndsOneWait(t *testing.T) {
 
 // What looks leave because of their limit has somebody look again.
 func TestLookWithALimitLeavesAChange(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	ids := c.blocked(1, forItself)
 	for i := range 2 {
 		c.sends(store.Signal{To: store.Address{Task: ids[0], Name: "other"}, Key: fmt.Sprint(i)},
@@ -301,7 +301,7 @@ func TestLookWithALimitLeavesAChange(t *testing.T) {
 
 // A task takes so many signals that have ended no wait.
 func TestTaskWithManyOpenSignalsTakesNoMore(t *testing.T) {
-	c := join(t, open(t, Config{NoNotify: true}))
+	c := join(t, contested.fresh(t, Config{NoNotify: true}, ""))
 	id := c.blocked(1, func(task.ID) store.Await { return store.Await{Address: goBy("none")} })[0]
 	runSQL(t, c.conf.DSN, fmt.Sprintf(`INSERT INTO rota.signal
 (address, key, batch, n, sender, at, until, used)
