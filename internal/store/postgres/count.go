@@ -9,9 +9,9 @@ import (
 )
 
 // What is final and how many are not comes from the statistics; who waits among the others, and who
-// is blocked, from spans: a queue all of whose tasks are over has none. Only the tasks of spans that
-// somebody holds or held are looked at one by one: they may be over, be backing off, or run; there
-// are no more of them than nodes hold.
+// is blocked, from spans: a queue all of whose tasks are over has none. Only the tasks of spans
+// that somebody holds or held are looked at one by one: they may be over, be backing off, or run;
+// there are no more of them than nodes hold.
 const (
 	countClock = `SELECT rota.micros($1)`
 

@@ -119,7 +119,8 @@ func (w *walk) overdue(q store.OverdueQuery) (text string) {
 	}
 }
 
-// list lists a queue's tasks page by page and counts them. oldest is when the oldest ready one was due; 0 = none is ready.
+// list lists a queue's tasks page by page and counts them. oldest is when the oldest ready one was
+// due; 0 = none is ready.
 func (w *walk) list(
 	queue string, into map[task.ID]task.View,
 ) (counts task.Counts, oldest int64) {
