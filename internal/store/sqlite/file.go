@@ -374,11 +374,11 @@ const toldEvery = 2 * time.Second
 // migrate brings the tables up to this version of the program. name is the database's, as the
 // driver takes it. tell hears of what takes long.
 func migrate(ctx context.Context, name string, tell telling) error {
-	return migrateBy(ctx, name, repackPiece, tell)
+	return migrateBy(ctx, name, repackPiece, renumberPiece, tell)
 }
 
-// migrateBy moves so many tasks at once.
-func migrateBy(ctx context.Context, name string, piece int, tell telling) error {
+// migrateBy moves so many tasks at once, and so many rows.
+func migrateBy(ctx context.Context, name string, tasks, rows int, tell telling) error {
 	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return err
@@ -389,7 +389,7 @@ func migrateBy(ctx context.Context, name string, piece int, tell telling) error 
 		return err
 	}
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, files,
-		goose.WithGoMigrations(repacking(piece, tell)))
+		goose.WithGoMigrations(repacking(tasks, tell), renumbering(rows, tell)))
 	if err != nil {
 		return err
 	}

@@ -250,7 +250,7 @@ func interrupt(t *testing.T, path string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := migrateBy(ctx, fileURI(path), 50, func(_ string, done, all int64) {
+	err := migrateBy(ctx, fileURI(path), 50, 50, func(_ string, done, all int64) {
 		if done != 50 || all < done {
 			t.Errorf("told of %d of %d tasks", done, all)
 		}

@@ -404,27 +404,11 @@ CREATE TABLE history (
   PRIMARY KEY (minutes, at, worker, queue, stage)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE pack (
-  batch INTEGER NOT NULL,
-  lo    INTEGER NOT NULL,             -- its first task; it ends before the next multiple of 64
-  has   INTEGER NOT NULL,             -- bit n & 63: n is a task
-  body  BLOB    NOT NULL,             -- of those tasks
-  PRIMARY KEY (batch, lo)
-) STRICT, WITHOUT ROWID;
-
 CREATE TABLE keyed (                  -- tasks with a key, also those whose key is forgotten
   key   TEXT    NOT NULL,
   batch INTEGER NOT NULL,
   n     INTEGER NOT NULL,
   PRIMARY KEY (key, batch, n)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE mark (                   -- outcomes of first hand-outs that have no step of their own
-  batch INTEGER NOT NULL,
-  lo    INTEGER NOT NULL,             -- a multiple of 64
-  bits  INTEGER NOT NULL,             -- bit n & 63: n is done, as body says
-  body  BLOB    NOT NULL,
-  PRIMARY KEY (batch, lo)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE edit (
@@ -597,8 +581,24 @@ CREATE INDEX key_rule_over ON key_rule (paused, queue, key) WHERE weight = 0;
 
 CREATE INDEX key_rule_stands ON key_rule (queue) WHERE weight > 0 OR paused = 9223372036854775807;
 
+CREATE TABLE pack (
+  batch INTEGER NOT NULL,
+  lo    INTEGER NOT NULL,             -- its first task; it ends before the next multiple of 64
+  has   INTEGER NOT NULL,             -- bit n & 63: n is a task
+  body  BLOB    NOT NULL,             -- of those tasks
+  PRIMARY KEY (batch, lo)
+) STRICT;
+
+CREATE TABLE mark (                   -- outcomes of first hand-outs that have no step of their own
+  batch INTEGER NOT NULL,
+  lo    INTEGER NOT NULL,             -- a multiple of 64
+  bits  INTEGER NOT NULL,             -- bit n & 63: n is done, as body says
+  body  BLOB    NOT NULL,
+  PRIMARY KEY (batch, lo)
+) STRICT;
+
 INSERT INTO goose_db_version (id, version_id, is_applied) VALUES
-(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1), (24, 28, 1), (25, 29, 1), (26, 30, 1), (27, 31, 1), (28, 32, 1), (29, 33, 1), (30, 34, 1);
+(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 3, 1), (5, 4, 1), (6, 5, 1), (7, 6, 1), (8, 7, 1), (9, 8, 1), (10, 9, 1), (11, 10, 1), (12, 11, 1), (13, 12, 1), (14, 14, 1), (15, 15, 1), (16, 16, 1), (17, 17, 1), (18, 18, 1), (19, 20, 1), (20, 22, 1), (21, 24, 1), (22, 26, 1), (23, 27, 1), (24, 28, 1), (25, 29, 1), (26, 30, 1), (27, 31, 1), (28, 32, 1), (29, 33, 1), (30, 34, 1), (31, 35, 1), (32, 36, 1);
 INSERT INTO event_head (one, last, time) VALUES
 (1, 0, 0);
 INSERT INTO job_head (one, ids, past, seats) VALUES
