@@ -54,7 +54,7 @@ type list struct {
 // New makes a book. Close it.
 func New(s Store) *Book {
 	b := &Book{store: s}
-	b.list = observe.New(observe.Config[*list]{Ask: b.read})
+	b.list = observe.New(observe.Config[*list]{Ask: b.read, Fresh: fresh, Stale: b.lacks})
 	return b
 }
 
@@ -69,6 +69,9 @@ func (b *Book) read(ctx context.Context) (*list, error) {
 	}
 	return l, err
 }
+
+// lacks tells whether a list may be without a change of this node.
+func (b *Book) lacks(l *list) bool { return l.changes < b.changes.Load() }
 
 // FindHook looks up the hook that is called; store.ErrNotFound. Nobody may change it.
 func (b *Book) FindHook(name string) (*store.Hook, error) {

@@ -18,6 +18,9 @@ type Config[T any] struct {
 	// Rest lets an answer be fresh also for so many times as long as it took to get, so that asking
 	// takes a bounded share of the time. Default 0.
 	Rest int
+	// Stale says of an answer that something has changed since, so that it is not fresh however
+	// young it is. Default: of none.
+	Stale func(T) bool
 	// Within is how long one question may take before it is given up. Default 5 s.
 	Within time.Duration
 }
@@ -72,8 +75,7 @@ func (v *Value[T]) get(
 	patience func(under time.Duration) time.Duration,
 ) (known Known[T], fresh bool) {
 	v.mu.Lock()
-	if v.known.Err == nil && !v.known.At.IsZero() &&
-		time.Since(v.known.At) < max(v.conf.Fresh, time.Duration(v.conf.Rest)*v.took) {
+	if v.fresh() {
 		defer v.mu.Unlock()
 		return v.known, true
 	}
@@ -96,6 +98,13 @@ func (v *Value[T]) get(
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.known, fresh
+}
+
+// fresh tells whether what is known need not be asked for.
+func (v *Value[T]) fresh() bool {
+	return v.known.Err == nil && !v.known.At.IsZero() &&
+		time.Since(v.known.At) < max(v.conf.Fresh, time.Duration(v.conf.Rest)*v.took) &&
+		(v.conf.Stale == nil || !v.conf.Stale(v.known.Value))
 }
 
 // ask asks once.

@@ -138,3 +138,20 @@ func TestOnlyTheFirstWaitForAnAnswerThatDoesNotCome(t *testing.T) {
 		}
 	})
 }
+
+func TestAnAnswerThatIsStaleIsNotFreshHoweverYoung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{}
+		var least atomic.Int32
+		v := New(Config[int32]{
+			Ask: s.ask, Fresh: time.Hour, Stale: func(n int32) bool { return n < least.Load() },
+		})
+		defer v.Close()
+		for _, want := range []int32{1, 1, 2, 2} {
+			least.Store(want)
+			if got, fresh := v.Get(time.Second); !fresh || got.Value != want {
+				t.Errorf("what may be %d at least: %+v, %v", want, got, fresh)
+			}
+		}
+	})
+}
