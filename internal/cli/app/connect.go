@@ -30,6 +30,21 @@ func (a *App) Remote(
 	return cmd
 }
 
+// ForEach makes cmd, whose Use is its verb, a command that makes a call for each NAME of a noun it
+// is given, whatever becomes of the others.
+func (a *App) ForEach(
+	noun string, cmd *cobra.Command, call func(*client.Client, context.Context, string) error,
+) *cobra.Command {
+	cmd.Use += " NAME…"
+	cmd.Args = Takes("NAME…")
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := CheckNames(noun, args...); err != nil {
+			return err
+		}
+		return Each(args, func(name string) error { return call(c, ctx, name) })
+	})
+}
+
 // Complete offers the words for the flag in shells. It panics when cmd has no such flag: our own
 // bug.
 func Complete(cmd *cobra.Command, flag string, words ...string) {

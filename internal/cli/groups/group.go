@@ -103,18 +103,9 @@ func BudgetNumber(b client.JobBudget) string {
 func (a commands) each(
 	verb, short, long string, call func(*client.Client, context.Context, string) error,
 ) *cobra.Command {
-	return a.Remote(&cobra.Command{
-		Use:     verb + " NAME…",
-		Short:   short,
-		Long:    long,
-		Example: "  rota group " + verb + " tails",
-		Args:    app.Takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("group", args...); err != nil {
-			return err
-		}
-		return app.Each(args, func(name string) error { return call(c, ctx, name) })
-	})
+	return a.ForEach("group", &cobra.Command{
+		Use: verb, Short: short, Long: long, Example: "  rota group " + verb + " tails",
+	}, call)
 }
 
 func (a commands) refresh() *cobra.Command {

@@ -222,18 +222,9 @@ func Text(q client.Queue) string {
 func (a commands) each(
 	verb, short, long string, call func(*client.Client, context.Context, string) error,
 ) *cobra.Command {
-	return a.Remote(&cobra.Command{
-		Use:     verb + " NAME…",
-		Short:   short,
-		Long:    long,
-		Example: "  rota queue " + verb + " mail news",
-		Args:    app.Takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("queue", args...); err != nil {
-			return err
-		}
-		return app.Each(args, func(name string) error { return call(c, ctx, name) })
-	})
+	return a.ForEach("queue", &cobra.Command{
+		Use: verb, Short: short, Long: long, Example: "  rota queue " + verb + " mail news",
+	}, call)
 }
 
 func (a commands) remove() *cobra.Command {

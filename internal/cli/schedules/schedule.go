@@ -51,18 +51,9 @@ another follows (--after) is refused.`, (*client.Client).DeleteSchedule),
 func (a commands) each(
 	verb, short, long string, call func(*client.Client, context.Context, string) error,
 ) *cobra.Command {
-	return a.Remote(&cobra.Command{
-		Use:     verb + " NAME…",
-		Short:   short,
-		Long:    long,
-		Example: "  rota schedule " + verb + " nightly",
-		Args:    app.Takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("schedule", args...); err != nil {
-			return err
-		}
-		return app.Each(args, func(name string) error { return call(c, ctx, name) })
-	})
+	return a.ForEach("schedule", &cobra.Command{
+		Use: verb, Short: short, Long: long, Example: "  rota schedule " + verb + " nightly",
+	}, call)
 }
 
 func (a commands) list() *cobra.Command {

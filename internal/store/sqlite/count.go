@@ -150,7 +150,7 @@ func (k *counting) sums(all bool) (unfinished map[string]int64, err error) {
 	add := func(st *sqlite.Stmt) bool {
 		q := k.by[st.ColumnText(0)]
 		if q == nil {
-			return true // a queue that nobody configured any more
+			return true // of a queue that has no configuration
 		}
 		d := counters.Counters{
 			Submitted: st.ColumnInt64(1), Done: st.ColumnInt64(2), Dead: st.ColumnInt64(3),
