@@ -36,7 +36,7 @@ lint:
 # so that no core waits for it in the end. Real databases on a busy machine may take longer than Go's ten minutes.
 # The folder otel is a module of its own, which ./... does not reach.
 LONG = ./internal/store/postgres ./internal/store/sqlite ./internal/sim ./cmd/rota . ./internal/store/model ./internal/store/walk
-SHORTENED = $(shell grep -rlE --include='*.go' 'testing\.Short\(\)|story\.Often' . | xargs -n 1 dirname | sort -u)
+SHORTENED = $(shell grep -rlE --include='*.go' 'testing\.Short\(\)|story\.(Often|Whole)' . | xargs -n 1 dirname | sort -u)
 CHECKED = -vet=off -timeout 25m
 test:
 	ROTA_POSTGRES=must $(GO) test $(CHECKED) $(LONG) $(SHORTENED)

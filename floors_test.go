@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rotahq/rota/internal/story"
 )
 
 const module = "github.com/rotahq/rota"
@@ -181,6 +183,7 @@ func breach(from, to string, test bool) string {
 }
 
 func TestImportsGoDownOnly(t *testing.T) {
+	story.Whole(t)
 	seen := map[string]bool{}
 	for _, f := range parseTree(t) {
 		seen[f.pkg] = true
@@ -228,6 +231,7 @@ func TestBreachesAreFound(t *testing.T) {
 
 // The ground floor is pure: no clock, no luck, no I/O.
 func TestGroundFloorIsPure(t *testing.T) {
+	story.Whole(t)
 	forbidden := map[string]bool{
 		"math/rand": true, "math/rand/v2": true, "crypto/rand": true, "os": true, "net": true,
 		"net/http": true, "io/fs": true, "database/sql": true, "log": true, "log/slog": true,

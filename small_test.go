@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rotahq/rota/internal/story"
 )
 
 // mostMethods is what can be read in one sitting: a type has at most so many methods.
@@ -24,6 +26,7 @@ var large = map[string]string{
 }
 
 func TestTypesAreSmall(t *testing.T) {
+	story.Whole(t)
 	methods := map[string]int{}
 	eachDecl(t, func(dir string, d ast.Decl) {
 		if f, is := d.(*ast.FuncDecl); is && f.Recv != nil {
@@ -50,6 +53,7 @@ var cores = []string{"core", "database"}
 
 // A part can be read by itself, and then those that need it: none needs itself by way of others.
 func TestPartsNeedEachOtherInNoCircle(t *testing.T) {
+	story.Whole(t)
 	needs := partsOf(t)
 	for _, part := range []string{
 		"internal/dispatch.settlements", "internal/scheduler.claims", "internal/firing.watcher",

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rotahq/rota/internal/story"
 )
 
 // retired are words that this project once had for something that the field, or docs/DESIGN.md, has
@@ -66,6 +68,7 @@ var retiredNames = map[string][]string{
 }
 
 func TestRetiredNamesStayRetired(t *testing.T) {
+	story.Whole(t)
 	for _, f := range parseTree(t) {
 		words := retiredNames[f.pkg]
 		if f.test || words == nil {

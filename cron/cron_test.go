@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rotahq/rota/internal/story"
 )
 
 func parse(t testing.TB, text string, o Options) *Schedule {
@@ -471,6 +473,7 @@ func BenchmarkParse(b *testing.B) {
 }
 
 func TestEveryDayUntilTheYear2200IsDueOnce(t *testing.T) {
+	story.Whole(t)
 	for _, name := range []string{"Europe/Berlin", "Australia/Lord_Howe", "America/New_York",
 		"UTC"} {
 		z := zone(t, name)

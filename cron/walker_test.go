@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 	_ "time/tzdata"
+
+	"github.com/rotahq/rota/internal/story"
 )
 
 // walker is the oracle: slow, and as simple as can be. It shares no code with the package: it looks
@@ -266,12 +268,10 @@ var walked = []string{
 // Around every change of a zone's clocks from 2000 to 2040, and on days that are like any other,
 // the schedule has the due times that the walker finds.
 func TestDueTimesAreThoseOfTheWalker(t *testing.T) {
+	story.Whole(t)
 	from, to := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
 		time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
 	for z, name := range walkedZones {
-		if testing.Short() && z%4 != 0 {
-			continue // the race detector, which runs so, has nothing to find here
-		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			zone, err := time.LoadLocation(name)
@@ -322,6 +322,7 @@ func clocks(list []time.Time) string {
 
 // Days alone, through all of 2000 to 2040: what matches is what the walker says of each.
 func TestDaysAreThoseOfTheWalker(t *testing.T) {
+	story.Whole(t)
 	for _, text := range walked {
 		f := strings.Fields(text)
 		text = "0 0 " + strings.Join(f[2:], " ")

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rotahq/rota/internal/demo"
+	"github.com/rotahq/rota/internal/story"
 )
 
 // buildRota builds the real binary.
@@ -27,6 +28,7 @@ func buildRota(t *testing.T) string {
 // The real thing, with real processes: two files are enough to have a worker killed with one in its
 // hands. With more, a third is done by then.
 func TestDemoAccountsForEveryFileWithAWorkerKilled(t *testing.T) {
+	story.Whole(t)
 	write := func(path, text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

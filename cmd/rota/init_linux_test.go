@@ -15,6 +15,7 @@ import (
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/limits"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -22,6 +23,7 @@ import (
 // container is. A task's command leaves processes behind that end later; what it itself ends with
 // counts all the same.
 func TestWorkerThatIsTheFirstProcessLeavesNoZombies(t *testing.T) {
+	story.Whole(t)
 	probe := exec.Command("true")
 	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	if err := probe.Run(); err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/worker"
 )
@@ -54,7 +55,7 @@ func TestKilledServerLosesNothingAndAcceptsNothingTwice(t *testing.T) {
 	t.Logf("%d kills; again with -seed %d", rounds, seed)
 	luck := rand.New(rand.NewPCG(seed, 0))
 
-	s := newVictim(t)
+	s := makeVictim(t)
 	s.start()
 	c := s.connect()
 	configureKillQueue(t, c)
@@ -195,7 +196,15 @@ type victim struct {
 	cmd     *exec.Cmd
 }
 
+// newVictim makes a victim in the whole run only: the race detector watches the test's process, and
+// not the victim's.
 func newVictim(t *testing.T) *victim {
+	t.Helper()
+	story.Whole(t)
+	return makeVictim(t)
+}
+
+func makeVictim(t *testing.T) *victim {
 	t.Helper()
 	port, err := pgtest.FreePort()
 	if err != nil {

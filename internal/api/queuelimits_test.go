@@ -70,6 +70,9 @@ func TestLimitsOfAQueueChangeOnlyWhereTheyAreGiven(t *testing.T) {
 
 // The same of each key; null and {} take all its limits away. Whether keys take turns is no limit.
 func TestLimitsOfEachKeyChangeOnlyWhereTheyAreGiven(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine asks: short runs look for races")
+	}
 	type perKey struct {
 		Max   int    `json:"max_running"`
 		Rate  string `json:"rate"`

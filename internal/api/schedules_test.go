@@ -120,6 +120,9 @@ func TestAnswerToAChangeShowsWhatWasFiredLast(t *testing.T) {
 }
 
 func TestManySchedulesInOneCallAreTakenUpToTheLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine asks: short runs look for races")
+	}
 	a := newAPI(t, newFake(), func(c *Config) { c.MaxBody, c.MaxBodies = 32<<20, 256<<20 })
 	list := func(n int, name func(int) string) string {
 		var b strings.Builder
@@ -173,6 +176,9 @@ func (b *barn) Schedules(
 }
 
 func TestPageOfSchedulesEndsWhenItsContextsAreLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine asks: short runs look for races")
+	}
 	for _, c := range []struct{ schedules, contexts, items, reads int }{
 		{1500, 10, 1000, 4}, {250, 60 << 10, 100, 1}, {250, 10 << 10, 250, 2},
 	} {
@@ -206,6 +212,9 @@ func TestPageOfSchedulesEndsWhenItsContextsAreLarge(t *testing.T) {
 }
 
 func TestAnswersThatMayBeLargeAreRefusedWithoutMemoryForThem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine asks: short runs look for races")
+	}
 	a := newAPI(t, newFake(), nil)
 	a.large.take(a.large.limit, 0)
 	for call, body := range map[string]string{"GET /v1/schedules": "",

@@ -12,6 +12,9 @@ import (
 // operation: no answer is a fault of the server, every refusal is a problem document, and a refusal
 // changes nothing.
 func TestNoRequestBreaksTheServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine asks: short runs look for races")
+	}
 	f := newFake()
 	a := newAPI(t, f, nil)
 	a.close() // streams end

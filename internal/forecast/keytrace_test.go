@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -146,6 +147,7 @@ func together(one, many trace) (list []keyedTask) {
 // When slots follow the forecast, a key that comes to 20 slots' work and may use one, or none,
 // costs no more of them, others wait no longer, and a pause that ends is worked off.
 func TestSlotsThatFollowAForecastAreOfUseWithKeys(t *testing.T) {
+	story.Whole(t)
 	one := traceOf(1, poisson(1200), constant(1))
 	many := traceOf(2, poisson(300), exponential(1)) // five slots busy
 	never := func(string, int64) bool { return false }

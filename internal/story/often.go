@@ -11,3 +11,12 @@ func Often(often, enough int) int {
 	}
 	return often
 }
+
+// Whole leaves a test to the whole run. In a short one, which looks for races, it would show
+// nothing new: no goroutines of this process meet in it that do not meet in others.
+func Whole(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short runs look for races: others show those that this one has")
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/rotahq/rota/internal/story"
 )
 
 var (
@@ -86,7 +88,7 @@ func TestWhatWaitsIsWokenOnceWhateverHappens(t *testing.T) {
 	case *manySeed > 0:
 		n = *manySeed
 	case testing.Short():
-		n = 300
+		n = 60
 	}
 	failed, breaches, counts := playAll(1, n, *onlyBug)
 	for _, what := range slices.Sorted(maps.Keys(counts)) {
@@ -164,10 +166,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	if *onlySeed != 0 {
 		t.Skip("one seed is played")
 	}
-	for i, p := range planted {
-		if testing.Short() && i%4 != 0 {
-			continue
-		}
+	story.Whole(t)
+	for _, p := range planted {
 		t.Run(p.bug, func(t *testing.T) {
 			failed, breaches, _ := playAll(p.from, 2000, p.bug)
 			if failed == 0 {

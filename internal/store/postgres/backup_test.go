@@ -12,6 +12,7 @@ import (
 
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -36,6 +37,7 @@ func restoredSQL(t *testing.T) string {
 
 // The recipe of docs/backup.md, with the commands that stand there, while the store takes writes.
 func TestDumpedDatabaseRestoresWithALifeOfItsOwn(t *testing.T) {
+	story.Whole(t)
 	cluster := pgtest.Shared(t)
 	cluster.Exec(t, "CREATE DATABASE dumped")
 	t.Cleanup(func() {

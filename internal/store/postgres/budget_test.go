@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -90,6 +91,7 @@ func TestASettlementWithoutFamiliesAsksForNone(t *testing.T) {
 
 // A trip costs a network's round, and a transaction that is open meanwhile.
 func TestTripsPerCall(t *testing.T) {
+	story.Whole(t)
 	m := &meter{}
 	c := join(t, open(t, Config{NoNotify: true, tracer: m}))
 	budget := func(what string, want int64, do func() error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -221,6 +222,7 @@ func TestALookEndsNoMoreWaitsForChildrenThanItIsTo(t *testing.T) {
 
 // Rows of families go with what they are of.
 func TestNothingIsLeftOfDeletedFamilies(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now, NoNotify: true}))
 	partition := c.tables("pack")[0]
@@ -291,6 +293,7 @@ func TestCountsOfWhoIsGoneAreNotKept(t *testing.T) {
 
 // Whatever the size of the tables, what is asked of families goes by their indexes.
 func TestFamiliesAreFoundByIndexes(t *testing.T) {
+	story.Whole(t)
 	c := join(t, open(t, Config{NoNotify: true}))
 	sp := c.parent()
 	must(c.under(&sp, 0, c.brood(0, 100, false)))(t)

@@ -7,11 +7,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/rotahq/rota/internal/store/rules"
+	"github.com/rotahq/rota/internal/story"
 )
 
 // A page of contexts reads as many steps as it looks at, however many a task has, and its
 // neighbours have.
 func TestContextsReadAsManyRowsAsTheySay(t *testing.T) {
+	story.Whole(t)
 	const tasks, steps = 20, 10_000
 	c := join(t, open(t, Config{}))
 	b := c.batch(tasks, tasks, false)

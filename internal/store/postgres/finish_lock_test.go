@@ -16,6 +16,7 @@ import (
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/blob"
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -272,6 +273,7 @@ func TestTransactionMayNotIdleAfterItHasFinishedATask(t *testing.T) {
 // Large values go to the database, also where nodes keep theirs in a folder, and go with their
 // task.
 func TestLargeValuesOfTransactionsAreKeptAndGoWithTheirTask(t *testing.T) {
+	story.Whole(t)
 	folder, err := blob.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -42,6 +43,7 @@ func swap(t *testing.T, cluster *pgtest.Cluster, dsn, other string) (back func()
 }
 
 func TestAnotherStoreUnderTheSameNameIsNeverWorkedOn(t *testing.T) {
+	story.Whole(t)
 	cluster := pgtest.Shared(t)
 	for name, prepare := range map[string]func(dsn string){
 		"another store": func(dsn string) { open(t, Config{DSN: dsn, NoNotify: true}).Close() },
@@ -92,6 +94,7 @@ func TestAnotherStoreUnderTheSameNameIsNeverWorkedOn(t *testing.T) {
 }
 
 func TestAnotherClusterIsNotJoinedAgain(t *testing.T) {
+	story.Whole(t)
 	one, two := pgtest.Start(t, pgtest.Config{}), pgtest.Shared(t)
 	before := open(t, Config{DSN: one.Database(t), NoNotify: true})
 	_, err := Open(t.Context(), Config{DSN: two.Database(t), NoNotify: true, Before: before})
@@ -101,6 +104,7 @@ func TestAnotherClusterIsNotJoinedAgain(t *testing.T) {
 }
 
 func TestAnotherClusterIsRefused(t *testing.T) {
+	story.Whole(t)
 	one, two := pgtest.Start(t, pgtest.Config{}), pgtest.Shared(t)
 	one.Exec(t, "CREATE DATABASE x")
 	two.Exec(t, "CREATE DATABASE x")
@@ -116,6 +120,7 @@ func TestAnotherClusterIsRefused(t *testing.T) {
 
 // A DSN may name several hosts. After a failover the old primary must not get a word in.
 func TestFormerPrimaryIsRefused(t *testing.T) {
+	story.Whole(t)
 	primary := pgtest.Start(t, pgtest.Config{Durable: true})
 	primary.Exec(t, "CREATE DATABASE x")
 	standby := primary.Standby(t)

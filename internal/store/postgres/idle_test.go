@@ -10,11 +10,13 @@ import (
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/story"
 )
 
 // A node that has nothing to do writes nothing but the renewal of what it holds: no transaction has
 // a number, no log is written.
 func TestIdleNodeWritesOnlyItsRenewal(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	// nobody else writes
 	server := pgtest.Start(t, pgtest.Config{Settings: []string{"autovacuum = off"}})

@@ -15,6 +15,7 @@ import (
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -87,6 +88,7 @@ func running(list []store.Place, token int64) (states []store.Observation) {
 func second[T any](_ T, err error) error { return err }
 
 func TestTripsOfJobs(t *testing.T) {
+	story.Whole(t)
 	m := &meter{}
 	c := join(t, open(t, Config{NoNotify: true, tracer: m}))
 	claim := c.crew("g", 200, 20)
@@ -133,6 +135,7 @@ func TestTripsOfJobs(t *testing.T) {
 // Groups that stand still cost a node reads and nothing else: no transaction has a number, no log
 // is written.
 func TestGroupsThatStandStillWriteNothing(t *testing.T) {
+	story.Whole(t)
 	// nobody else writes
 	server := pgtest.Start(t, pgtest.Config{Settings: []string{"autovacuum = off"}})
 	c := join(t, open(t, Config{DSN: server.Database(t), NoNotify: true}))

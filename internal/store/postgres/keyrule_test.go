@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -62,6 +63,7 @@ func (c *client) asksToBegin(keys []string, spans []store.Span) store.BeginReque
 
 // What is said of keys comes with what is asked anyway, and settlements that hold none ask nothing.
 func TestTripsOfKeyRules(t *testing.T) {
+	story.Whole(t)
 	m := &meter{}
 	c := join(t, open(t, Config{NoNotify: true, tracer: m}))
 	budget := func(what string, want int64, do func() error) {
@@ -130,6 +132,7 @@ func TestTripsOfKeyRules(t *testing.T) {
 
 // What is read of rules is bounded by what is asked for, not by how many there are.
 func TestKeyRulesAreFoundByTheirKeys(t *testing.T) {
+	story.Whole(t)
 	c := join(t, open(t, Config{}))
 	spans := c.submitKeys("q", true, "x", "y")
 	c.pauses("x", store.Forever)

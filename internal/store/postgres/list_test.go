@@ -8,6 +8,7 @@ import (
 
 	"github.com/rotahq/rota/internal/listing"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -34,6 +35,7 @@ func (p *plan) read() (n float64) {
 
 // What a list's statements read is bounded by their size, not by the tables.
 func TestListsReadAsManyRowsAsTheySay(t *testing.T) {
+	story.Whole(t)
 	const size, batches = 5000, 4
 	c := join(t, open(t, Config{}))
 	for range batches {

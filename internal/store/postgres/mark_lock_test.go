@@ -15,6 +15,7 @@ import (
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/pack"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -335,6 +336,7 @@ func TestOneLockStandsForManyPacks(t *testing.T) {
 // A server that has no room for more locks refuses whoever asks for one. A settlement then does
 // with one.
 func TestSettlementDoesWithOneLockWhenTheServerHasNoMore(t *testing.T) {
+	story.Whole(t)
 	server := pgtest.Start(t, pgtest.Config{})
 	server.Exec(t, "ALTER SYSTEM SET max_locks_per_transaction = 10")
 	server.Restart(t)

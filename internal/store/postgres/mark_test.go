@@ -17,6 +17,7 @@ import (
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/pack"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -244,6 +245,7 @@ func TestMarksLeaveGapsAlone(t *testing.T) {
 
 // A mark goes with the last task of its pack, and each task at its own time.
 func TestMarksGoWithTheirTasks(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now, Linger: -1}))
 	sp := c.submit(c.batch(64, 64, true))[0]
@@ -281,6 +283,7 @@ func TestMarksGoWithTheirTasks(t *testing.T) {
 
 // Marks of what is kept move with it, whole. What of them is kept no longer goes task by task.
 func TestMarksMoveIntoASmallPartition(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	sp := c.submit(c.batch(192, 192, true))[0]
@@ -311,6 +314,7 @@ func TestMarksMoveIntoASmallPartition(t *testing.T) {
 // The tables of the version before become those of this one: what stands stays, and nodes of that
 // version, which may go on, do no harm.
 func TestNodesOfTheVersionBeforeDoNoHarm(t *testing.T) {
+	story.Whole(t)
 	dsn := pgtest.Shared(t).Database(t)
 	conn := must(pgx.Connect(t.Context(), dsn))(t)
 	defer conn.Close(t.Context())

@@ -20,6 +20,7 @@ import (
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/pack"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -53,6 +54,7 @@ func drawTasks(t *rapid.T) (list []store.Task) {
 
 // Rows keep to their page of numbers and to their page of the file, and say what went in.
 func TestPacksHaveEachTaskOnceInRowsThatFit(t *testing.T) {
+	story.Whole(t)
 	rapid.Check(t, func(t *rapid.T) {
 		var p packs
 		want := map[task.ID]store.Task{}
@@ -127,6 +129,7 @@ func TestPacksHaveEachTaskOnceInRowsThatFit(t *testing.T) {
 // What the server makes of rows: no row outgrows its page, nothing is moved out of it, and both
 // functions and the view show the tasks as they went in.
 func TestRowsStayInTheirPagesAndShowTheirTasks(t *testing.T) {
+	story.Whole(t)
 	c := join(t, open(t, Config{}))
 	for _, size := range []int{0, 1, 124, store.InlineLimit} {
 		for _, n := range []int{1, 63, 64, 65, 200} {
@@ -186,6 +189,7 @@ AND reloptions::text IS DISTINCT FROM '{toast_tuple_target=8160}'`
 // Retention takes one task after the other out of its pack, with all it had, and the pack goes with
 // the last.
 func TestRetentionTakesTasksOutOfTheirPacks(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now, Linger: -1}))
 	b := c.batch(130, 130, true)
@@ -235,6 +239,7 @@ AND key = 'key-' || n || '-' AND group_key = 'group-' || n || '-'`} {
 
 // A partition's survivors take their packs along, without the tasks that do not survive.
 func TestSurvivorsTakeTheirPacksAlong(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	b := c.batch(300, 300, true)
@@ -326,6 +331,7 @@ func (c *client) lockOnce(ids []task.ID) (mine []task.ID, err error) {
 // Statements that ask for tasks find their packs by key, and ask for them in the order in which
 // they are written: nothing hides a function that runs for each row.
 func TestTasksAreFoundByTheKeysOfTheirPacks(t *testing.T) {
+	story.Whole(t)
 	c := join(t, open(t, Config{}))
 	var ids []int64
 	for range 10 {

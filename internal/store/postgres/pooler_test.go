@@ -20,6 +20,7 @@ import (
 	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/internal/store/walk"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -149,11 +150,8 @@ func (p *pooler) serve(client net.Conn) error {
 
 // The same seeds leave the same traces when no two transactions have the same session.
 func TestPoolerInTransactionModeDoesNoHarm(t *testing.T) {
-	seeds := uint64(3)
-	if testing.Short() {
-		seeds = 1
-	}
-	for seed := range seeds {
+	story.Whole(t)
+	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			clock, same := contract.NewClock(), contract.NewClock()
 			s := open(t, Config{
@@ -191,6 +189,7 @@ func TestPoolerHarmsThoseWhoDoNotKnowOfIt(t *testing.T) {
 
 // Large submissions go by several statements, through a pooler as well.
 func TestLargeSubmissionIsWhole(t *testing.T) {
+	story.Whole(t)
 	for name, conf := range map[string]Config{"direct": {}, "pooler": {Pooler: true}} {
 		t.Run(name, func(t *testing.T) {
 			conf.DSN = pgtest.Shared(t).Database(t)

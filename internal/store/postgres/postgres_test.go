@@ -210,7 +210,7 @@ func TestKeepsTheContractWhateverThePlannerPrefers(t *testing.T) {
 		unsaved = "&enable_material=off&enable_memoize=off"
 	)
 	for name, settings := range map[string]string{
-		"nested_loops": "&enable_hashjoin=off&enable_mergejoin=off&enable_seqscan=on&plan_cache_mode=force_custom_plan" +
+		"nested_loops": "&enable_hashjoin=off&enable_mergejoin=off&enable_seqscan=on" +
 			unsaved,
 		"hash_joins":       "&enable_hashjoin=on&enable_mergejoin=off&enable_nestloop=off&enable_seqscan=on",
 		"merge_joins":      "&enable_hashjoin=off&enable_mergejoin=on&enable_nestloop=off&enable_seqscan=on",

@@ -20,6 +20,7 @@ import (
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -187,12 +188,9 @@ func (k *killer) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatc
 }
 
 func TestStoreOfAnEarlierVersionComesOutTheSame(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
-	pieces := []int{7, 1, 64, 10_000}
-	if testing.Short() {
-		pieces = pieces[:1]
-	}
-	for _, piece := range pieces {
+	for _, piece := range []int{7, 1, 64, 10_000} {
 		t.Run(fmt.Sprint("pieces of ", piece), func(t *testing.T) {
 			t.Parallel()
 			dsn := pgtest.Shared(t).Database(t)

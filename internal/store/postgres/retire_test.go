@@ -12,6 +12,7 @@ import (
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -55,6 +56,7 @@ func (c *client) counts(want task.Counts) {
 }
 
 func TestPartitionGoesAsAWholeWhenItsTimeIsOver(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	first := c.tables("pack")
@@ -82,6 +84,7 @@ func TestPartitionGoesAsAWholeWhenItsTimeIsOver(t *testing.T) {
 
 // What is not over stays, byte for byte, and goes on.
 func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	b := c.batch(40, 10, true)
@@ -150,6 +153,7 @@ func TestSurvivorsMoveIntoASmallPartition(t *testing.T) {
 
 // A queue that keeps its tasks for a year kept those of all others of the day for as long.
 func TestAQueueOfLongRetentionKeepsNobodyElsesPartition(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	long := limits.DefaultQueue("long")
@@ -183,6 +187,7 @@ func TestAQueueOfLongRetentionKeepsNobodyElsesPartition(t *testing.T) {
 
 // Where most is kept for long, what is not goes task by task.
 func TestMovingMoreThanIsDroppedIsLeft(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now}))
 	long := limits.DefaultQueue("long")
@@ -211,6 +216,7 @@ func TestMovingMoreThanIsDroppedIsLeft(t *testing.T) {
 // What another node changes is heard by the node that prunes: it rested until its tasks would have
 // been over by the old configuration.
 func TestARetentionThatAnotherNodeChangesIsHeard(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	dsn := pgtest.Shared(t).Database(t)
 	c, other := join(t, open(t, Config{DSN: dsn, Now: clock.Now, Linger: -1})), open(t, Config{
@@ -237,6 +243,7 @@ func TestARetentionThatAnotherNodeChangesIsHeard(t *testing.T) {
 // Between the look at a partition and its swap a task that is over may be replayed, however it
 // ended: it stays, and is counted once.
 func TestReplayWhileAPartitionIsRetiredIsNotLost(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	recorded := all(task.Recorded)
 	acts := func(c *client, a store.Action) {
@@ -336,6 +343,7 @@ func TestMissingPartitionsAreFound(t *testing.T) {
 // A walk that found nothing in a stretch rested as if it had come to the end: what stood in front
 // kept what stood behind.
 func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
+	story.Whole(t)
 	const front, done = 2*pruneExamined + 5000, 1000
 	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now, Linger: -1}))

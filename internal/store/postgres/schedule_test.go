@@ -14,6 +14,7 @@ import (
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -66,6 +67,7 @@ func refusals(got store.Fired) map[string]int {
 }
 
 func TestTripsOfSchedules(t *testing.T) {
+	story.Whole(t)
 	m := &meter{}
 	c := join(t, open(t, Config{NoNotify: true, tracer: m}))
 	c.settle(c.submit(c.batch(1, 1, true))) // span ids are reserved

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/pgtest"
+	"github.com/rotahq/rota/internal/story"
 )
 
 func TestSecretHas256BitsAndIsTheSameAtEveryNode(t *testing.T) {
+	story.Whole(t)
 	dsn := pgtest.Shared(t).Database(t)
 	a, b := open(t, Config{DSN: dsn}), open(t, Config{DSN: dsn})
 	if a.Secret().Key == ([32]byte{}) || a.Secret().Old != 0 || a.Secret() != b.Secret() {
@@ -21,6 +23,7 @@ func TestSecretHas256BitsAndIsTheSameAtEveryNode(t *testing.T) {
 }
 
 func TestStoreOfAnEarlierVersionGetsASecret(t *testing.T) {
+	story.Whole(t)
 	dsn := pgtest.Shared(t).Database(t)
 	was := open(t, Config{DSN: dsn}).Secret()
 	queries := []string{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/pgtest"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -45,6 +46,7 @@ func TestNodesThatStartAtOnceMakeTheTablesOnce(t *testing.T) {
 }
 
 func TestOpenSaysWhatToDo(t *testing.T) {
+	story.Whole(t)
 	cluster := pgtest.Shared(t)
 	for _, test := range []struct {
 		name    string
@@ -118,6 +120,7 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 }
 
 func TestStoreInASchemaOfAnotherNameStandsBesideTheFirst(t *testing.T) {
+	story.Whole(t)
 	dsn := pgtest.Shared(t).Database(t)
 	one, two := join(t, open(t, Config{DSN: dsn})),
 		join(t, open(t, Config{DSN: dsn, Schema: "other"}))
@@ -128,6 +131,7 @@ func TestStoreInASchemaOfAnotherNameStandsBesideTheFirst(t *testing.T) {
 }
 
 func TestServerThatDoesNotSyncPromisesNothing(t *testing.T) {
+	story.Whole(t)
 	server := pgtest.Start(t, pgtest.Config{Durable: true})
 	c := open(t, Config{DSN: server.Database(t)})
 	wantDurability(t, c, DurabilityLocal)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -78,6 +79,7 @@ func begins(t *testing.T, s *Store, dsn string) map[string]func() doer {
 }
 
 func TestTasksOfACallersTransactionComeWithItsCommitOnly(t *testing.T) {
+	story.Whole(t)
 	dsn := pgtest.Shared(t).Database(t)
 	c := join(t, open(t, Config{DSN: dsn}))
 	heard := hear(t, open(t, Config{DSN: dsn}))

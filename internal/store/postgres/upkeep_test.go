@@ -19,6 +19,7 @@ import (
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/blob"
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -34,6 +35,7 @@ func (c *client) count(text string) (n int64) {
 }
 
 func TestEmptyStoreHasNoRowsLeft(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	c := join(t, open(t, Config{Now: clock.Now, Linger: -1}))
 	for range 3 {
@@ -58,6 +60,7 @@ func TestEmptyStoreHasNoRowsLeft(t *testing.T) {
 // Counting reads one row of a queue, and what transactions changed is added up to few rows of the
 // history, which go when they are kept no longer.
 func TestHistoryIsAddedUpAndForgotten(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	kept := history.Kept{Minutes: time.Hour, Hours: 3 * time.Hour}
 	c := join(t, open(t, Config{Now: clock.Now, History: kept}))
@@ -94,6 +97,7 @@ func TestHistoryIsAddedUpAndForgotten(t *testing.T) {
 // A minute costs what was done in it, however many queues there are and however many minutes are
 // kept.
 func TestAMinuteCostsWhatWasDoneInIt(t *testing.T) {
+	story.Whole(t)
 	const queues = 40
 	clock := contract.NewClock()
 	dsn := pgtest.Shared(t).Database(t)
@@ -193,6 +197,7 @@ func TestTextsThatPostgreSQLWouldRefuseAreKept(t *testing.T) {
 // Lists examine a bounded number of rows: what a filter selects is found all the same, page after
 // page.
 func TestPagesFindAllBehindMillionsOfOthers(t *testing.T) {
+	story.Whole(t)
 	const many = 500
 	c := join(t, open(t, Config{}))
 	c.examined = many / 5

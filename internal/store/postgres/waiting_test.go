@@ -10,6 +10,7 @@ import (
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -314,6 +315,7 @@ FROM generate_series(2, %[3]d + 100) i`, id, id.Batch, store.MaxOpenSignals))
 
 // Nothing of a task that is deleted stays.
 func TestWaitsAndSignalsGoWithTheirTasks(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	for _, linger := range []time.Duration{-1, time.Hour} {
 		c := join(t, open(t, Config{NoNotify: true, Now: clock.Now, Linger: linger}))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -357,6 +358,7 @@ func TestNothingIsReplacedUnlessTold(t *testing.T) {
 // A backup is made of what every crash leaves, and opens with all that was acknowledged; a store
 // whose log is lost is refused.
 func TestBackupAfterEveryCrash(t *testing.T) {
+	story.Whole(t)
 	refused := 0
 	for i, c := range crashes(t) {
 		if len(c.file) == 0 || i%3 != 0 {

@@ -9,10 +9,12 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 )
 
 // A file that an earlier version of the program made gets the tables of events when it is opened.
 func TestTablesOfTheFirstVersionAreBroughtUp(t *testing.T) {
+	story.Whole(t)
 	path := filepath.Join(t.TempDir(), "rota.db")
 	s, err := Open(t.Context(), Config{Path: path})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/story"
 )
 
 // unnumber takes the tables of a file back to version 34, in which packs and marks have no row
@@ -36,6 +37,7 @@ func unnumber(t testing.TB, path string) {
 }
 
 func TestPacksAndMarksOfAnEarlierVersionGetRowNumbers(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	path := filepath.Join(t.TempDir(), "rota.db")
 	s, err := Open(t.Context(), Config{Path: path, Now: clock.Now})

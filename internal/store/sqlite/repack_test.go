@@ -15,6 +15,7 @@ import (
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/pack"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -196,6 +197,7 @@ func (c *client) all() (list []task.View) {
 }
 
 func TestTasksOfAnEarlierVersionMoveIntoPacks(t *testing.T) {
+	story.Whole(t)
 	clock := contract.NewClock()
 	path := filepath.Join(t.TempDir(), "rota.db")
 	s, err := Open(t.Context(), Config{Path: path, Now: clock.Now})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/seal"
+	"github.com/rotahq/rota/internal/story"
 )
 
 func secretOf(t *testing.T, path string) seal.Secret {
@@ -33,6 +34,7 @@ func TestSecretHas256BitsAndStays(t *testing.T) {
 }
 
 func TestStoreOfAnEarlierVersionGetsASecret(t *testing.T) {
+	story.Whole(t)
 	path := filepath.Join(t.TempDir(), "rota.db")
 	was := secretOf(t, path)
 	before := time.Now().UnixMicro()

@@ -14,6 +14,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 )
 
 // crash is what a process leaves that dies: its files, and how many tasks it had acknowledged.
@@ -169,6 +170,7 @@ func crashes(t *testing.T) (list []crash) {
 // another program has moved the log into the file and deleted it since. Where the log is really
 // lost, or cut, the store is refused, and no file is changed.
 func TestStoreOpensAfterEveryCrashUnlessItsLogIsLost(t *testing.T) {
+	story.Whole(t)
 	emptied, refused := 0, 0
 	for _, c := range crashes(t) {
 		if strings.HasSuffix(c.step, "emptied") {
@@ -212,6 +214,7 @@ func TestStoreOpensAfterEveryCrashUnlessItsLogIsLost(t *testing.T) {
 // SQLite moves pages one by one. A process that dies on the way leaves a file with some of them; it
 // is refused without the log, and opened with it.
 func TestFileWithHalfItsLogIsRefusedWithoutTheLog(t *testing.T) {
+	story.Whole(t)
 	const page = 4096
 	list := crashes(t)
 	shown := 0
@@ -250,6 +253,7 @@ func TestFileWithHalfItsLogIsRefusedWithoutTheLog(t *testing.T) {
 // An older or newer copy of the file beside a log that is not its own, with either's lock file or
 // none: refused, or whole and as that lock file says.
 func TestLogOfAnotherCopyIsRefused(t *testing.T) {
+	story.Whole(t)
 	list := crashes(t)
 	refused := 0
 	for i := 0; i < len(list); i += 4 {

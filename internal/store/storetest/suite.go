@@ -79,7 +79,7 @@ func claims() []claim {
 		holderClaims(), actClaims(), editClaims(), leaseClaims(), nameClaims(), confClaims(),
 		queueClaims(), viewClaims(), metaClaims(), historyClaims(), textClaims(), eventClaims(),
 		notifierClaims(), hookClaims(), expiryClaims(), beginClaims(), keyClaims(),
-		keyRuleClaims(), orderClaims(), waitClaims(),
+		keyRuleClaims(), orderClaims(), waitClaims(), fullClaims(),
 		childClaims(), familyClaims(), contextClaims(),
 		dependClaims(),
 		uniqueClaims(),
