@@ -16,7 +16,8 @@ import (
 // late tells whether the queue with limits gets them late.
 func (w *world) late() bool { return w.gates() && w.luckOf("late").IntN(3) == 0 }
 
-// lateLimits are what the queue gets. Of its keys it limits none: what ran before is of no key.
+// lateLimits are what the queue gets. Its keys don't go in order: who began before has no place in
+// that.
 func (w *world) lateLimits() (q task.Queue) {
 	luck := w.luckOf("gate")
 	q.MaxRunning = 1 + luck.IntN(3)
@@ -24,6 +25,9 @@ func (w *world) lateLimits() (q task.Queue) {
 		q.Rate = task.Rate{Count: 2 + luck.Int64N(3), Per: time.Second}
 	}
 	q.Fair = luck.IntN(2) == 0
+	if w.luckOf("late keys").IntN(2) == 0 {
+		q.PerKey.MaxRunning = 2
+	}
 	return q
 }
 
@@ -52,6 +56,7 @@ func (s *person) limitLate() {
 		}, func(ctx context.Context, n *peer) (store.Changed[task.Queue], error) {
 			return n.ChangeQueue(ctx, gated, func(q *task.Queue, _ bool) error {
 				q.MaxRunning, q.Rate, q.Fair = conf.MaxRunning, conf.Rate, conf.Fair
+				q.PerKey = conf.PerKey
 				return nil
 			})
 		})
@@ -64,7 +69,7 @@ func (s *person) limitLate() {
 // followed learns that every node goes by the limits of the queue. What has left a node that lives,
 // and is not over, is written down.
 func (l *ledger) followed(conf task.Queue) {
-	l.gate = conf
+	l.gate, l.earlier = conf, l.rows()
 	for _, t := range l.order {
 		if t.final != "" || len(t.gave) == 0 || t.wish == nil || t.wish.sub.Queue != gated {
 			continue

@@ -35,6 +35,8 @@ type ledger struct {
 	drained map[string]time.Time
 
 	gate task.Queue // that has limits
+	// what ran of it when it got them; nil = it had them from the start
+	earlier map[task.ID]bool
 	// who began last of each of its keys
 	owners map[string]task.ID
 	paused map[string]int64 // until when its keys and others are, by QUEUE/KEY

@@ -17,7 +17,7 @@ type BeginRequest struct {
 // Begin is a hand-out that is to begin.
 type Begin struct {
 	Queue string
-	Key   string // the task's group key; "" = none
+	Key   string // the task's group key; "" = none, or its holder does not know it
 	Running
 	Unique bool // Loaded.Unique
 }

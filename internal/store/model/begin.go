@@ -107,20 +107,14 @@ func (m *Model) inTurn(g *store.KeyGate, u *store.Begin, now int64, is *store.Be
 func (m *Model) beginRow(h store.Holder, u *store.Begin, is *store.Beginning) {
 	at := hand{u.ID, u.Seq}
 	old, stands := m.running[at]
-	known := m.runKeys[at]
 	delete(m.running, at)
 	m.writeDown(h, []store.Running{u.Running})
-	_, written := m.running[at]
-	switch {
-	case !written:
-		*is = store.Void
-		if stands {
-			m.running[at] = old
-		}
-	case stands:
-		m.runKeys[at] = known
-	default:
-		m.runKeys[at] = u.Key
+	if _, written := m.running[at]; written {
+		return
+	}
+	*is = store.Void
+	if stands {
+		m.running[at] = old
 	}
 }
 

@@ -330,8 +330,8 @@ func (m *Model) firstOfKey(queue, name string, now int64) (first *store.Span) {
 // runningOf counts the running rows of a key, no further than most.
 func (m *Model) runningOf(queue, name string, most int) (n int) {
 	for at := range m.running {
-		if f := m.tasks[at.id]; f != nil && f.batch.Queue == queue && m.runKeys[at] == name &&
-			n < most {
+		if f := m.tasks[at.id]; f != nil && f.batch.Queue == queue &&
+			f.override().GroupKey == name && n < most {
 			n++
 		}
 	}
@@ -346,8 +346,11 @@ func (m *Model) fullKeys(queue string) (n int) {
 	}
 	seen := map[string]bool{}
 	for at := range m.running {
-		name := m.runKeys[at]
-		if f := m.tasks[at.id]; f != nil && f.batch.Queue == queue && name != "" && !seen[name] {
+		f := m.tasks[at.id]
+		if f == nil || f.batch.Queue != queue {
+			continue
+		}
+		if name := f.override().GroupKey; name != "" && !seen[name] {
 			if seen[name] = true; m.runningOf(queue, name, most) == most {
 				n++
 			}

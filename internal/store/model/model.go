@@ -32,30 +32,27 @@ type Model struct {
 	closed bool
 	behind bool // the last call of Prune reached its limit
 	// the last number given to a span, a lease's token or a blob; numbers are never given twice
-	last    int64
-	batches map[int64]*batch
-	tasks   map[task.ID]*fact
-	spans   map[int64]*store.Span
-	running map[hand]store.Running
-	keys    map[key]keyed
-	uniques map[key]uniquely
-	leases  map[string]store.Lease
-	queues  map[string]task.Queue
-	buckets map[string]admission.Bucket // of the queues that have limits
-	since   map[string]int64            // when the rate of each of their keys was set
-	blobs   map[string][]byte
-	logs    map[task.ID]*taskLog
-	events  eventLog
-	told    map[string]store.Notifier
-	hooks   map[string]store.Hook
-	jobs    jobTables
-	sched   scheduleTables
-	history []happening
-	// what keys have left of their rates, and the keys of running rows; those of rows that are gone
-	// may stay
-	keyBuckets map[key]admission.Bucket
-	runKeys    map[hand]string
-	keyOwners  map[key]task.ID // who began last of a key that goes in order
+	last       int64
+	batches    map[int64]*batch
+	tasks      map[task.ID]*fact
+	spans      map[int64]*store.Span
+	running    map[hand]store.Running
+	keys       map[key]keyed
+	uniques    map[key]uniquely
+	leases     map[string]store.Lease
+	queues     map[string]task.Queue
+	buckets    map[string]admission.Bucket // of the queues that have limits
+	since      map[string]int64            // when the rate of each of their keys was set
+	blobs      map[string][]byte
+	logs       map[task.ID]*taskLog
+	events     eventLog
+	told       map[string]store.Notifier
+	hooks      map[string]store.Hook
+	jobs       jobTables
+	sched      scheduleTables
+	history    []happening
+	keyBuckets map[key]admission.Bucket // what keys have left of their rates
+	keyOwners  map[key]task.ID          // who began last of a key that goes in order
 	keyRules   map[key]store.KeyRule
 	waiting    waitTables
 	family     childTables
@@ -112,8 +109,8 @@ func New(now func() time.Time) *Model {
 		keys: map[key]keyed{}, uniques: map[key]uniquely{}, leases: map[string]store.Lease{},
 		queues:  map[string]task.Queue{},
 		buckets: map[string]admission.Bucket{}, since: map[string]int64{},
-		keyBuckets: map[key]admission.Bucket{}, runKeys: map[hand]string{},
-		keyOwners: map[key]task.ID{}, keyRules: map[key]store.KeyRule{},
+		keyBuckets: map[key]admission.Bucket{},
+		keyOwners:  map[key]task.ID{}, keyRules: map[key]store.KeyRule{},
 		waiting: waitTables{
 			waits: map[task.ID]*waiting{}, signals: map[signalKey]*sent{},
 		},

@@ -153,7 +153,6 @@ func (m *Model) writeDown(h store.Holder, list []store.Running) {
 		_, settled := f.steps[r.Seq]
 		if _, written := m.running[at]; !settled && !written {
 			m.running[at] = r
-			m.runKeys[at] = sp.Key
 		}
 	}
 }

@@ -31,9 +31,14 @@ WHERE (q.max_running > 0 OR q.rate_count > 0 OR q.key_running > 0 OR q.key_rate_
   OR q.key_rules)
 AND ($1::text[] IS NULL OR q.name = ANY($1::text[]))
 ORDER BY q.name`
-	fullKeys = `SELECT q.name, (SELECT count(*) FROM (SELECT FROM rota.running u
-  WHERE u.queue = q.name COLLATE "default" AND u.key > ''
-  GROUP BY u.key HAVING count(*) >= q.key_running LIMIT 1000) k)
+	fullKeys = `SELECT q.name, CASE WHEN EXISTS (SELECT FROM rota.running u
+    WHERE u.queue = q.name COLLATE "default" AND u.key IS NULL)
+  THEN (SELECT count(*) FROM (SELECT FROM (SELECT ` + rowKey + ` AS key FROM rota.running u
+      WHERE u.queue = q.name COLLATE "default") u WHERE u.key > ''
+    GROUP BY u.key HAVING count(*) >= q.key_running LIMIT 1000) k)
+  ELSE (SELECT count(*) FROM (SELECT FROM rota.running u
+      WHERE u.queue = q.name COLLATE "default" AND u.key > ''
+    GROUP BY u.key HAVING count(*) >= q.key_running LIMIT 1000) k) END
 FROM rota.queue q WHERE q.key_running > 0 AND ($1::text[] IS NULL OR q.name = ANY($1::text[]))`
 	clockNow = `SELECT rota.micros($1)`
 
@@ -130,7 +135,7 @@ func (b *beginning) look(ctx context.Context, t *tx, d *database, queues []strin
 		groups = append(groups, k.key)
 	}
 	// whoever has a unique key for long is to keep no queue's gate from others
-	first := append(b.shareUniques(), tell(lockGates, queues))
+	first := append(b.shareUniques(), tell(lockGates, queues), tell(nameKeys, queues))
 	err := t.run(ctx, append(first,
 		ask(leaseGood, func(r row) error {
 			return r.Scan(&b.answer.Now, &lives)

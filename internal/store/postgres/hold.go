@@ -82,7 +82,7 @@ mine AS MATERIALIZED (
 INSERT INTO rota.running AS u (batch, n, seq, span, token, worker, incarnation, started, until,
 queue, key)
 SELECT r.batch, r.n, r.seq, r.span, r.token, r.worker, r.incarnation, r.started, r.until, s.queue,
-  coalesce(r.key, s.key, '')
+  coalesce(r.key, s.key)
 FROM unnest($4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::bigint[],
 $9::text[], $10::text[], $11::bigint[], $12::bigint[], $16::text[])
   r (batch, n, seq, span, token, worker, incarnation, started, until, key)
@@ -100,7 +100,7 @@ ORDER BY r.batch, r.n, r.seq
 var writeDown = insertRunning + `ON CONFLICT DO NOTHING`
 
 // written makes the query that writes hand-outs down, by writeDown or letBegin; each is called with
-// what that answers. Without keys their spans say them.
+// what that answers. Without keys their spans say them, or nobody does yet: see rowKey.
 func written(
 	clock any, text string, h store.Holder, list []store.Running, keys []string,
 	each func(row) error,
@@ -119,7 +119,7 @@ func written(
 	for _, i := range order {
 		r := &list[i]
 		var key *string
-		if keys != nil {
+		if keys != nil && keys[i] != "" {
 			key = &keys[i]
 		}
 		groups = append(groups, key)

@@ -9,12 +9,31 @@ import (
 )
 
 const (
+	// rowKey is the key of the task of running row u. Who writes a row down without asking whether
+	// the task may begin does not look for its key, if its span has tasks of several.
+	rowKey = `coalesce(u.key, (SELECT CASE WHEN e.seq IS NULL THEN t.group_key ELSE e.group_key END
+  FROM rota.task(u.batch, u.n) t
+  LEFT JOIN LATERAL (SELECT seq, group_key FROM rota.edit WHERE batch = u.batch AND n = u.n
+    ORDER BY seq DESC LIMIT 1) e ON true), '')`
+	// nameKeys keeps the keys that are still to be looked for, before they are counted: a queue
+	// that begins to limit each key has rows without. Those that others have just now are passed
+	// over, and counted all the same.
+	nameKeys = `WITH o AS MATERIALIZED (
+  SELECT u.batch, u.n, u.seq FROM rota.queue q
+  JOIN rota.running u ON u.queue = q.name COLLATE "default" AND u.key IS NULL
+  WHERE q.name = ANY($1::text[]) AND (q.key_running > 0 OR q.key_rate_count > 0 OR q.key_rules)
+  ORDER BY u.batch, u.n, u.seq FOR UPDATE OF u SKIP LOCKED)
+UPDATE rota.running u SET key = ` + rowKey + ` FROM o
+WHERE u.batch = o.batch AND u.n = o.n AND u.seq = o.seq`
+
 	// keyGatesOf reads how keys stand, of those queues that limit each key, or have rules of some.
 	// A bucket from before the rate was set is none. Of keys that go in order it reads which task
 	// began last, how that stands, and the spans that it is in and that comes first.
 	keyGatesOf = `SELECT k.queue, k.key, q.key_running, q.key_rate_count, q.key_rate_per, q.key_burst,
-  coalesce(b.level, 0), coalesce(b.at, g.since), (SELECT count(*) FROM (SELECT FROM rota.running u
-    WHERE u.queue = k.queue AND u.key = k.key LIMIT q.key_running) u),
+  coalesce(b.level, 0), coalesce(b.at, g.since), (SELECT count(*) FROM (SELECT 1 FROM rota.running u
+    WHERE u.queue = k.queue AND u.key = k.key
+    UNION ALL SELECT 1 FROM rota.running u
+    WHERE u.queue = k.queue AND u.key IS NULL AND ` + rowKey + ` = k.key LIMIT q.key_running) u),
   q.key_stop, coalesce(o.batch, 0), coalesce(o.n, 0), coalesce(o.base, 0), coalesce(o.kind, 0),
   coalesce(o.span, 0), coalesce(o.free, false), coalesce(f.id, 0), coalesce(f.free, false),
   coalesce(r.paused, 0), coalesce(r.weight, 0)

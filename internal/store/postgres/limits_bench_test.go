@@ -3,7 +3,9 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,23 +69,42 @@ func (c *client) limit(limits func(*task.Queue)) {
 	}
 }
 
-// begin lets all tasks of spans of a batch begin.
-func (c *client) begin(b *store.Batch, spans []store.Span) {
-	c.Helper()
+// running are the rows of hand-outs of all tasks of spans of a batch.
+func (c *client) running(b *store.Batch, spans []store.Span) (rows []store.Running) {
 	now := c.today().UnixMicro()
-	r := store.BeginRequest{Holder: c.holder}
 	for i := range spans {
 		for n := spans[i].Lo; n <= spans[i].Hi; n++ {
-			t := &b.Tasks[n]
-			u := store.Running{
+			rows = append(rows, store.Running{
 				ID: task.ID{Batch: b.ID, N: n}, Span: spans[i].ID, Token: spans[i].Token,
 				Worker: "worker-1", Incarnation: "i", Started: now,
 				Until: now + time.Hour.Microseconds(),
-			}
-			r.Rows = append(r.Rows, store.Begin{
-				Queue: b.Queue, Key: t.GroupKey, Unique: t.Unique != nil, Running: u,
 			})
 		}
+	}
+	return rows
+}
+
+// sync writes hand-outs down.
+func (c *client) sync(rows []store.Running) {
+	c.Helper()
+	for some := range slices.Chunk(rows, 1024) {
+		if _, err := c.Sync(c.Context(), store.SyncRequest{
+			Holder: c.holder, Insert: some,
+		}); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+// begin lets all tasks of spans of a batch begin.
+func (c *client) begin(b *store.Batch, spans []store.Span) {
+	c.Helper()
+	r := store.BeginRequest{Holder: c.holder}
+	for _, u := range c.running(b, spans) {
+		t := &b.Tasks[u.ID.N]
+		r.Rows = append(r.Rows, store.Begin{
+			Queue: b.Queue, Key: t.GroupKey, Unique: t.Unique != nil, Running: u,
+		})
 	}
 	got, err := c.Begin(c.Context(), r)
 	if err != nil {
@@ -94,4 +115,37 @@ func (c *client) begin(b *store.Batch, spans []store.Span) {
 			c.Fatalf("hand-out %d: %v", i, is)
 		}
 	}
+}
+
+// BenchmarkKeysAreNamed is what the first Begin costs when a queue limits each key
+// for the first time, for each task that runs of it.
+func BenchmarkKeysAreNamed(b *testing.B) {
+	const tasks, keys = 8192, 100
+	c := durable(b)
+	var rows []store.Running
+	for range tasks / 256 {
+		batch := c.batch(256, 256, true)
+		for i := range batch.Tasks {
+			batch.Tasks[i].GroupKey = fmt.Sprint(i % keys)
+		}
+		rows = append(rows, c.running(&batch, c.submit(batch))...)
+	}
+	c.sync(rows)
+	c.limit(func(q *task.Queue) { q.PerKey.MaxRunning = tasks })
+	first := store.BeginRequest{
+		Holder: c.holder, Rows: []store.Begin{{Queue: "q", Running: rows[0]}},
+	}
+	for b.Loop() {
+		b.StopTimer()
+		if err := c.write(b.Context(), func(ctx context.Context, t *tx) error {
+			return t.finish(ctx, tell("UPDATE rota.running SET key = NULL"))
+		}); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		if _, err := c.Begin(c.Context(), first); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*tasks), "µs/task")
 }

@@ -126,6 +126,14 @@ func (t limitWrites) beginOf(
 	if err := t.insertRunning(queue, fresh); err != nil {
 		return err
 	}
+	namer := keyNamer{t, map[int64]bool{}}
+	for _, u := range fresh {
+		if u.Key == "" {
+			if err := namer.name(&u.Running); err != nil {
+				return err
+			}
+		}
+	}
 	rules.Began(&gates.Gate.Gate, written, list, func(k int) bool { return stands[k] })
 	for k, i := range at {
 		answer.Rows[i] = list[k]
@@ -368,6 +376,11 @@ func (s *limitCalls) Gates(
 // changeGate keeps what a queue has left of its rate, if its limits change: a rate that changes
 // begins with an empty bucket.
 func (t limitWrites) changeGate(before, after *task.Queue) error {
+	if limitsKeys(after) && !limitsKeys(before) {
+		if err := t.nameKeys(after.Name); err != nil {
+			return err
+		}
+	}
 	switch {
 	case !admission.Limited(after):
 		_, err := t.exec(deleteGate, after.Name)

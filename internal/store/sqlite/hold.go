@@ -64,12 +64,16 @@ ON CONFLICT DO NOTHING`
 
 // writeDown inserts the running rows of a holder's hand-outs.
 func (t spanWrites) writeDown(h store.Holder, list []store.Running) error {
+	keys := keyNamer{t.tx.limits(), map[int64]bool{}}
 	for i := range list {
 		r := &list[i]
 		_, err := t.exec(keepRunning, r.ID.Batch, r.ID.N, r.Seq, r.Span, r.Token, r.Worker,
 			r.Incarnation, r.Started, r.Until, h.Node, h.Token)
 		if err != nil {
 			return fmt.Errorf("write down hand-out %d of task %s: %w", r.Seq, r.ID, err)
+		}
+		if err := keys.name(r); err != nil {
+			return err
 		}
 	}
 	return nil

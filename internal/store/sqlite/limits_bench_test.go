@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,23 +69,42 @@ func (c *client) limit(limits func(*task.Queue)) {
 	}
 }
 
-// begin lets all tasks of spans of a batch begin.
-func (c *client) begin(b *store.Batch, spans []store.Span) {
-	c.Helper()
+// running are the rows of hand-outs of all tasks of spans of a batch.
+func (c *client) running(b *store.Batch, spans []store.Span) (rows []store.Running) {
 	now := c.clock()
-	r := store.BeginRequest{Holder: c.holder}
 	for i := range spans {
 		for n := spans[i].Lo; n <= spans[i].Hi; n++ {
-			t := &b.Tasks[n]
-			u := store.Running{
+			rows = append(rows, store.Running{
 				ID: task.ID{Batch: b.ID, N: n}, Span: spans[i].ID, Token: spans[i].Token,
 				Worker: "worker-1", Incarnation: "i", Started: now,
 				Until: now + time.Hour.Microseconds(),
-			}
-			r.Rows = append(r.Rows, store.Begin{
-				Queue: b.Queue, Key: t.GroupKey, Unique: t.Unique != nil, Running: u,
 			})
 		}
+	}
+	return rows
+}
+
+// sync writes hand-outs down.
+func (c *client) sync(rows []store.Running) {
+	c.Helper()
+	for some := range slices.Chunk(rows, 1024) {
+		if _, err := c.Sync(c.Context(), store.SyncRequest{
+			Holder: c.holder, Insert: some,
+		}); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+// begin lets all tasks of spans of a batch begin.
+func (c *client) begin(b *store.Batch, spans []store.Span) {
+	c.Helper()
+	r := store.BeginRequest{Holder: c.holder}
+	for _, u := range c.running(b, spans) {
+		t := &b.Tasks[u.ID.N]
+		r.Rows = append(r.Rows, store.Begin{
+			Queue: b.Queue, Key: t.GroupKey, Unique: t.Unique != nil, Running: u,
+		})
 	}
 	got, err := c.Begin(c.Context(), r)
 	if err != nil {
@@ -95,4 +115,33 @@ func (c *client) begin(b *store.Batch, spans []store.Span) {
 			c.Fatalf("hand-out %d: %v", i, is)
 		}
 	}
+}
+
+// BenchmarkKeysAreNamed is what the change costs when a queue limits each key
+// for the first time, for each task that runs of it.
+func BenchmarkKeysAreNamed(b *testing.B) {
+	const tasks, keys = 8192, 100
+	c := join(b, open(b, Config{}))
+	var rows []store.Running
+	for range tasks / 256 {
+		batch := c.batch(256, 256, true)
+		for i := range batch.Tasks {
+			batch.Tasks[i].GroupKey = fmt.Sprint(i % keys)
+		}
+		rows = append(rows, c.running(&batch, c.submit(batch))...)
+	}
+	c.sync(rows)
+	for b.Loop() {
+		b.StopTimer()
+		c.limit(func(q *task.Queue) { q.PerKey.MaxRunning = 0 })
+		if err := c.write(b.Context(), func(t *tx) error {
+			_, err := t.exec("UPDATE running SET key = ''")
+			return err
+		}); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		c.limit(func(q *task.Queue) { q.PerKey.MaxRunning = tasks })
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*tasks), "µs/task")
 }

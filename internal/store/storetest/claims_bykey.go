@@ -41,6 +41,32 @@ func keyClaims() []claim {
 			s.putKeys("v", "w")
 			s.want("taken elsewhere", keysOfOuts(s.byKey(b, 9, false, nil)), "w")
 		}},
+		{"WhatRanBeforeItsQueueLimitedKeysCountsForItsKey", func(s *scene) {
+			a, b := s.join("a"), s.join("b")
+			two := task.KeyLimits{MaxRunning: 2}
+			s.putKeys("x", "x", "x", "y", "y", "")
+			sp := s.take(a, 9)[0]
+			var outs []caller.Handout
+			for i := range sp.Tasks {
+				outs = append(outs, caller.Taken(&sp, i))
+			}
+			s.sync(a, outs[0], outs[1], outs[3], outs[5])
+			s.limitKeys(0, two)
+			s.want("keys that are full", s.fullKeys(), 1)
+			s.sync(a, outs[4]) // since then another row, which nobody let begin
+			s.want("and then", s.fullKeys(), 2)
+			s.putKeys("x", "y", "z", "")
+			s.want("of another node those are taken that have room",
+				keysOfOuts(s.byKey(b, 9, false, nil)), "z ")
+			outs[2].Span.Key = "x" // as its holder knows
+			s.want("the next one of the key", s.begin(a, outs[2]), []store.Beginning{held})
+			s.recorded(outs[1].Report(s.clock, task.Finish(nil)))
+			s.want("when one has ended", s.begin(a, outs[2]), []store.Beginning{begins})
+			s.want("keys that are full again", s.fullKeys(), 2)
+			s.limitKeys(0, task.KeyLimits{})
+			s.limitKeys(0, two)
+			s.want("limited again", s.fullKeys(), 2)
+		}},
 		{"TheQueueAndTheKeyMustHaveRoom", func(s *scene) {
 			a := s.join("a")
 			s.limitKeys(2, one)
@@ -242,6 +268,13 @@ func (s *scene) limitKeys(running int, perKey task.KeyLimits) {
 		return nil
 	})
 	s.ok(err)
+}
+
+// fullKeys is how many keys of queue q run as many tasks as each may.
+func (s *scene) fullKeys() int {
+	_, gates, err := s.Gates(s.ctx, "q")
+	s.ok(err)
+	return gates[0].FullKeys
 }
 
 // putKeys submits a batch with a task for each key.
