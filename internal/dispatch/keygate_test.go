@@ -184,7 +184,8 @@ func TestAKeyBeginsAsFastAsItsRateAllows(t *testing.T) {
 	})
 }
 
-// A queue may begin to go by keys, or cease to, whatever is in memory and runs.
+// A queue may begin to go by keys, or cease to, whatever is in memory and runs: what runs counts for
+// its key.
 func TestAQueueBeginsAndCeasesToGoByKeys(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		h.many(80)
@@ -200,14 +201,15 @@ func TestAQueueBeginsAndCeasesToGoByKeys(t *testing.T) {
 		if held <= 4 {
 			t.Fatalf("%d tasks are held", held)
 		}
-		running := map[string]int{} // since then
+		running := map[string]int{"a": 4}
 		for _, c := range []struct {
 			running, a, b int
 			fair          bool
 		}{
-			{running: 1, a: 1, b: 1},
-			{running: 3, fair: true, a: 3, b: 3},
-			{fair: true, a: 6, b: 10},
+			{running: 1, a: 4, b: 1},
+			{running: 3, fair: true, a: 4, b: 3},
+			{running: 5, a: 5, b: 5},
+			{fair: true, a: 10, b: 10},
 		} {
 			at := time.Now()
 			h.set(func(q *task.Queue) { q.PerKey.MaxRunning, q.Fair = c.running, c.fair })
