@@ -161,8 +161,8 @@ SELECT -i, -i, 0, 0, 0, 'q', ` + never + ` - 1, ` + never + ` - 1, 0, 0, 0, 1, f
 FROM generate_series(20001, 40000) i`,
 		`INSERT INTO rota.gate SELECT 'other' || i, 0, 0, 0 FROM generate_series(1, 1000) i`,
 		`INSERT INTO rota.running (batch, n, seq, span, token, started, until, worker, incarnation,
-queue, key) SELECT i, 0, 0, 0, 0, 0, 0, '', '', 'other' || i % 10, 'k'
-FROM generate_series(1, 20000) i`, "UPDATE rota.queue SET max_running = 5, key_running = 5"} {
+queue, key) SELECT i, 0, 0, 0, 0, 0, 0, '', '', 'other' || i % 10,
+CASE WHEN i % 20 < 10 THEN 'k' END FROM generate_series(1, 20000) i`, "UPDATE rota.queue SET max_running = 5, key_running = 5"} {
 		if _, err := conn.Exec(t.Context(), text); err != nil {
 			t.Fatal(err)
 		}
@@ -185,6 +185,7 @@ FROM generate_series(1, 20000) i`, "UPDATE rota.queue SET max_running = 5, key_r
 			"lock":     tell(lockOver, now, 100),
 			"drop":     tell(dropOver, now, 100, q),
 			"stand":    tell(keyGatesOf, []string{"q", "q"}, []string{"x", "y"}, nil),
+			"name":     tell(nameKeys, q),
 			"note":     tell(noteRules, q, nil),
 			"forget":   tell(forgetRules, q),
 			"hold":     tell(holdKeys, q, batches, []int32{0}, []int64{1e9}, nil),
