@@ -13,12 +13,15 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rotahq/rota/internal/story"
 )
 
 // TestGroupStories runs the scripts in testdata/group. Their server answers as the API's own
 // stories say, and 404 to everything else; it tells of groups in more trouble than a real one gets
 // into within a test.
 func TestGroupStories(t *testing.T) {
+	story.Whole(t)
 	server := toldServer(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/group",

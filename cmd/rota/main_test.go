@@ -19,6 +19,7 @@ import (
 
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/internal/pgtest"
+	"github.com/rotahq/rota/internal/story"
 )
 
 func TestMain(m *testing.M) {
@@ -72,9 +73,7 @@ func (w *workshop) clean() {
 //	id NAME              the last line of the last stdout becomes the variable NAME
 //	empty DIR            the folder must hold nothing
 func TestStories(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts hundreds of processes, for what they print: short runs look for races")
-	}
+	story.Whole(t)
 	tell(t, testscript.Params{Dir: "testdata"}, "")
 }
 
@@ -82,9 +81,10 @@ func TestStories(t *testing.T) {
 // of all scripts, and what tasks carry; and of what the store decides: what queues are allowed, and
 // who has unique keys.
 func TestStoriesOnPostgreSQL(t *testing.T) {
-	for _, story := range []string{"names", "meta", "editmeta", "limits", "limits_keys", "signal",
+	story.Whole(t)
+	for _, name := range []string{"names", "meta", "editmeta", "limits", "limits_keys", "signal",
 		"children", "after", "limits_keys_work", "limits_work", "submit_unique", "hook"} {
-		tell(t, testscript.Params{Files: []string{"testdata/" + story + ".txtar"}},
+		tell(t, testscript.Params{Files: []string{"testdata/" + name + ".txtar"}},
 			pgtest.Shared(t).Database(t))
 	}
 }

@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rotahq/rota/internal/story"
 )
 
 // TestScheduleStories runs the scripts in testdata/schedule, whose server answers as the API's own
 // stories say.
 func TestScheduleStories(t *testing.T) {
+	story.Whole(t)
 	server := toldServer(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/schedule",

@@ -184,8 +184,8 @@ func TestAKeyBeginsAsFastAsItsRateAllows(t *testing.T) {
 	})
 }
 
-// A queue may begin to go by keys, or cease to, whatever is in memory and runs: what runs counts for
-// its key.
+// A queue may begin to go by keys, or cease to, whatever is in memory and runs: what runs counts
+// for its key.
 func TestAQueueBeginsAndCeasesToGoByKeys(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		h.many(80)
