@@ -192,6 +192,10 @@
 // the gate (keyrule.go). Settlements that hold keys lock the queue's row last of all, and no gate:
 // who has that may wait for a running row that they have deleted.
 //
+// Rounds write rows down of whose keys they know nothing, where a span has tasks of several. Who
+// counts by keys looks those up, and who lets tasks begin keeps them first; it waits for no row that
+// somebody else has locked (keygate.go).
+//
 // # Jobs
 //
 // Who changes a group, its jobs or its assignments locks its row first and gives what changed the
