@@ -138,9 +138,9 @@ func makeReady(list []handed, now time.Time) (back []*item) {
 }
 
 // answer completes hand-outs: those of guarded spans are written down first, large contexts are
-// fetched, as many as there is room for. What has none is ready again. At last, so that nothing
-// can come between, the store is asked about those that have limits: of and held are as letBegin
-// says.
+// fetched, as many as there is room for. What has none is ready again; what can't be written down
+// comes back in a second. At last, so that nothing can come between, the store is asked about those
+// that have limits: of and held are as letBegin says, and held also if something comes back.
 func (hs *handouts) answer(
 	ctx context.Context, list []handed, tasks []task.Handout, room func(int64) bool,
 ) (answer task.HoldAnswer, of []*queue, held bool) {
@@ -152,12 +152,12 @@ func (hs *handouts) answer(
 		room = func(int64) bool { return true }
 	}
 	given, complete := list[:0], tasks[:0]
-	var back []handed
+	var back, unwritten []handed
 	size := int64(0)
 	for i := range list {
 		h, t := list[i], tasks[i]
 		if h.guarded && !guarded {
-			back = append(back, h)
+			unwritten = append(unwritten, h)
 			continue
 		}
 		if v := store.Value(t.Context); isLarge(v) {
@@ -203,7 +203,11 @@ func (hs *handouts) answer(
 	if len(back) > 0 {
 		hs.putBack(back)
 	}
+	if len(unwritten) > 0 {
+		hs.letRest(unwritten)
+	}
 	given, complete, of, held = hs.gates.letBegin(given, complete, room)
+	held = held || len(unwritten) > 0
 	writeTokens(given, complete)
 	return task.HoldAnswer{Tasks: complete, Written: func() { hs.written(given) }}, of, held
 }
@@ -253,6 +257,18 @@ func (hs *handouts) unreadable(h *handed, err error) {
 	}
 	hs.log.Warn("read context", "task", h.id().String(), "error", err)
 	h.rest(time.Second, time.Now())
+}
+
+// letRest lets hand-outs rest that the store could not be told of just now. Ready at once, they
+// would be handed out and fail as often as their workers can ask.
+func (hs *handouts) letRest(list []handed) {
+	now := time.Now()
+	hs.mu.Lock()
+	defer hs.release()
+	for i := range list {
+		list[i].isNotAsked()
+		list[i].rest(time.Second, now)
+	}
 }
 
 // rest lets a hand-out whose token nobody has seen come again after a while, uncharged.

@@ -275,6 +275,44 @@ func TestCancelOfAPoisonousTaskLetsItsNeighbourOut(t *testing.T) {
 	})
 }
 
+// A task whose node has died is written down before it is handed out. While the store can't do that
+// who waits for it goes on waiting, and the store is asked once in a second.
+func TestHoldWaitsWhileItsTaskCannotBeWrittenDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := model.New(time.Now)
+		h := open(t, db)
+		h.many(1)
+		h.one("x")
+		h.kill()
+		time.Sleep(11 * time.Second)
+		h = open(t, db)
+		defer func() { h.close() }()
+		h.door.Answer("Sync", errHiccup)
+		if _, err := h.d.Beat(
+			h.ctx, task.Beat{Worker: "x", Incarnation: "2", Leaving: true},
+		); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		before, began := h.door.Calls("Sync"), time.Now()
+		var got []task.Handout
+		held := make(chan struct{})
+		go func() {
+			defer close(held)
+			got = h.holdFor("a", 1, time.Minute)
+		}()
+		time.Sleep(10 * time.Second)
+		if n := h.door.Calls("Sync") - before; n < 5 || n > 25 { // rounds ask, too
+			t.Errorf("the store was asked %d times in 10 s", n)
+		}
+		h.door.Answer("Sync", nil)
+		<-held
+		if took := time.Since(began); len(got) != 1 || took > 12*time.Second {
+			t.Errorf("%d tasks came after %v", len(got), took)
+		}
+	})
+}
+
 func TestImpatientQueueAsksForFasterBeats(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		conf := limits.DefaultQueue("q")

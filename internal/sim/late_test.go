@@ -25,7 +25,7 @@ func (w *world) lateLimits() (q task.Queue) {
 		q.Rate = task.Rate{Count: 2 + luck.Int64N(3), Per: time.Second}
 	}
 	q.Fair = luck.IntN(2) == 0
-	if w.luckOf("late keys").IntN(2) == 0 {
+	if w.luckOf("late keys").IntN(2) == 1 {
 		q.PerKey.MaxRunning = 2
 	}
 	return q

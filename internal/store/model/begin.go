@@ -60,7 +60,12 @@ func (m *Model) beginOf(r *store.BeginRequest, queue string, rows []int, answer 
 			}
 		}
 	}
+	unsaid := map[hand]bool{} // begins just now, and its key is not said: the next call counts it
 	for _, i := range rows {
+		at := hand{r.Rows[i].ID, r.Rows[i].Seq}
+		if _, stands := m.running[at]; !stands && r.Rows[i].Key == "" {
+			unsaid[at] = true
+		}
 		if answer.Rows[i] == store.Begins {
 			m.beginRow(r.Holder, &r.Rows[i], &answer.Rows[i])
 		}
@@ -74,7 +79,7 @@ func (m *Model) beginOf(r *store.BeginRequest, queue string, rows []int, answer 
 	answer.Gates = append(answer.Gates, store.Gate{Queue: queue, Gate: gate})
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		if g := keys[name]; g != nil {
-			g.Running = m.runningOf(queue, name, q.PerKey.MaxRunning)
+			g.Running = m.runningOf(queue, name, q.PerKey.MaxRunning, unsaid)
 			m.keyBuckets[key{queue, name}] = g.Bucket
 			if i, begun := owned[name]; begun && answer.Rows[i] == store.Begins {
 				m.keyOwners[key{queue, name}] = g.Owner

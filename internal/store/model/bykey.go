@@ -288,7 +288,7 @@ func (m *Model) keyGate(queue, name string) *store.KeyGate {
 	if since := m.since[queue]; g.Bucket.At < since {
 		g.Bucket = admission.Bucket{At: since}
 	}
-	g.Running = m.runningOf(queue, name, q.PerKey.MaxRunning)
+	g.Running = m.runningOf(queue, name, q.PerKey.MaxRunning, nil)
 	if f := m.tasks[m.keyOwners[key{queue, name}]]; f != nil && g.Limits.Running == 1 {
 		_, s := f.newest()
 		dead := s.Kind != task.KindRemoved && s.Kind.Leaves() == task.Dead
@@ -327,11 +327,11 @@ func (m *Model) firstOfKey(queue, name string, now int64) (first *store.Span) {
 	return first
 }
 
-// runningOf counts the running rows of a key, no further than most.
-func (m *Model) runningOf(queue, name string, most int) (n int) {
+// runningOf counts the running rows of a key, but some, no further than most.
+func (m *Model) runningOf(queue, name string, most int, but map[hand]bool) (n int) {
 	for at := range m.running {
 		if f := m.tasks[at.id]; f != nil && f.batch.Queue == queue &&
-			f.override().GroupKey == name && n < most {
+			f.override().GroupKey == name && n < most && !but[at] {
 			n++
 		}
 	}
@@ -351,7 +351,7 @@ func (m *Model) fullKeys(queue string) (n int) {
 			continue
 		}
 		if name := f.override().GroupKey; name != "" && !seen[name] {
-			if seen[name] = true; m.runningOf(queue, name, most) == most {
+			if seen[name] = true; m.runningOf(queue, name, most, nil) == most {
 				n++
 			}
 		}
