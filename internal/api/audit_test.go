@@ -43,7 +43,7 @@ func TestEachChangeOfACallerIsOneEvent(t *testing.T) {
 	a := newAPI(t, on, func(c *Config) { c.Tell = h.tell })
 	a.auditor.node = bucket.Bucket{Rate: 1e9, Burst: 1e9, Left: 1e9}
 	told := map[string]bool{}
-	for _, s := range readStories(t, "testdata/calls.txt") {
+	for _, s := range readExchanges(t, "testdata/calls.txt") {
 		on.Engine = newFake()
 		a.auditor.by = map[auditKey]*auditRow{}
 		response, text := ask(t, a, s.request, s.body)

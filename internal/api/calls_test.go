@@ -20,23 +20,23 @@ import (
 
 var update = flag.Bool("update", false, "write the files under testdata anew")
 
-// story is one call in a file of testdata: a request line, perhaps a body (a Go string in quotes
+// exchange is one call in a file of testdata: a request line, perhaps a body (a Go string in quotes
 // where it holds odd bytes), "=>", and the answer.
-type story struct{ request, body, answer string }
+type exchange struct{ request, body, answer string }
 
-func readStories(t testing.TB, name string) []story {
+func readExchanges(t testing.TB, name string) []exchange {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stories []story
+	var list []exchange
 	for block := range strings.SplitSeq(string(text), "\n\n") {
 		asked, answer, _ := strings.Cut(strings.TrimSpace(block)+"\n", "=>\n")
 		request, body, _ := strings.Cut(strings.TrimSpace(asked), "\n")
-		stories = append(stories, story{request, body, strings.TrimSpace(answer)})
+		list = append(list, exchange{request, body, strings.TrimSpace(answer)})
 	}
-	return stories
+	return list
 }
 
 // stage is an Engine that can be exchanged for another: to build an API takes longer than to call
@@ -91,11 +91,11 @@ func (s *stage) FindHook(name string) (*store.Hook, error) { return s.now().Find
 
 // tell makes the calls of a file against a new fake each and compares what comes back, and what was
 // changed.
-func tell(t *testing.T, name string, check func(*testing.T, story, *http.Response, *fake)) {
+func tell(t *testing.T, name string, check func(*testing.T, exchange, *http.Response, *fake)) {
 	var again bytes.Buffer
 	on := &stage{newFake()}
 	a := newAPI(t, on, nil)
-	for _, s := range readStories(t, name) {
+	for _, s := range readExchanges(t, name) {
 		f := newFake()
 		on.Engine = f
 		body := s.body
@@ -159,7 +159,7 @@ func ask(t testing.TB, a *API, request, body string, header ...string) (*http.Re
 }
 
 func TestCallsAnswerAsTheContractSays(t *testing.T) {
-	tell(t, "testdata/calls.txt", func(t *testing.T, s story, r *http.Response, _ *fake) {
+	tell(t, "testdata/calls.txt", func(t *testing.T, s exchange, r *http.Response, _ *fake) {
 		if r.StatusCode >= 300 {
 			t.Errorf("%s: status %d", s.request, r.StatusCode)
 		}
@@ -171,7 +171,7 @@ func TestCallsAnswerAsTheContractSays(t *testing.T) {
 }
 
 func TestBadInputIsNamedAndChangesNothing(t *testing.T) {
-	tell(t, "testdata/bad.txt", func(t *testing.T, s story, r *http.Response, f *fake) {
+	tell(t, "testdata/bad.txt", func(t *testing.T, s exchange, r *http.Response, f *fake) {
 		if r.StatusCode < 400 || r.StatusCode >= 500 {
 			t.Errorf("status %d", r.StatusCode)
 		}

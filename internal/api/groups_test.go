@@ -14,6 +14,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -83,9 +84,7 @@ func (h *hoard) Jobs(_ context.Context, _, after string, limit int) ([]task.Job,
 }
 
 func TestPageOfJobsEndsWhenItsSpecsAreLarge(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine asks: short runs look for races")
-	}
+	story.Whole(t)
 	for _, c := range []struct{ jobs, specs, items, reads int }{
 		{2000, 10, 1000, 4}, {250, 60 << 10, 100, 1}, {250, 10 << 10, 250, 2},
 	} {
@@ -151,9 +150,7 @@ func TestExplanationShowsTheBestCandidatesAndHowManyThereAre(t *testing.T) {
 }
 
 func TestManyJobsInOneCallAreTakenUpToTheLimit(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine asks: short runs look for races")
-	}
+	story.Whole(t)
 	f := newFake()
 	a := newAPI(t, f, func(c *Config) { c.MaxBody, c.MaxBodies = 32<<20, 256<<20 })
 	body := []byte(`{"jobs":[{"job":"j0"}`)
@@ -206,9 +203,7 @@ func TestFollowedJobLogStreamsForAsLongAsTheJobIsThere(t *testing.T) {
 }
 
 func TestPlanTakesNoMoreThanItsLimits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine asks: short runs look for races")
-	}
+	story.Whole(t)
 	a := newAPI(t, newFake(), func(c *Config) { c.MaxBody, c.MaxBodies = 32<<20, 256<<20 })
 	list := func(item string, n int) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"

@@ -248,10 +248,10 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	a := newAPI(t, newFake(), nil)
 	s := readSpec(t, a)
 	answers := 0
-	for _, story := range readStories(t, "testdata/calls.txt") {
-		method, target, _ := strings.Cut(story.request, " ")
+	for _, call := range readExchanges(t, "testdata/calls.txt") {
+		method, target, _ := strings.Cut(call.request, " ")
 		target, _, _ = strings.Cut(target, "?")
-		status, rest, _ := strings.Cut(story.answer, " ")
+		status, rest, _ := strings.Cut(call.answer, " ")
 		text, _, _ := strings.Cut(rest, "\n")
 		path := pathOf(s, target)
 		var response struct {
@@ -269,17 +269,17 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		}
 		content, ok := response.Content["application/json"]
 		if !ok {
-			t.Errorf("%s: status %s is not described", story.request, status)
+			t.Errorf("%s: status %s is not described", call.request, status)
 			continue
 		}
 		var value any
 		if err := json.Unmarshal(
 			[]byte(strings.ReplaceAll(text, "1e400", "1")), &value,
 		); err != nil {
-			t.Fatalf("%s: %v", story.request, err)
+			t.Fatalf("%s: %v", call.request, err)
 		}
 		answers++
-		compare(t, s, story.request, content.Schema, value)
+		compare(t, s, call.request, content.Schema, value)
 	}
 	if answers < 30 {
 		t.Errorf("only %d answers were compared", answers)

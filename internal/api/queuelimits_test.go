@@ -14,6 +14,7 @@ import (
 	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
 )
@@ -70,9 +71,7 @@ func TestLimitsOfAQueueChangeOnlyWhereTheyAreGiven(t *testing.T) {
 
 // The same of each key; null and {} take all its limits away. Whether keys take turns is no limit.
 func TestLimitsOfEachKeyChangeOnlyWhereTheyAreGiven(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine asks: short runs look for races")
-	}
+	story.Whole(t)
 	type perKey struct {
 		Max   int    `json:"max_running"`
 		Rate  string `json:"rate"`

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -120,9 +121,7 @@ func TestAnswerToAChangeShowsWhatWasFiredLast(t *testing.T) {
 }
 
 func TestManySchedulesInOneCallAreTakenUpToTheLimit(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine asks: short runs look for races")
-	}
+	story.Whole(t)
 	a := newAPI(t, newFake(), func(c *Config) { c.MaxBody, c.MaxBodies = 32<<20, 256<<20 })
 	list := func(n int, name func(int) string) string {
 		var b strings.Builder
@@ -176,9 +175,7 @@ func (b *barn) Schedules(
 }
 
 func TestPageOfSchedulesEndsWhenItsContextsAreLarge(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine asks: short runs look for races")
-	}
+	story.Whole(t)
 	for _, c := range []struct{ schedules, contexts, items, reads int }{
 		{1500, 10, 1000, 4}, {250, 60 << 10, 100, 1}, {250, 10 << 10, 250, 2},
 	} {
@@ -212,9 +209,7 @@ func TestPageOfSchedulesEndsWhenItsContextsAreLarge(t *testing.T) {
 }
 
 func TestAnswersThatMayBeLargeAreRefusedWithoutMemoryForThem(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine asks: short runs look for races")
-	}
+	story.Whole(t)
 	a := newAPI(t, newFake(), nil)
 	a.large.take(a.large.limit, 0)
 	for call, body := range map[string]string{"GET /v1/schedules": "",

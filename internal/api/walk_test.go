@@ -6,15 +6,15 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/rotahq/rota/internal/story"
 )
 
 // TestNoRequestBreaksTheServer walks the OpenAPI document and throws wrong requests at every
 // operation: no answer is a fault of the server, every refusal is a problem document, and a refusal
 // changes nothing.
 func TestNoRequestBreaksTheServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine asks: short runs look for races")
-	}
+	story.Whole(t)
 	f := newFake()
 	a := newAPI(t, f, nil)
 	a.close() // streams end

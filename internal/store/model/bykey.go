@@ -327,11 +327,11 @@ func (m *Model) firstOfKey(queue, name string, now int64) (first *store.Span) {
 	return first
 }
 
-// runningOf counts the running rows of a key, but some, no further than most.
-func (m *Model) runningOf(queue, name string, most int, but map[hand]bool) (n int) {
+// runningOf counts the running rows of a key, except for some, no further than most.
+func (m *Model) runningOf(queue, name string, most int, except map[hand]bool) (n int) {
 	for at := range m.running {
 		if f := m.tasks[at.id]; f != nil && f.batch.Queue == queue &&
-			f.override().GroupKey == name && n < most && !but[at] {
+			f.override().GroupKey == name && n < most && !except[at] {
 			n++
 		}
 	}
