@@ -101,6 +101,13 @@ func (w *Worker) next(
 // listen waits for d, or less when there is news to tell, but at least beatGap.
 func (w *Worker) listen(ctx context.Context, d time.Duration) {
 	sleep(ctx, beatGap)
+	if d <= beatGap {
+		select { // the beat that follows tells them
+		case <-w.news:
+		default:
+		}
+		return
+	}
 	t := time.NewTimer(d - beatGap)
 	defer t.Stop()
 	select {

@@ -140,18 +140,17 @@ func (w *Worker) endRuns(cause error) {
 func (w *Worker) callJobs(ctx, work context.Context, calls *sync.WaitGroup) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
-		select {
-		case <-w.look:
-		case <-timer.C:
-		case <-ctx.Done():
-			return
-		}
+	for ctx.Err() == nil {
 		now := time.Now()
 		if next := w.beginRuns(work, now, calls); next.IsZero() {
 			timer.Stop()
 		} else {
 			timer.Reset(next.Sub(now))
+		}
+		select {
+		case <-w.look:
+		case <-timer.C:
+		case <-ctx.Done():
 		}
 	}
 }

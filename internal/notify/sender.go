@@ -187,19 +187,19 @@ func (s *Sender) Run(ctx context.Context) error {
 	defer s.turns.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.hint:
-		case <-timer.C:
-		}
+	for ctx.Err() == nil {
 		now := time.Now()
 		if err := s.Round(ctx, now); err != nil && ctx.Err() == nil {
 			s.conf.Log.Warn("notifications stand still", "error", err)
 		}
 		timer.Reset(s.pause(now))
+		select {
+		case <-ctx.Done():
+		case <-s.hint:
+		case <-timer.C:
+		}
 	}
+	return nil
 }
 
 // pause is how long nothing is to be done.

@@ -36,10 +36,12 @@ func (p *post) send(ctx context.Context, n *store.Notifier, m message) error {
 	p.at[n.Name] = append(p.at[n.Name], time.Now())
 	err, slow := p.away[n.Name], p.slow[n.Name]
 	p.mu.Unlock()
-	select {
-	case <-time.After(slow):
-	case <-ctx.Done():
-		return ctx.Err()
+	if slow > 0 {
+		select {
+		case <-time.After(slow):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

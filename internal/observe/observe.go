@@ -87,7 +87,12 @@ func (v *Value[T]) get(
 		v.under, v.asked = make(chan struct{}), time.Now()
 		v.work.Go(v.ask)
 	}
-	under, wait := v.under, time.NewTimer(patience(time.Since(v.asked)))
+	left := patience(time.Since(v.asked))
+	if left <= 0 {
+		defer v.mu.Unlock()
+		return v.known, false
+	}
+	under, wait := v.under, time.NewTimer(left)
 	v.mu.Unlock()
 	defer wait.Stop()
 	select {
