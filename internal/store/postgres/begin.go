@@ -33,9 +33,11 @@ AND ($1::text[] IS NULL OR q.name = ANY($1::text[]))
 ORDER BY q.name`
 	fullKeys = `SELECT q.name, CASE WHEN EXISTS (SELECT FROM rota.running u
     WHERE u.queue = q.name COLLATE "default" AND u.key IS NULL)
-  THEN (SELECT count(*) FROM (SELECT FROM (SELECT ` + rowKey + ` AS key FROM rota.running u
-      WHERE u.queue = q.name COLLATE "default") u WHERE u.key > ''
-    GROUP BY u.key HAVING count(*) >= q.key_running LIMIT 1000) k)
+  THEN (SELECT count(*) FROM (SELECT FROM (
+      SELECT u.key FROM rota.running u WHERE u.queue = q.name COLLATE "default"
+      UNION ALL SELECT ` + rowKey + ` FROM (SELECT key, batch, n FROM rota.running
+        WHERE queue = q.name COLLATE "default" AND key IS NULL LIMIT $2) u) u
+    WHERE u.key > '' GROUP BY u.key HAVING count(*) >= q.key_running LIMIT 1000) k)
   ELSE (SELECT count(*) FROM (SELECT FROM rota.running u
       WHERE u.queue = q.name COLLATE "default" AND u.key > ''
     GROUP BY u.key HAVING count(*) >= q.key_running LIMIT 1000) k) END
@@ -88,18 +90,24 @@ func (s *gates) Begin(ctx context.Context, r store.BeginRequest) (answer store.B
 	s.hints.note(r.Holder)
 	queues, rows := r.ByQueue()
 	queues = append([]string{}, queues...) // none is not all
-	err = s.write(ctx, func(ctx context.Context, t *tx) error {
-		b := beginning{BeginRequest: &r, written: make([]rules.Asked, len(r.Rows))}
-		if err := b.look(ctx, t, s.database, queues); err != nil {
-			return err
+	for unnamed := true; unnamed && err == nil; {
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
+			b := beginning{BeginRequest: &r, written: make([]rules.Asked, len(r.Rows))}
+			if err := b.look(ctx, t, s.database, queues); err != nil {
+				return err
+			}
+			unnamed = b.unnamed && !b.answer.LeaseGone
+			if answer = b.answer; answer.LeaseGone || unnamed {
+				answer.Gates = nil
+				return t.finish(ctx)
+			}
+			answer.Rows = make([]store.Beginning, len(r.Rows))
+			return b.apply(ctx, t, s.database, queues, rows, &answer)
+		})
+		if unnamed && err == nil {
+			err = s.nameAll(ctx, queues...)
 		}
-		if answer = b.answer; answer.LeaseGone {
-			answer.Gates = nil
-			return t.finish(ctx)
-		}
-		answer.Rows = make([]store.Beginning, len(r.Rows))
-		return b.apply(ctx, t, s.database, queues, rows, &answer)
-	})
+	}
 	if err != nil {
 		return store.Begun{}, fmt.Errorf("begin %d hand-outs: %w", len(r.Rows), err)
 	}
@@ -110,6 +118,7 @@ func (s *gates) Begin(ctx context.Context, r store.BeginRequest) (answer store.B
 type beginning struct {
 	*store.BeginRequest
 	answer  store.Begun
+	unnamed bool          // rows may still be without their keys: nothing is decided yet
 	written []rules.Asked // what stands where the rows are to be
 	keys    []*rules.KeyStand
 }
@@ -135,8 +144,9 @@ func (b *beginning) look(ctx context.Context, t *tx, d *database, queues []strin
 		groups = append(groups, k.key)
 	}
 	// whoever has a unique key for long is to keep no queue's gate from others
-	first := append(b.shareUniques(), tell(lockGates, queues), tell(nameKeys, queues))
+	first := append(b.shareUniques(), tell(lockGates, queues))
 	err := t.run(ctx, append(first,
+		ask(nameKeys, func(r row) error { return r.Scan(&b.unnamed) }, queues, namedAtOnce),
 		ask(leaseGood, func(r row) error {
 			return r.Scan(&b.answer.Now, &lives)
 		}, d.clock(), b.Holder.Node, b.Holder.Token),
@@ -158,7 +168,7 @@ func (b *beginning) look(ctx context.Context, t *tx, d *database, queues []strin
 				b.written[i].Key = &k.KeyStand
 			}
 			return err
-		}, of, groups, d.clock()))...)
+		}, of, groups, d.clock(), namedAtOnce))...)
 	b.answer.LeaseGone = !lives
 	return err
 }
@@ -304,7 +314,8 @@ func (s *gates) Gates(
 		}
 		return r.run(ctx, ask(clockNow, func(r row) error { return r.Scan(&now) }, s.clock()),
 			ask(gatesOf, scanGates(&gates), asked),
-			ask(fullKeys, count(func(g *store.Gate) *int { return &g.FullKeys }), asked),
+			ask(fullKeys, count(func(g *store.Gate) *int { return &g.FullKeys }), asked,
+				namedAtOnce),
 			ask(pausedKeys, count(func(g *store.Gate) *int { return &g.PausedKeys }), asked,
 				s.clock()))
 	})

@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/story"
 	"github.com/rotahq/rota/task"
 )
 
@@ -223,4 +225,60 @@ func TestKeyRulesAtOnceAgree(t *testing.T) {
 		"WHERE datname = current_database()"); n > 0 {
 		t.Errorf("%d transactions waited for each other in a circle", n)
 	}
+}
+
+// What runs without keys gets them some at a time, and the key of what others have locked may be
+// any.
+func TestKeysAreNamedSomeAtATime(t *testing.T) {
+	story.Whole(t)
+	o := meanwhile(t)
+	c := o.client
+	var rows []store.Running
+	for range 9 {
+		b := c.batch(256, 256, true)
+		for i := range b.Tasks {
+			b.Tasks[i].GroupKey = "x"
+		}
+		rows = append(rows, c.running(&b, c.submit(b))...)
+	}
+	c.sync(rows)
+	unnamed := func(want int) {
+		t.Helper()
+		n := c.count("SELECT count(*) FROM rota.running WHERE key IS NULL")
+		if n != int64(want) {
+			t.Errorf("%d rows have no key, want %d", n, want)
+		}
+	}
+	begins := func(want store.Beginning, key string) {
+		t.Helper()
+		asks := c.asksToBegin([]string{key}, c.submitKeys("q", true, key))
+		got := must(c.Begin(t.Context(), asks))(t)
+		if got.Rows[0] != want {
+			t.Errorf("a task of key %s: %v, want %v", key, got.Rows[0], want)
+		}
+	}
+	forget := func() {
+		t.Helper()
+		if err := c.write(t.Context(), func(ctx context.Context, t *tx) error {
+			return t.finish(ctx, tell("UPDATE rota.running SET key = NULL"))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unnamed(len(rows))
+	c.limit(func(q *task.Queue) { q.PerKey.MaxRunning = 3 })
+	unnamed(0)
+
+	forget()
+	begins(store.HeldBack, "x")
+	unnamed(0)
+	begins(store.Begins, "y")
+
+	forget()
+	o.do("SELECT FROM rota.running FOR UPDATE")
+	begins(store.HeldBack, "z")
+	unnamed(len(rows) + 1)
+	o.commits()
+	begins(store.Begins, "z")
+	unnamed(0)
 }

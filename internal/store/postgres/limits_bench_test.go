@@ -117,8 +117,8 @@ func (c *client) begin(b *store.Batch, spans []store.Span) {
 	}
 }
 
-// BenchmarkKeysAreNamed is what the first Begin costs when a queue limits each key
-// for the first time, for each task that runs of it.
+// BenchmarkKeysAreNamed is what Begin, or the change of the queue, costs when a queue limits each
+// key for the first time, for each task that runs of it.
 func BenchmarkKeysAreNamed(b *testing.B) {
 	const tasks, keys = 8192, 100
 	c := durable(b)

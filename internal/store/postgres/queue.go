@@ -89,6 +89,7 @@ type queues struct {
 func (s *queues) ChangeQueue(
 	ctx context.Context, name string, change store.Change[task.Queue],
 ) (changed store.Changed[task.Queue], err error) {
+	limitsKeys := false
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		look := writeQueue(lockQueue, limits.DefaultQueue(name))
 		look.row = func(r row) (err error) {
@@ -104,11 +105,15 @@ func (s *queues) ChangeQueue(
 			return err
 		}
 		changed.Is.Name, changed.Is.KeyRules = name, before.KeyRules
+		limitsKeys = changed.Is.PerKey.MaxRunning > 0 && before.PerKey.MaxRunning == 0
 		return t.finish(ctx, append(s.gates.gateChanged(&before, &changed.Is),
 			writeQueue(updateQueue, changed.Is))...)
 	})
 	if err != nil {
 		return store.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
+	}
+	if limitsKeys { // what fails or comes later is left to the next Begin
+		_ = s.gates.nameAll(ctx, name)
 	}
 	return changed, nil
 }

@@ -2,11 +2,13 @@ package sqlite
 
 import (
 	"fmt"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/admission"
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 	"github.com/rotahq/rota/task"
 )
 
@@ -22,7 +24,9 @@ const (
 AND (key_running > 0 OR key_rate_count > 0 OR key_rules)`
 	withoutKey = `SELECT batch, n, seq FROM running INDEXED BY running_queue
 WHERE queue = ? AND key = ''`
-	nameRow = `UPDATE running SET key = ? WHERE batch = ? AND n = ? AND seq = ?`
+	nameRow  = `UPDATE running SET key = ? WHERE batch = ? AND n = ? AND seq = ?`
+	editedIn = `SELECT n, coalesce(group_key, '') FROM edit WHERE batch = ? AND n BETWEEN ? AND ?
+ORDER BY n, seq`
 )
 
 // limitsKeys tells whether a queue limits each key, or some by their rules.
@@ -30,7 +34,7 @@ func limitsKeys(q *task.Queue) bool {
 	return admission.KeyLimitsOf(q) != (admission.Limits{}) || q.KeyRules
 }
 
-// nameKeys gives the running rows of a queue the keys of their tasks.
+// nameKeys gives the running rows of a queue the keys of their tasks. It reads each pack once.
 func (t limitWrites) nameKeys(queue string) error {
 	var rows []store.Watch
 	if err := t.each(withoutKey, func(st *sqlite.Stmt) bool {
@@ -41,12 +45,60 @@ func (t limitWrites) nameKeys(queue string) error {
 	}, queue); err != nil {
 		return err
 	}
+	slices.SortFunc(rows, func(a, b store.Watch) int { return a.ID.Compare(b.ID) })
+	for len(rows) > 0 {
+		first, n := rows[0].ID, 1
+		for n < len(rows) && rows[n].ID.Batch == first.Batch &&
+			pack.Lo(rows[n].ID.N) == pack.Lo(first.N) {
+			n++
+		}
+		if err := t.nameKeysOf(rows[:n]); err != nil {
+			return fmt.Errorf("name the keys of batch %d from %d on: %w", first.Batch, first.N, err)
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+// nameKeysOf is nameKeys for rows of tasks of one pack.
+func (t limitWrites) nameKeysOf(rows []store.Watch) error {
+	keys, err := t.conn.limits().groupKeys(rows[0].ID.Batch, rows[0].ID.N, rows[len(rows)-1].ID.N)
+	if err != nil {
+		return err
+	}
 	for _, row := range rows {
-		if err := t.nameKey(row); err != nil {
-			return err
+		if key := keys[row.ID.N%pack.Size]; key != "" {
+			if _, err := t.exec(nameRow, key, row.ID.Batch, row.ID.N, row.Seq); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// groupKeys are the group keys of a batch's tasks from lo to hi, which are of one pack.
+func (c limitReads) groupKeys(batch int64, lo, hi int32) (keys [pack.Size]string, err error) {
+	for at := pack.Lo(lo); ; {
+		p, found, err := c.members().packFrom(batch, at, hi)
+		if err == nil && found {
+			at = p.lo + 1
+			err = pack.EachTask(p.body, p.lo, p.has, func(t *store.Task) bool {
+				keys[t.N%pack.Size] = t.GroupKey
+				return true
+			})
+		}
+		if err != nil {
+			return keys, err
+		}
+		if !found {
+			break
+		}
+	}
+	err = c.each(editedIn, func(st *sqlite.Stmt) bool { // the newest edit of a task comes last
+		keys[st.ColumnInt32(0)%pack.Size] = st.ColumnText(1)
+		return true
+	}, batch, lo, hi)
+	return keys, err
 }
 
 // nameKey gives a running row, if there is one, the key of its task.

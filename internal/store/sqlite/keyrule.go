@@ -9,6 +9,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/internal/store/pack"
 	"github.com/rotahq/rota/internal/store/rules"
 	"github.com/rotahq/rota/task"
 )
@@ -137,16 +138,9 @@ func (t limitWrites) holdKey(queue string, id task.ID, hold time.Duration) error
 }
 
 // groupKey is that of a task as it stands; "" = it has none.
-func (c limitReads) groupKey(id task.ID) (key string, err error) {
-	o, found, err := c.facts().override(id)
-	if err != nil || found {
-		return o.GroupKey, err
-	}
-	err = c.members().members(id.Batch, id.N, id.N, brief, func(s *member) bool {
-		key = s.GroupKey
-		return true
-	})
-	return key, err
+func (c limitReads) groupKey(id task.ID) (string, error) {
+	keys, err := c.groupKeys(id.Batch, id.N, id.N)
+	return keys[id.N%pack.Size], err
 }
 
 // keyOfMember is the group key of a task of a span.
