@@ -347,6 +347,7 @@ func FuzzRoundTrip(f *testing.F) {
 		beat.Incarnation = readable(key)
 		beat.Labels = map[string]string{readable(queue): readable(stage)}
 		beat.Zone = readable(stage)
+		beat.Build = readable(stage)
 		beat.Groups, beat.Tasks[0].Note = []string{readable(key)}, readable(key)
 		if diff := cmp.Diff(beat, gotBeat); err != nil || diff != "" {
 			t.Errorf("beat: %v %s", err, diff)
@@ -373,10 +374,14 @@ func FuzzRoundTrip(f *testing.F) {
 			t.Errorf("receipts: %v %s", err, diff)
 		}
 
-		lines := []task.LogLine{{Time: at, Stream: stage, Text: context}, {Text: queue}}
+		stream := stage
+		if len(readable(stage)) > MaxStream {
+			stream = ""
+		}
+		lines := []task.LogLine{{Time: at, Stream: stream, Text: context}, {Text: queue}}
 		gotLines, err := ParseLines(AppendLines(nil, lines))
 		lines = []task.LogLine{
-			{Time: at, Stream: readable(stage), Text: readable(context)}, {Text: readable(queue)},
+			{Time: at, Stream: readable(stream), Text: readable(context)}, {Text: readable(queue)},
 		}
 		if diff := cmp.Diff(lines, gotLines); err != nil || diff != "" {
 			t.Errorf("lines: %v %s", err, diff)
