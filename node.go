@@ -198,28 +198,10 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 			return err
 		}
 	}
-	tasks := dispatch.Config{
-		Store: timedStore{n.store, n.meter}, Holder: holder, Secret: n.store.Secret(),
-		Clock: n.clock, Beat: n.conf.Beat, OfferFor: n.conf.offerFor,
-		Log: n.log, Working: n.rounds.Working,
-	}
-	if !n.alone() {
-		tasks.Reach, tasks.Judges = n.rounds.Reach, n.rounds.Judges
-		tasks.Flights = 2 // one of them may wait for somebody's lock
-		tasks.Company = 2 * time.Millisecond
-		tasks.Changed = func() {}
-		if s, ok := n.store.(*shared); ok && s.told {
-			tasks.Changed = s.TellLimits
-			tasks.Announce = func(queues map[string]int) { s.Announce(n.conf.Name, queues) }
-			tasks.Ended = s.TellEnded
-		}
-		tasks.Look = n.conf.Beat // hints of what other nodes did may be lost, or there are none
-	}
 	if err := n.openJobs(holder); err != nil {
 		return err
 	}
-	tasks.Jobs = &heardJobs{n.jobs.sessions, n.outbox.Add}
-	if n.tasks, err = dispatch.New(ctx, tasks); err != nil {
+	if n.tasks, err = dispatch.New(ctx, n.dispatching(holder)); err != nil {
 		return err
 	}
 	if err := n.openSchedules(); err != nil {
@@ -227,6 +209,28 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	}
 	n.forecasts = n.newForecasts()
 	return n.openDoor()
+}
+
+// dispatching is how the node hands out tasks.
+func (n *Node) dispatching(holder store.Holder) dispatch.Config {
+	c := dispatch.Config{
+		Store: timedStore{n.store, n.meter}, Holder: holder, Secret: n.store.Secret(),
+		Clock: n.clock, Beat: n.conf.Beat, OfferFor: n.conf.offerFor,
+		Log: n.log, Working: n.rounds.Working, Jobs: &heardJobs{n.jobs.sessions, n.outbox.Add},
+	}
+	if !n.alone() {
+		c.Reach, c.Judges = n.rounds.Reach, n.rounds.Judges
+		c.Flights = 2 // one of them may wait for somebody's lock
+		c.Company = 2 * time.Millisecond
+		c.Changed = func() {}
+		if s, ok := n.store.(*shared); ok && s.told {
+			c.Changed = s.TellLimits
+			c.Announce = func(queues map[string]int) { s.Announce(n.conf.Name, queues) }
+			c.Ended = s.TellEnded
+		}
+		c.Look = n.conf.Beat // hints of what other nodes did may be lost, or there are none
+	}
+	return c
 }
 
 // address is where other nodes reach this one: what the configuration says, or where it listens, if

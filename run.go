@@ -17,6 +17,49 @@ import (
 // (ErrBroken). Stopping has two steps: no new work is taken; then what runs is waited for, and the
 // rest is given back to the store, so that nothing is lost or charged.
 func (n *Node) Run(ctx context.Context) error {
+	if err := n.begin(); err != nil {
+		return err
+	}
+	// outlives ctx: what runs wants to report
+	engine, stopEngine := context.WithCancelCause(context.WithoutCancel(ctx))
+	work, stopWork := context.WithCancelCause(ctx)
+	defer stopWork(nil)
+	loops := n.loops()
+	failed := make(chan error, len(loops)+1) // one of each, and one of the work
+	fail := func(verb string, err error) {
+		if err != nil {
+			failed <- fmt.Errorf("%s: %w", verb, err)
+			stopWork(err)
+		}
+	}
+	var group sync.WaitGroup
+	for _, l := range loops {
+		group.Go(func() { fail(l.verb, l.run(engine)) })
+	}
+	if n.worker != nil {
+		err := n.configureFinals(work)
+		if err == nil {
+			err = n.worker.Run(work)
+		}
+		fail("work", err)
+	}
+	<-work.Done()
+	n.closing.Do(func() {
+		n.closeErr = n.close(func() {
+			stopEngine(context.Canceled)
+			group.Wait()
+		})
+	})
+	close(failed)
+	errs := []error{n.closeErr}
+	for err := range failed {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// begin looks whether the node can run, once. One that can't is closed.
+func (n *Node) begin() error {
 	n.mu.Lock()
 	if n.running {
 		n.mu.Unlock()
@@ -36,62 +79,37 @@ func (n *Node) Run(ctx context.Context) error {
 	if problem != nil {
 		return errors.Join(problem, n.Close())
 	}
+	return nil
+}
 
-	// outlives ctx: what runs wants to report
-	engine, stopEngine := context.WithCancelCause(context.WithoutCancel(ctx))
-	work, stopWork := context.WithCancelCause(ctx)
-	defer stopWork(nil)
-	var group sync.WaitGroup
-	failed := make(chan error, 13)
-	start := func(verb string, f func() error) {
-		group.Go(func() {
-			if err := f(); err != nil {
-				failed <- fmt.Errorf("%s: %w", verb, err)
-				stopWork(err)
-			}
-		})
+// loop is a part of a node that goes on until ctx ends, or it can't.
+type loop struct {
+	verb string // for errors
+	run  func(ctx context.Context) error
+}
+
+func (n *Node) loops() []loop {
+	list := []loop{
+		{"clock", n.clock.Run},
+		{"dispatch", n.tasks.Run},
+		{"schedule", n.rounds.Run},
+		{"outbox", n.outbox.Run},
+		{"notify", n.sender.Run},
+		{"listen", func(ctx context.Context) error {
+			return n.store.listen(ctx, n.conf.Name, n.tasks, n.jobs.cache.LookSoon)
+		}},
+		{"sessions", n.jobs.sessions.Run},
+		{"fire", n.firer.Run},
+		{"watch queues", n.unserved().Run},
+		{"watch expiry", n.expired().Run},
+		{"watch capacity", n.capacity().Run},
 	}
-	start("clock", func() error { return n.clock.Run(engine) })
-	start("dispatch", func() error { return n.tasks.Run(engine) })
-	start("schedule", func() error { return n.rounds.Run(engine) })
-	start("outbox", func() error { return n.outbox.Run(engine) })
-	start("notify", func() error { return n.sender.Run(engine) })
-	start("listen", func() error {
-		return n.store.listen(engine, n.conf.Name, n.tasks, n.jobs.cache.LookSoon)
-	})
-	start("sessions", func() error { return n.jobs.sessions.Run(engine) })
-	start("fire", func() error { return n.firer.Run(engine) })
-	start("watch queues", func() error { return n.unserved().Run(engine) })
-	start("watch expiry", func() error { return n.expired().Run(engine) })
-	start("watch capacity", func() error { return n.capacity().Run(engine) })
 	if n.server != nil {
-		start("serve", func() error {
+		list = append(list, loop{"serve", func(context.Context) error {
 			return closedIsFine(n.server.Serve(api.Listener(n.listen, n.log)))
-		})
+		}})
 	}
-	if n.worker != nil {
-		err := n.configureFinals(work)
-		if err == nil {
-			err = n.worker.Run(work)
-		}
-		if err != nil {
-			failed <- fmt.Errorf("work: %w", err)
-			stopWork(err)
-		}
-	}
-	<-work.Done()
-	n.closing.Do(func() {
-		n.closeErr = n.close(func() {
-			stopEngine(context.Canceled)
-			group.Wait()
-		})
-	})
-	close(failed)
-	errs := []error{n.closeErr}
-	for err := range failed {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return list
 }
 
 // configureFinals has queues give their final notices to the queues that this node's hooks do.

@@ -112,53 +112,65 @@ const maxHeader = 16 << 10
 // withDefaults fills in what was left out and says everything that is wrong at once.
 func (c Config) withDefaults() (Config, error) {
 	var wrong []error
-	if c.Engine == nil {
-		wrong = append(wrong, errors.New("no engine"))
+	for _, part := range []struct {
+		name    string
+		missing bool
+	}{
+		{"engine", c.Engine == nil}, {"cluster", c.Cluster == nil}, {"events", c.Events == nil},
+		{"notifiers", c.Notifiers == nil}, {"hooks", c.Hooks == nil},
+	} {
+		if part.missing {
+			wrong = append(wrong, fmt.Errorf("no %s", part.name))
+		}
 	}
-	if c.Cluster == nil {
-		wrong = append(wrong, errors.New("no cluster"))
+	c.standIns()
+	for _, n := range []struct {
+		name     string
+		value    *int64
+		standard int64
+	}{
+		{"max body", &c.MaxBody, 32 << 20}, {"max bodies", &c.MaxBodies, 256 << 20},
+		{"max answers", &c.MaxAnswers, 128 << 20},
+	} {
+		if setDefault(n.value, n.standard); *n.value < 0 {
+			wrong = append(wrong, fmt.Errorf("%s %d is below 0", n.name, *n.value))
+		}
 	}
-	if c.Events == nil {
-		wrong = append(wrong, errors.New("no events"))
+	if c.MaxBodies < 2*c.MaxBody {
+		wrong = append(wrong,
+			fmt.Errorf("max bodies %d must be at least twice max body %d", c.MaxBodies, c.MaxBody))
 	}
-	if c.Notifiers == nil {
-		wrong = append(wrong, errors.New("no notifiers"))
+	for _, d := range []struct {
+		name     string
+		value    *time.Duration
+		standard time.Duration
+	}{
+		{"header within", &c.HeaderWithin, 5 * time.Second},
+		{"body within", &c.BodyWithin, 30 * time.Second},
+		{"answer within", &c.AnswerWithin, 10 * time.Second}, {"idle", &c.Idle, time.Minute},
+		{"poll", &c.Poll, 500 * time.Millisecond},
+	} {
+		if setDefault(d.value, d.standard); *d.value < 0 {
+			wrong = append(wrong, fmt.Errorf("%s %v is below 0", d.name, *d.value))
+		}
 	}
-	if c.Hooks == nil {
-		wrong = append(wrong, errors.New("no hooks"))
-	}
-	if c.Groups == nil {
-		c.Groups = groupless{}
-	}
-	if c.Jobs == nil {
-		c.Jobs = groupless{}
-	}
-	if c.Placements == nil {
-		c.Placements = groupless{}
-	}
-	if c.Drains == nil {
-		c.Drains = priceless{c.Cluster}
-	}
-	if c.Schedules == nil {
-		c.Schedules = scheduleless{}
-	}
-	if c.Fires == nil {
-		c.Fires = scheduleless{}
-	}
-	if c.Almanac == nil {
-		c.Almanac = scheduleless{}
-	}
-	if c.Version == "" {
-		c.Version = "dev"
-	}
+	return c, errors.Join(wrong...)
+}
+
+// standIns puts something in the place of what was left out and may be.
+func (c *Config) standIns() {
+	setDefault[Groups](&c.Groups, groupless{})
+	setDefault[Jobs](&c.Jobs, groupless{})
+	setDefault[Placements](&c.Placements, groupless{})
+	setDefault[Drains](&c.Drains, priceless{c.Cluster})
+	setDefault[Schedules](&c.Schedules, scheduleless{})
+	setDefault[Fires](&c.Fires, scheduleless{})
+	setDefault[Almanac](&c.Almanac, scheduleless{})
+	setDefault[History](&c.History, noHistory{})
+	setDefault[Forecasts](&c.Forecasts, noForecasts{})
+	setDefault(&c.Version, "dev")
 	if c.Ready == nil {
 		c.Ready = func(context.Context) Readiness { return Readiness{Ready: true} }
-	}
-	if c.History == nil {
-		c.History = noHistory{}
-	}
-	if c.Forecasts == nil {
-		c.Forecasts = noForecasts{}
 	}
 	if c.Retention == nil {
 		c.Retention = func() store.Retention { return store.Retention{} }
@@ -181,41 +193,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	for _, n := range []struct {
-		name     string
-		value    *int64
-		standard int64
-	}{
-		{"max body", &c.MaxBody, 32 << 20}, {"max bodies", &c.MaxBodies, 256 << 20},
-		{"max answers", &c.MaxAnswers, 128 << 20},
-	} {
-		if *n.value == 0 {
-			*n.value = n.standard
-		}
-		if *n.value < 0 {
-			wrong = append(wrong, fmt.Errorf("%s %d is below 0", n.name, *n.value))
-		}
+}
+
+// setDefault fills in a field that was left out.
+func setDefault[T comparable](field *T, value T) {
+	var none T
+	if *field == none {
+		*field = value
 	}
-	if c.MaxBodies < 2*c.MaxBody {
-		wrong = append(wrong,
-			fmt.Errorf("max bodies %d must be at least twice max body %d", c.MaxBodies, c.MaxBody))
-	}
-	for _, d := range []struct {
-		name     string
-		value    *time.Duration
-		standard time.Duration
-	}{
-		{"header within", &c.HeaderWithin, 5 * time.Second},
-		{"body within", &c.BodyWithin, 30 * time.Second},
-		{"answer within", &c.AnswerWithin, 10 * time.Second}, {"idle", &c.Idle, time.Minute},
-		{"poll", &c.Poll, 500 * time.Millisecond},
-	} {
-		if *d.value == 0 {
-			*d.value = d.standard
-		}
-		if *d.value < 0 {
-			wrong = append(wrong, fmt.Errorf("%s %v is below 0", d.name, *d.value))
-		}
-	}
-	return c, errors.Join(wrong...)
 }

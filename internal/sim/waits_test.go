@@ -124,6 +124,9 @@ func (l *ledger) wokenStep(t *tale, s task.Step) {
 		l.world.breach("%v was woken at seq %d, and nothing says why (%v)", t.id, s.Seq, err)
 		return
 	}
+	if kinds(t.steps, task.KindEdited) > 0 && last.Seq < s.Seq-1 {
+		l.world.sometimes("a task was edited while it waited, and woken")
+	}
 	by, stage := stood[0].Woken, stood[0].Stage
 	if by.TimedOut {
 		if w.until == 0 || s.Finished.UnixMicro() < w.until || stage != w.other {
@@ -150,9 +153,6 @@ func (l *ledger) wokenStep(t *tale, s task.Step) {
 	g.used = turn{t.id, s.Seq}
 	l.book.woken[g.used] = g.name
 	l.world.sometimes("a signal ended a wait")
-	if kinds(t.steps, task.KindEdited) > 0 && last.Seq < s.Seq-1 {
-		l.world.sometimes("a task was edited while it waited, and woken")
-	}
 }
 
 // wokenHand looks at a hand-out: its stage is one that may begin, and it says what let it.
