@@ -317,84 +317,102 @@ WHERE s.id = k.id`
 func (t *tx) follow(
 	ctx context.Context, actions []store.Action, done []acting, acted []store.Acted,
 ) error {
-	counts := newStats()
-	var hands, replayed keyColumns
-	var lone, wide []int64
-	var moves []moved
-	var edits editColumns
-	var waits leaving
-	var ends endings
-	var falls fallColumns
-	var over []task.ID
-	var reopened again
-	for _, a := range done {
-		f := a.f
-		was := acted[a.i].Was
-		rules.CountAct(ends.of(f.ID.Batch), a.step.Kind, was)
-		ended := !was.Final() && a.step.Base == store.Final
-		if tree := actions[a.i].Tree; tree || ended {
-			falls.add(rules.Fall{Parent: f.ID, Tree: tree})
-		}
-		if ended {
-			over = append(over, f.ID)
-		}
-		switch a.step.Kind {
-		case task.KindCancelled:
-			counts.Of(f.Queue).Cancelled++
-			counts.history.Cancelled(a.step.Finished, f.Queue, f.Stage)
-		case task.KindRemoved:
-			counts.Of(f.Queue).Gone(acted[a.i].Was)
-		case task.KindReplayed:
-			*counts.Of(f.Queue).Final(acted[a.i].Was)--
-			replayed.add(f.ID, f.Seq+1)
-		case task.KindEdited:
-			edits.add(f.ID, f.Seq+1, &a.step)
-		}
-		waits.add(t, f, a.step.Kind == task.KindEdited)
-		if f.Running != nil || ended { // one may have come since, and children under it
-			hands.add(f.ID, f.Seq+1)
-		}
-		switch sp := &f.Owner; {
-		case sp.ID == 0:
-		case sp.Parked():
-			waits.parked = append(waits.parked, sp.ID)
-		case f.Alone():
-			lone = append(lone, sp.ID)
-		default:
-			wide = append(wide, sp.ID)
-		}
-		if a.step.Base != store.Final {
-			to := f.MoveOf(&actions[a.i], &a.step)
-			if a.step.Kind == task.KindReplayed &&
-				reopened.add(f.ID, f.Seq+1, t.depend[f.ID]) {
-				to = *store.Parked()
-			}
-			moves = append(moves, moved{f.ID, f.Seq + 1, f.Queue, to})
-		}
+	l := acts{tx: t, counts: newStats()}
+	for i := range done {
+		l.add(&actions[done[i].i], &done[i], acted[done[i].i].Was)
 	}
-	list := slices.Concat(counts.queries(), waits.queries(), edits.queries())
-	if len(hands.batch) > 0 {
-		list = append(list, tell(deleteRunning, hands.batch, hands.n, hands.seq))
-	}
-	if len(lone) > 0 {
-		list = append(list, tell(deleteLone, lone))
-	}
-	if len(wide) > 0 {
-		slices.Sort(wide)
-		list = append(list, tell(shrinkSpans, wide))
-	}
-	if len(replayed.batch) > 0 {
-		list = append(list, tell(reopenFires, replayed.batch, replayed.n, replayed.seq))
-	}
-	out, err := t.movesOut(ctx, moves)
+	out, err := t.movesOut(ctx, l.moves)
 	if err != nil {
 		return err
 	}
+	list := append(l.queries(), out...)
 	// whoever added children to a hand-out is over, as its running row is deleted
-	list = slices.Concat(list, out, ends.queries(nil), falls.queries(), reopened.queries(t.clock()),
-		ended(over).queries(func(address string) { t.noted = append(t.noted, address) }))
+	list = slices.Concat(list, l.ends.queries(nil), l.falls.queries(),
+		l.reopened.queries(t.clock()),
+		ended(l.over).queries(func(address string) { t.noted = append(t.noted, address) }))
 	if len(list) == 0 {
 		return nil
 	}
 	return t.run(ctx, list...)
+}
+
+// acts are what follows from actions that happened in one transaction.
+type acts struct {
+	*tx
+	counts     stats
+	hands      keyColumns // whose running rows end, from these seqs on
+	replayed   keyColumns
+	lone, wide []int64 // spans that tasks leave: one that is theirs alone, one with others
+	moves      []moved // tasks that go into spans of their own
+	edits      editColumns
+	waits      leaving
+	ends       endings
+	falls      fallColumns
+	over       []task.ID
+	reopened   again
+}
+
+// add takes in an action on a task that was in a state.
+func (l *acts) add(action *store.Action, a *acting, was task.State) {
+	f := a.f
+	rules.CountAct(l.ends.of(f.ID.Batch), a.step.Kind, was)
+	ended := !was.Final() && a.step.Base == store.Final
+	if action.Tree || ended {
+		l.falls.add(rules.Fall{Parent: f.ID, Tree: action.Tree})
+	}
+	if ended {
+		l.over = append(l.over, f.ID)
+	}
+	switch a.step.Kind {
+	case task.KindCancelled:
+		l.counts.Of(f.Queue).Cancelled++
+		l.counts.history.Cancelled(a.step.Finished, f.Queue, f.Stage)
+	case task.KindRemoved:
+		l.counts.Of(f.Queue).Gone(was)
+	case task.KindReplayed:
+		*l.counts.Of(f.Queue).Final(was)--
+		l.replayed.add(f.ID, f.Seq+1)
+	case task.KindEdited:
+		l.edits.add(f.ID, f.Seq+1, &a.step)
+	}
+	l.waits.add(l.tx, f, a.step.Kind == task.KindEdited)
+	if f.Running != nil || ended { // one may have come since, and children under it
+		l.hands.add(f.ID, f.Seq+1)
+	}
+	switch sp := &f.Owner; {
+	case sp.ID == 0:
+	case sp.Parked():
+		l.waits.parked = append(l.waits.parked, sp.ID)
+	case f.Alone():
+		l.lone = append(l.lone, sp.ID)
+	default:
+		l.wide = append(l.wide, sp.ID)
+	}
+	if a.step.Base == store.Final {
+		return
+	}
+	to := f.MoveOf(action, &a.step)
+	if a.step.Kind == task.KindReplayed && l.reopened.add(f.ID, f.Seq+1, l.depend[f.ID]) {
+		to = *store.Parked()
+	}
+	l.moves = append(l.moves, moved{f.ID, f.Seq + 1, f.Queue, to})
+}
+
+// queries make what was taken in so, up to where tasks that leave their spans go.
+func (l *acts) queries() []query {
+	list := slices.Concat(l.counts.queries(), l.waits.queries(), l.edits.queries())
+	if len(l.hands.batch) > 0 {
+		list = append(list, tell(deleteRunning, l.hands.batch, l.hands.n, l.hands.seq))
+	}
+	if len(l.lone) > 0 {
+		list = append(list, tell(deleteLone, l.lone))
+	}
+	if len(l.wide) > 0 {
+		slices.Sort(l.wide)
+		list = append(list, tell(shrinkSpans, l.wide))
+	}
+	if len(l.replayed.batch) > 0 {
+		list = append(list, tell(reopenFires, l.replayed.batch, l.replayed.n, l.replayed.seq))
+	}
+	return list
 }

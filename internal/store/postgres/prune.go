@@ -104,39 +104,31 @@ func (s *upkeep) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	if err != nil {
 		return pruned, fmt.Errorf("prune keys: %w", err)
 	}
-	if pauses && pruned < limit {
-		n, err := s.gates.pruneKeyRules(ctx, now, limit-pruned)
-		pruned += n
-		if err != nil {
-			return pruned, fmt.Errorf("prune pauses of keys: %w", err)
-		}
-	}
-	if jobs && pruned < limit {
-		n, err := s.jobs.pruneJobs(ctx, limit-pruned)
-		pruned += n
-		if err != nil {
-			return pruned, fmt.Errorf("prune jobs: %w", err)
-		}
-	}
-	if remains > 0 && pruned < limit {
-		n, err := s.jobs.pruneRemains(ctx, remains, limit-pruned)
-		pruned += n
-		if err != nil {
-			return pruned, fmt.Errorf("prune a deleted group: %w", err)
-		}
-	}
-	if fires && pruned < limit {
-		n, err := s.schedules.pruneFires(ctx, limit-pruned)
-		pruned += n
-		if err != nil {
-			return pruned, fmt.Errorf("prune fires: %w", err)
-		}
-	}
-	if left > 0 && pruned < limit {
-		n, err := s.schedules.pruneLeft(ctx, left, limit-pruned)
-		pruned += n
-		if err != nil {
-			return pruned, fmt.Errorf("prune a deleted schedule: %w", err)
+	for _, of := range []struct {
+		what  string
+		due   bool
+		prune func(limit int) (int, error)
+	}{
+		{"pauses of keys", pauses, func(limit int) (int, error) {
+			return s.gates.pruneKeyRules(ctx, now, limit)
+		}},
+		{"jobs", jobs, func(limit int) (int, error) { return s.jobs.pruneJobs(ctx, limit) }},
+		{"a deleted group", remains > 0, func(limit int) (int, error) {
+			return s.jobs.pruneRemains(ctx, remains, limit)
+		}},
+		{"fires", fires, func(limit int) (int, error) {
+			return s.schedules.pruneFires(ctx, limit)
+		}},
+		{"a deleted schedule", left > 0, func(limit int) (int, error) {
+			return s.schedules.pruneLeft(ctx, left, limit)
+		}},
+	} {
+		if of.due && pruned < limit {
+			n, err := of.prune(limit - pruned)
+			pruned += n
+			if err != nil {
+				return pruned, fmt.Errorf("prune %s: %w", of.what, err)
+			}
 		}
 	}
 	if p.kept != kept {
