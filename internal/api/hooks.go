@@ -41,9 +41,9 @@ type hookIn struct {
 	GroupKey string            `json:"group_key,omitempty" maxLength:"256" doc:"a JSON pointer into the body: what stands there is the task's group key"`
 	Meta     map[string]string `json:"meta,omitempty" maxProperties:"16" doc:"short strings that each task has"`
 
-	Signal string   `json:"signal,omitempty" doc:"each delivery becomes a signal of this name, with the body as its payload"`
-	Key    string   `json:"key,omitempty" maxLength:"256" doc:"of the signal: a JSON pointer into the body, as /order/id"`
-	Keep   duration `json:"keep,omitzero" doc:"how long the signal stands when nobody waits for it yet; left out = 24h"`
+	Signal string    `json:"signal,omitempty" doc:"each delivery becomes a signal of this name, with the body as its payload"`
+	Key    string    `json:"key,omitempty" maxLength:"256" doc:"of the signal: a JSON pointer into the body, as /order/id"`
+	Keep   *duration `json:"keep,omitempty" doc:"how long the signal stands when nobody waits for it yet; left out = 24h"`
 }
 
 func (in *hookIn) row(name string) store.Hook {
@@ -51,7 +51,7 @@ func (in *hookIn) row(name string) store.Hook {
 		Name: name, Scheme: in.Scheme, Header: in.Header, Prefix: in.Prefix,
 		Tolerance: in.Tolerance.Duration, ID: in.ID, Headers: in.Headers, Queue: in.Queue,
 		Stage: in.Stage, Priority: in.Priority.Duration, GroupKey: in.GroupKey, Meta: in.Meta,
-		Signal: in.Signal, Key: in.Key, Keep: in.Keep.Duration,
+		Signal: in.Signal, Key: in.Key, Keep: keepOf(in.Keep),
 	}
 	for _, s := range in.Secrets {
 		h.Secrets = append(h.Secrets, store.Secret(s))

@@ -1,11 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -29,7 +31,7 @@ type signalIn struct {
 type keyedSignalIn struct {
 	Key     string          `json:"key" minLength:"1" maxLength:"256" doc:"what the task names as the key of its await; the same name and key count once while they are kept"`
 	Payload json.RawMessage `json:"payload,omitempty" doc:"any JSON value of at most 64 KiB; handed to the task byte for byte"`
-	Keep    duration        `json:"keep,omitzero" doc:"how long it stands when nobody waits for it yet; left out = 24h"`
+	Keep    *duration       `json:"keep,omitempty" doc:"how long it stands when nobody waits for it yet; left out = 24h"`
 }
 
 type signalOut struct {
@@ -96,7 +98,7 @@ func (c *signalCalls) toKey(w *answer, r *http.Request) error {
 		return err
 	}
 	err := c.send(w, r, task.SignalRequest{
-		Name: r.PathValue("name"), Key: in.Key, Payload: in.Payload, Keep: in.Keep.Duration,
+		Name: r.PathValue("name"), Key: in.Key, Payload: in.Payload, Keep: keepOf(in.Keep),
 	})
 	if invalid, ok := errors.AsType[*task.InvalidError](err); ok { // here the name is in the path
 		for i := range invalid.Fields {
@@ -105,6 +107,15 @@ func (c *signalCalls) toKey(w *answer, r *http.Request) error {
 		}
 	}
 	return err
+}
+
+// keepOf is how long a signal is to stand; 0 = as long as one does of which nothing is said. 0s is
+// too little, and must not be taken for that.
+func keepOf(said *duration) time.Duration {
+	if said == nil {
+		return 0
+	}
+	return cmp.Or(said.Duration, -1)
 }
 
 func (c *signalCalls) send(w *answer, r *http.Request, s task.SignalRequest) error {

@@ -102,3 +102,14 @@ func TestInstantsKeepMillisecondsInUTC(t *testing.T) {
 		t.Error("micros do not come back")
 	}
 }
+
+// 0s is no way to say nothing.
+func TestKeepOf0sIsNotTheDefault(t *testing.T) {
+	for said, want := range map[*duration]time.Duration{
+		nil: 0, {time.Hour}: time.Hour, {}: -1,
+	} {
+		if got := keepOf(said); got != want {
+			t.Errorf("%v: %v, want %v", said, got, want)
+		}
+	}
+}

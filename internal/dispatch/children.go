@@ -56,9 +56,21 @@ func checkBroods(reports []task.Report) error {
 func (ss *submissions) broodOf(
 	ctx context.Context, r *task.Report,
 ) (b *brood, invalid string, err error) {
-	if len(r.Spawn) == 0 {
-		return nil, "", nil
+	if len(r.Spawn) > 0 {
+		if b, invalid, err = ss.spawned(ctx, r); err != nil || invalid != "" {
+			return nil, invalid, err
+		}
 	}
+	if r.Await != nil && r.Await.Children != "" {
+		invalid, err = ss.waitsForParent(ctx, r.ID, b)
+	}
+	return b, invalid, err
+}
+
+// spawned readies the children of a report that has some.
+func (ss *submissions) spawned(
+	ctx context.Context, r *task.Report,
+) (b *brood, invalid string, err error) {
 	meta, err := ss.metaOf(ctx, r.ID)
 	if err != nil {
 		return nil, "", err
@@ -74,31 +86,54 @@ func (ss *submissions) broodOf(
 		}
 		return nil, strings.Join(places, "; "), nil
 	}
-	if err == nil && r.Await != nil && r.Await.Children != "" {
-		invalid = ss.waitsForParent(r.ID, b)
-	}
-	return b, invalid, err
+	return b, "", err
 }
 
+// standingChildren is among how many children, the oldest ones, is looked for those that would wait
+// for their parent.
+const standingChildren = 1000
+
 // waitsForParent names a child that would wait for the end of the parent that waits for it: one of
-// the parent's key, in its queue, whose keys go in order. "" = none would, as far as this node
-// knows.
-func (ss *submissions) waitsForParent(parent task.ID, b *brood) string {
-	ss.mu.Lock()
-	defer ss.release()
-	it := ss.mem.item(parent)
-	if it == nil || it.key() == "" || !it.queue.conf.PerKey.InOrder() {
-		return ""
+// the parent's key, in its queue, whose keys go in order. b are those that come with the report;
+// nil = none do. "" = no child would, as far as this node knows.
+func (ss *submissions) waitsForParent(
+	ctx context.Context, parent task.ID, b *brood,
+) (string, error) {
+	queue, key := ss.ordered(parent)
+	if key == "" {
+		return "", nil
 	}
-	queue, key := it.queue.name, it.key()
-	for i := range b.tasks {
-		if b.tasks[i].Queue == queue && b.tasks[i].GroupKey == key {
-			return fmt.Sprintf("spawn[%d].group_key: keys of queue %q go in order, so this child "+
-				"of key %q begins when its parent is over, which waits for it: give it another "+
-				"key, or none", i, queue, key)
+	const why = "keys of queue %q go in order, so this child of key %q begins when its parent is " +
+		"over, which waits for it: give it another key, or none"
+	if b != nil {
+		for i := range b.tasks {
+			if b.tasks[i].Queue == queue && b.tasks[i].GroupKey == key {
+				return fmt.Sprintf("spawn[%d].group_key: "+why, i, queue, key), nil
+			}
 		}
 	}
-	return ""
+	page, _, err := ss.store.Children(ctx, store.ChildrenQuery{
+		Parent: parent, Limit: standingChildren,
+	})
+	for i := range page {
+		v := &page[i]
+		if v.Queue == queue && v.GroupKey == key && !v.State.Final() {
+			return fmt.Sprintf("await: child %v: "+why, v.ID, queue, key), err
+		}
+	}
+	return "", err
+}
+
+// ordered is the queue and the key of a task whose key goes in order; "" = it has none, or this
+// node does not know.
+func (ss *submissions) ordered(id task.ID) (queue, key string) {
+	ss.mu.Lock()
+	defer ss.release()
+	it := ss.mem.item(id)
+	if it == nil || !it.queue.conf.PerKey.InOrder() {
+		return "", ""
+	}
+	return it.queue.name, it.key()
 }
 
 // shownFaults are so many faults of children as a report's answer tells.

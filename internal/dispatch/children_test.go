@@ -397,6 +397,38 @@ func TestNobodyWaitsForAChildThatWaitsForHim(t *testing.T) {
 	})
 }
 
+// So is who waits for one that he submitted before, while he ran or in an earlier stage.
+func TestNobodyWaitsForAChildOfBeforeThatWaitsForHim(t *testing.T) {
+	for name, before := range map[string]func(h *house, x task.Handout, same task.Submission){
+		"added": func(h *house, x task.Handout, same task.Submission) { h.add(x, same) },
+		"of an earlier stage": func(h *house, x task.Handout, same task.Submission) {
+			h.report("w", x, task.Next("t", nil).Spawning(same), task.Recorded)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *house) {
+				h.perKey(1)
+				time.Sleep(25 * time.Second)
+				h.keyed("a", 1)
+				x := h.hold("w", 1)[0]
+				before(h, x, task.Submission{Queue: "q", GroupKey: "a"})
+				if name != "added" {
+					x = h.hold("w", 1)[0]
+				}
+				wait := task.NextOn(task.Await{Children: task.AllChildren}, "s", nil)
+				got := h.told("w", x, wait)
+				if got.Status != task.Invalid || !strings.HasPrefix(got.Detail, "await: child ") {
+					t.Errorf("%+v", got)
+				}
+				h.report("w", x, task.Finish(nil), task.Recorded)
+				if child := h.hold("w", 1); len(child) != 1 || child[0].Parent != x.ID {
+					t.Errorf("the child did not go out behind its parent: %+v", child)
+				}
+			})
+		})
+	}
+}
+
 // Children are added while their parent runs: before its running row stands, which the node writes
 // first, and behind it; also by a node that does not hold it. The parent waits for those, too.
 func TestChildrenAreAddedByWhicheverNode(t *testing.T) {

@@ -183,6 +183,7 @@ func (qc *queueCalls) changeQueue(
 	defer done()
 	name = names.Canonical(name)
 	changed, err = qc.store.ChangeQueue(ctx, name, func(q *task.Queue, stands bool) error {
+		before := q.FinalQueue
 		if err := change(q, stands); err != nil {
 			return err
 		}
@@ -190,6 +191,12 @@ func (qc *queueCalls) changeQueue(
 		q.FinalQueue = names.Canonical(q.FinalQueue)
 		var e task.InvalidError
 		limits.CheckQueue(q, &e, "body")
+		if q.FinalQueue != before {
+			if last := qc.comesBack(q); last != "" {
+				e.Add("body.final_queue", "must not lead back here, as by the final queue of %q: "+
+					"notices that die would leave notices for ever", last)
+			}
+		}
 		return e.Err()
 	})
 	if err != nil {
@@ -202,6 +209,25 @@ func (qc *queueCalls) changeQueue(
 	qc.release()
 	return changed, qc.spread(ctx), nil
 }
+
+// comesBack is the queue whose final queue is this one, of those that this one's notices, the
+// notices of those and so on go to; "" = none is, as far as this node knows.
+func (qc *queueCalls) comesBack(q *task.Queue) string {
+	at := q.FinalQueue
+	for range finalQueues {
+		next := qc.queueConf(at).FinalQueue
+		if next == q.Name {
+			return at
+		}
+		if at = next; at == "" {
+			break
+		}
+	}
+	return ""
+}
+
+// finalQueues is how many queues are looked through for a circle of final queues.
+const finalQueues = 100
 
 // PauseQueue stops handing out a queue's tasks, or goes on. What runs goes on; what is held is
 // given back within a beat.

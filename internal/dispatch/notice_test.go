@@ -3,6 +3,7 @@ package dispatch
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,5 +137,29 @@ func TestNoticeLeavesOutWhatIsLarge(t *testing.T) {
 		}
 		a.Written()
 		h.close()
+	})
+}
+
+// Notices that die would leave notices for ever where final queues go in a circle.
+func TestFinalQueuesGoInNoCircle(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		leaves := func(queue, final, want string) {
+			t.Helper()
+			_, err := h.d.ChangeQueue(h.ctx, queue, func(q *task.Queue, _ bool) error {
+				q.FinalQueue = final
+				return nil
+			})
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("queue %s leaves notices to %s: %v, want %q", queue, final, err, want)
+			}
+		}
+		leaves("a", "b", "")
+		leaves("b", "a", `body.final_queue: must not lead back here, as by the final queue of "a"`)
+		leaves("b", "c", "")
+		leaves("c", "a", `as by the final queue of "b"`)
+		leaves("c", "d", "")
+		leaves("b", "", "")
+		leaves("c", "a", "")
+		leaves("b", "c", `as by the final queue of "a"`)
 	})
 }

@@ -178,8 +178,9 @@ func turn(t Task, q Queue) view.Reason {
 	case t.Ahead.Tasks == 0:
 		first = "this one is next"
 	case !t.Ahead.More: // all of them may be of its key, and none
-		first = "at most " + plural(t.Ahead.Tasks, "ready task comes first",
-			"ready tasks come first")
+		first = "at most " + plural(t.Ahead.Tasks,
+			"ready task comes first (one, of whichever key, has an earlier rank)",
+			"ready tasks come first (so many, of all keys together, have an earlier rank)")
 	}
 	return view.Reason{Kind: view.ReasonTurn,
 		Text: fmt.Sprintf("The group keys of queue %s take turns, however many tasks each has; "+

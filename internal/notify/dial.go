@@ -52,7 +52,7 @@ func (o *outgoing) close() { o.http.CloseIdleConnections() }
 type forbiddenError struct{ addr netip.Addr }
 
 func (e *forbiddenError) Error() string {
-	return fmt.Sprintf("%v is no public address, and the node's configuration does not allow it",
+	return fmt.Sprintf("%v is no public address, which the node does not allow (--allow-private)",
 		e.addr)
 }
 

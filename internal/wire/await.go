@@ -27,15 +27,16 @@ func appendAwait(b []byte, a *task.Await) []byte {
 	return append(b, '}')
 }
 
-// await reads what a report waits for; invalid says what is wrong with this report alone.
-func (d *decoder) await() (a *task.Await, invalid string) {
+// await reads what a report waits for, and whether it was a text; invalid says what is wrong with
+// this report alone.
+func (d *decoder) await() (a *task.Await, text bool, invalid string) {
 	a = &task.Await{}
 	if d.peek() == '"' {
 		if d.str("") != "children" {
 			invalid = `await: must be "children", or an object with a signal or children`
 		}
 		a.Children = task.AllChildren
-		return a, invalid
+		return a, true, invalid
 	}
 	for o := d.object(awaitFields); o.next(); {
 		switch o.name {
@@ -58,7 +59,7 @@ func (d *decoder) await() (a *task.Await, invalid string) {
 			a.Else = d.str("")
 		}
 	}
-	return a, invalid
+	return a, false, invalid
 }
 
 // appendWoken appends what ended the wait before a hand-out's stage.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -13,12 +14,15 @@ var (
 )
 
 // endsWhen puts what stands beside "await": "children" into the wait; it answers what is wrong.
-func endsWhen(a *task.Await, when string) (invalid string) {
+// text says that the wait stood there so, and not as an object, which says by itself when it ends.
+func endsWhen(a *task.Await, text bool, when string) (invalid string) {
 	switch {
 	case a == nil || a.Children == "":
 		return `when: goes with "await": "children"`
 	case task.ChildrenEnd(when) != task.AllChildren && task.ChildrenEnd(when) != task.FirstDead:
 		return "when: must be all or first_dead"
+	case !text && when != string(a.Children):
+		return fmt.Sprintf("when: await.children says %s", a.Children)
 	}
 	a.Children = task.ChildrenEnd(when)
 	return ""
@@ -154,14 +158,15 @@ func ParseAwait(b []byte, when *string) (*task.Await, error) {
 	var d decoder
 	var a *task.Await
 	var invalid string
+	var text bool
 	if d.begin(b); len(b) > 0 {
-		a, invalid = d.await()
+		a, text, invalid = d.await()
 	}
 	if err := d.end("await"); err != nil {
 		return nil, err
 	}
 	if when != nil && invalid == "" {
-		invalid = endsWhen(a, *when)
+		invalid = endsWhen(a, text, *when)
 	}
 	if invalid != "" {
 		return nil, &Error{Value: true, Fields: []task.FieldError{fieldOf(invalid)}}

@@ -16,6 +16,7 @@ func TestChildrenAreAwaitedInTwoForms(t *testing.T) {
 		`"await":"children","when":"all"`:                    {Children: task.AllChildren},
 		`"when":"first_dead","await":"children"`:             {Children: task.FirstDead},
 		`"await":{"children":"first_dead","timeout":"1m0s"}`: {Children: task.FirstDead, Timeout: 6e10},
+		`"await":{"children":"all"},"when":"all"`:            {Children: task.AllChildren},
 	} {
 		body := `{"worker":"w","reports":[{"id":"` + goodID + `","token":"` + goodToken +
 			`","outcome":"next","stage":"s",` + text + `}]}`
@@ -91,10 +92,11 @@ func TestPartsOfAReportAreReadAlone(t *testing.T) {
 		t.Errorf("%v %+v", err, a)
 	}
 	for text, want := range map[string]string{
-		`"signal"`:        `await: must be "children", or an object with a signal or children`,
-		`{"signal":7}`:    "await.signal: expected a string",
-		`{"signal":"x"}`:  `when: goes with "await": "children"`,
-		`{"timeout":"x"}`: `await.timeout: must be a duration like "1m30s"`,
+		`"signal"`:           `await: must be "children", or an object with a signal or children`,
+		`{"signal":7}`:       "await.signal: expected a string",
+		`{"signal":"x"}`:     `when: goes with "await": "children"`,
+		`{"children":"all"}`: "when: await.children says all",
+		`{"timeout":"x"}`:    `await.timeout: must be a duration like "1m30s"`,
 	} {
 		if _, err := ParseAwait([]byte(text), &first); fmt.Sprint(err) != want {
 			t.Errorf("%s: %v, want %s", text, err, want)

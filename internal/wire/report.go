@@ -93,6 +93,7 @@ func ParseReports(b []byte) (worker string, reports []Report, err error) {
 // report reads one report; stage is the stage that the one before named.
 func (d *decoder) report(stage string) (r Report) {
 	var when *string
+	text := false // await was a text
 	for o := d.object(reportFields); o.next(); {
 		switch o.name {
 		case "id":
@@ -118,7 +119,7 @@ func (d *decoder) report(stage string) (r Report) {
 			r.Committed = d.boolean()
 		case "await":
 			var invalid string
-			if r.Await, invalid = d.await(); invalid != "" {
+			if r.Await, text, invalid = d.await(); invalid != "" {
 				r.Invalid = invalid
 			}
 		case "when":
@@ -128,7 +129,7 @@ func (d *decoder) report(stage string) (r Report) {
 		}
 	}
 	if when != nil && r.Invalid == "" {
-		r.Invalid = endsWhen(r.Await, *when)
+		r.Invalid = endsWhen(r.Await, text, *when)
 	}
 	if d.fault == "" {
 		r.check()

@@ -172,7 +172,7 @@ limit away. What a dead node or an unheard worker has counts until it is recorde
 			q, err := c.Queue(ctx, args[0])
 			if err != nil {
 				return app.Absent(err, "queue", args[0],
-					"the first submission creates it, or queue set with a setting")
+					"the first submission creates it, or queue set with a setting, as --max-attempts 5")
 			}
 			return a.Show(q, func() string { return Text(q) })
 		}

@@ -70,10 +70,13 @@ func lockFile(path string) (*lock, error) {
 	l := &lock{path: path + ".lock", log: slog.New(slog.DiscardHandler)}
 	l.flock = flock.New(l.path, flock.SetPermissions(0o600))
 	switch ok, err := l.flock.TryLock(); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("lock %s: make its folder first: %w", l.path, err)
 	case err != nil:
 		return nil, fmt.Errorf("lock %s: %w", l.path, err)
 	case !ok:
-		return nil, fmt.Errorf("%s is in use by another process (it holds %s)", path, l.path)
+		return nil, fmt.Errorf("%s is in use by another process (it holds %s): stop that one, or "+
+			"take another store; several nodes share one on PostgreSQL", path, l.path)
 	}
 	if err := l.recall(); err != nil {
 		return nil, errors.Join(err, l.release())
