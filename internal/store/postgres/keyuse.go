@@ -13,7 +13,8 @@ const (
 ORDER BY key LIMIT $2`
 
 	// Spans of a queue that are due: those with a key, those that nobody has looked at, and those
-	// of them that somebody holds.
+	// of them that somebody holds. Among the latter is no order by id to be had but that of all
+	// spans, which a planner that does not know the limit goes through.
 	dueColumns = `batch, lo, hi, seq0, due, token, size, key`
 	dueSorted  = `SELECT ` + dueColumns + ` FROM rota.span
 WHERE key IS NOT NULL AND queue = $1 AND due <= (SELECT rota.micros($2))
@@ -21,9 +22,9 @@ ORDER BY key, rank, batch, lo, id LIMIT $3`
 	dueUnsorted = `SELECT ` + dueColumns + ` FROM rota.span
 WHERE holder IS NULL AND key IS NULL AND queue = $1 AND rank <= (SELECT rota.micros($2))
 AND due <= (SELECT rota.micros($2)) ORDER BY rank, id LIMIT $3`
-	dueHeld = `SELECT ` + dueColumns + ` FROM rota.span
-WHERE holder IS NOT NULL AND key IS NULL AND queue = $1 AND due <= (SELECT rota.micros($2))
-ORDER BY id LIMIT $3`
+	dueHeld = `SELECT ` + dueColumns + ` FROM (SELECT id, ` + dueColumns + ` FROM rota.span
+  WHERE holder IS NOT NULL AND key IS NULL AND queue = $1 AND due <= (SELECT rota.micros($2))
+  OFFSET 0) h ORDER BY id LIMIT $3`
 
 	// keysIn counts the tasks of spans by key, pack by pack: those that run, and those that may.
 	// See countUsed and keysOf, which know the rest.
