@@ -168,7 +168,7 @@ func (b *beginning) look(ctx context.Context, t *tx, d *database, queues []strin
 				b.written[i].Key = &k.KeyStand
 			}
 			return err
-		}, of, groups, d.clock(), namedAtOnce))...)
+		}, of, groups, d.clock(), namedAtOnce, true))...)
 	b.answer.LeaseGone = !lives
 	return err
 }

@@ -374,7 +374,7 @@ func (b *keyTake) stand(ctx context.Context, keys []string) error {
 		}
 		gates[s.Key], b.turns[s.Key] = &s.KeyStand, s.weight
 		return err
-	}, queues, unknown, b.clock(), namedAtOnce))
+	}, queues, unknown, b.clock(), namedAtOnce, false))
 	for _, key := range unknown {
 		if key == "" {
 			delete(gates, key)

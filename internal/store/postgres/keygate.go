@@ -31,17 +31,17 @@ named AS (UPDATE rota.running u SET key = ` + rowKey + ` FROM o
 SELECT count(*) = $2 FROM named`
 
 	// keyGatesOf reads how keys stand, of those queues that limit each key, or have rules of some.
-	// While a queue has more rows without keys than it looks up, each of its keys is full: any of
-	// them may be of that key. A bucket from before the rate was set is none. Of keys that go in
-	// order it reads which task began last, how that stands, and the spans that it is in and that
-	// comes first.
+	// While a queue has more rows without keys than it looks up, any of them may be of any key: for
+	// who decides by it what begins ($5) each key is full then. A bucket from before the rate was
+	// set is none. Of keys that go in order it reads which task began last, how that stands, and
+	// the spans that it is in and that comes first.
 	keyGatesOf = `WITH unnamed AS MATERIALIZED (SELECT u.queue, ` + rowKey + ` AS key FROM rota.queue q
   CROSS JOIN LATERAL (SELECT queue, key, batch, n FROM rota.running
     WHERE queue = q.name COLLATE "default" AND key IS NULL LIMIT $4) u
   WHERE q.name = ANY($1::text[]) AND q.key_running > 0)
 SELECT k.queue, k.key, q.key_running, q.key_rate_count, q.key_rate_per, q.key_burst,
   coalesce(b.level, 0), coalesce(b.at, g.since), CASE WHEN
-    (SELECT count(*) FROM unnamed n WHERE n.queue = k.queue) = $4 THEN q.key_running
+    $5 AND (SELECT count(*) FROM unnamed n WHERE n.queue = k.queue) = $4 THEN q.key_running
   ELSE (SELECT count(*) FROM (
     SELECT 1 FROM rota.running u WHERE u.queue = k.queue AND u.key = k.key
     UNION ALL SELECT 1 FROM unnamed n WHERE n.queue = k.queue AND n.key = k.key
@@ -98,7 +98,7 @@ func (s *gates) KeyGates(
 				s, err := scanKeyStand(r)
 				list = append(list, s.KeyGate)
 				return err
-			}, queues, names, s.clock(), namedAtOnce))
+			}, queues, names, s.clock(), namedAtOnce, false))
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("read limits of %d keys of queue %q: %w", len(keys), queue, err)

@@ -190,7 +190,7 @@ CASE WHEN i % 20 < 10 THEN 'k' END FROM generate_series(1, 20000) i`, "UPDATE ro
 			"lock":     tell(lockOver, now, 100),
 			"drop":     tell(dropOver, now, 100, q),
 			"stand": tell(keyGatesOf, []string{"q", "q"}, []string{"x", "y"}, nil,
-				namedAtOnce),
+				namedAtOnce, true),
 			"name":     tell(nameKeys, q, namedAtOnce),
 			"note":     tell(noteRules, q, nil),
 			"forget":   tell(forgetRules, q),
@@ -247,7 +247,7 @@ func literal(t *testing.T, value any) string {
 	}
 	quoted := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 	switch v := value.(type) {
-	case int, int32, int64:
+	case int, int32, int64, bool:
 		return fmt.Sprint(v)
 	case string:
 		return quoted(v)
