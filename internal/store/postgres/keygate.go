@@ -35,7 +35,8 @@ SELECT count(*) = $2 FROM named`
 	// who decides by it what begins ($5) each key is full then. A bucket from before the rate was
 	// set is none. Of keys that go in order it reads which task began last, how that stands, and
 	// the spans that it is in and that comes first.
-	keyGatesOf = `WITH unnamed AS MATERIALIZED (SELECT u.queue, ` + rowKey + ` AS key FROM rota.queue q
+	keyGatesOf = `WITH unnamed AS MATERIALIZED (SELECT u.queue, ` + rowKey + ` AS key
+  FROM rota.queue q
   CROSS JOIN LATERAL (SELECT queue, key, batch, n FROM rota.running
     WHERE queue = q.name COLLATE "default" AND key IS NULL LIMIT $4) u
   WHERE q.name = ANY($1::text[]) AND q.key_running > 0)

@@ -112,8 +112,10 @@ func (s *queues) ChangeQueue(
 	if err != nil {
 		return store.Changed[task.Queue]{}, fmt.Errorf("change queue %q: %w", name, err)
 	}
-	if limitsKeys { // what fails or comes later is left to the next Begin
-		_ = s.gates.nameAll(ctx, name)
+	if limitsKeys { // what is left, or comes later, the next Begin does
+		if err := s.gates.nameAll(ctx, name); err != nil {
+			s.conf.Log.Warn("keys of what runs are looked up later", "queue", name, "error", err)
+		}
 	}
 	return changed, nil
 }
