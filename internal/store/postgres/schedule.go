@@ -143,10 +143,10 @@ const (
 FROM rota.schedule_head) <= $1 ORDER BY name`
 )
 
-const standSchedules = `SELECT spec::jsonb ->> 'queue', count(*),
-  count(*) FILTER (WHERE spec::jsonb ? 'paused'),
-  count(*) FILTER (WHERE next < $1 AND NOT spec::jsonb ? 'paused')
-FROM rota.schedule GROUP BY 1`
+// standSchedules parses each specification once.
+const standSchedules = `SELECT spec ->> 'queue', count(*), count(*) FILTER (WHERE spec ? 'paused'),
+  count(*) FILTER (WHERE next < $1 AND NOT spec ? 'paused')
+FROM (SELECT spec::jsonb AS spec, next FROM rota.schedule OFFSET 0) s GROUP BY 1`
 
 // ScheduleStands counts schedules by their queue. See contract.Schedules.
 func (s *schedules) ScheduleStands(
