@@ -173,6 +173,26 @@ func partly(err error, changed int64, past string) error {
 	return fmt.Errorf("after %s tasks were %s: %w", term.Count(changed), past, err)
 }
 
+func (a commands) run() *cobra.Command {
+	return a.Remote(&cobra.Command{
+		Use:   "run ID…",
+		Short: "Make tasks due now",
+		Long: `Make tasks that wait for a time due now: those submitted with a delay, those that back off
+before their next attempt, and those that put themselves off. They begin when a worker has room,
+after what comes before them by rank. What a limit holds, or waits for other tasks or a signal,
+goes on doing so; a task that runs or is over is refused. A start limit (--start-within) no
+longer counts.`,
+		Example: `  rota task run 1pq3v0m7d2k5g10`,
+		Args:    app.Takes("ID…"),
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		ids, err := taskIDs(args)
+		if err != nil {
+			return err
+		}
+		return app.Each(ids, func(id task.ID) error { return c.RunNow(ctx, id) })
+	})
+}
+
 func (a commands) remove() *cobra.Command {
 	var tree bool
 	cmd := a.Remote(&cobra.Command{

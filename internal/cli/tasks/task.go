@@ -18,7 +18,7 @@ func Commands(a *app.App) []*cobra.Command {
 }
 
 func (a commands) task() *cobra.Command {
-	return app.Family("task", "Show, follow, signal, cancel, replay and edit tasks",
+	return app.Family("task", "Show, follow, signal, cancel, replay, run and edit tasks",
 		`Look at tasks and steer them. Ids are those that submit printed.
 
 A task that failed for good, or used up its attempts, is dead: a dead letter, kept with its
@@ -32,7 +32,8 @@ steps and its log until it is replayed or its queue's --retention-dead has passe
   rota task tree 1pq3v0m7d2k5g10           # they and theirs, drawn
   rota task signal 1pq3v0m7d2k5g10 paid    # what it waits for has come
   rota task retry --queue mail             # all dead ones of a queue begin again
-  rota task retry 1pq3v0m7d2k5g10          # one that is over, however it ended`,
+  rota task retry 1pq3v0m7d2k5g10          # one that is over, however it ended
+  rota task run 1pq3v0m7d2k5g10            # one that waits for a time is due now`,
 		a.list(), a.show(), a.explain(), a.logs(),
 		a.act(act{
 			verb: "cancel", past: "cancelled", short: "Cancel tasks",
@@ -47,6 +48,7 @@ the task hears of it with its next beat, and its late report is refused.`,
 		a.spawn(),
 		a.taskSignal(),
 		a.retry(),
+		a.run(),
 		a.edit(),
 		a.remove())
 }
