@@ -50,9 +50,9 @@ CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
   AND token = 0) a`
 
 	// countUsed looks at the tasks of spans that are held, or were, pack by pack: whether they run,
-	// and when they may. What a mark says is done is of no span with seq0 = 0, whatever follows it.
-	// No index has what is held by queue, so names are a table to join, which is hashed: of an array
-	// that the planner does not know each span would be compared with all names.
+	// and when they may. What a mark says is done is of no span with seq0 = 0, whatever follows.
+	// No index has what is held by queue, so names are a table to join, which is hashed: with an
+	// array that the planner does not know, each span would be compared with all names.
 	countUsed = `SELECT s.queue, (u.batch IS NOT NULL), greatest(s.due, coalesce(p.due, 0)),
 count(*)
 FROM (
