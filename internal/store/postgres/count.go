@@ -51,12 +51,13 @@ CROSS JOIN LATERAL (SELECT sum(size) AS size FROM rota.span
 
 	// countUsed looks at the tasks of spans that are held, or were, pack by pack: whether they run,
 	// and when they may. What a mark says is done is of no span with seq0 = 0, whatever follows.
-	// No index has what is held by queue, so names are a table to join, which is hashed: with an
-	// array that the planner does not know, each span would be compared with all names.
+	// No index has what is held by queue: the names are hashed, as spans would be compared with all
+	// names of an array that the planner does not know. IS TRUE keeps them from being joined.
 	countUsed = `SELECT s.queue, (u.batch IS NOT NULL), greatest(s.due, coalesce(p.due, 0)),
 count(*)
 FROM (
-  SELECT * FROM rota.span WHERE holder IS NOT NULL AND queue IN (SELECT unnest($1::text[]))
+  SELECT * FROM rota.span WHERE holder IS NOT NULL
+  AND (queue IN (SELECT unnest($1::text[]))) IS TRUE
   UNION ALL
   SELECT * FROM rota.span WHERE holder IS NULL AND token > 0 AND queue = ANY($1::text[])) s
 CROSS JOIN LATERAL generate_series(s.lo & -64, s.hi, 64) g (lo)
