@@ -40,7 +40,8 @@ type Config struct {
 	History history.Kept // how long the history is kept; 0 = a day and 90 days
 
 	// What a database or a pooler in between may lack. a pooler hands connections out by the
-	// transaction: nothing is kept in a session, so nothing is prepared nor listened for
+	// transaction: nothing is kept in a session, so nothing is prepared nor listened for, and each
+	// transaction sets for itself what sessions have otherwise
 	Pooler       bool
 	NoSkipLocked bool // rows that others have locked are waited for, not passed over
 	NoNotify     bool // other nodes are not told of changes: they find out with their next beat

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,14 +18,21 @@ import (
 	"github.com/rotahq/rota/internal/store"
 )
 
-// sessions are the settings of the connections. All statements here look few rows up by a key,
+// sessions are the settings of connections, besides those of their transactions.
+var sessions = map[string]string{
+	"application_name":              "rota",
+	"default_transaction_isolation": readCommitted,
+	"tcp_keepalives_idle":           "10",
+	"tcp_keepalives_interval":       "5",
+	"tcp_keepalives_count":          "3",
+}
+
+// transactions are the settings of transactions. All statements here look few rows up by a key,
 // among tables that are empty now and have millions of rows a minute later: so a plan is made once,
 // and goes by index whatever the planner knows of the tables. Left to itself it hashes all spans to
-// find those of five hundred reports, as long as it knows of few; or starts processes for what is
-// done before they run.
-var sessions = map[string]string{
-	"application_name":                    "rota",
-	"default_transaction_isolation":       readCommitted,
+// find those of five hundred reports, as long as it knows of few; or starts processes, or compiles
+// for a second, for what is done before that.
+var transactions = map[string]string{
 	"enable_seqscan":                      "off",
 	"enable_hashjoin":                     "off",
 	"enable_mergejoin":                    "off",
@@ -33,9 +41,32 @@ var sessions = map[string]string{
 	"max_parallel_workers_per_gather":     "0",
 	"idle_in_transaction_session_timeout": "5s",
 	"lock_timeout":                        "10s",
-	"tcp_keepalives_idle":                 "10",
-	"tcp_keepalives_interval":             "5",
-	"tcp_keepalives_count":                "3",
+}
+
+// setAll sets settings for the rest of a transaction.
+const setAll = `SELECT set_config(name, value, true)
+FROM unnest($1::text[], $2::text[]) s (name, value)`
+
+// settings gives transactions their settings, but for those that the DSN has. As a rule a session
+// has them from the beginning. A pooler refuses those that it does not know, and gives each
+// transaction another session: so they go with its first trip.
+func (d *database) settings(given map[string]string) (ofSessions map[string]string) {
+	set := maps.Clone(transactions)
+	set["statement_timeout"] = strconv.FormatInt(d.conf.Timeout.Milliseconds(), 10)
+	if !d.conf.Pooler {
+		maps.Copy(set, sessions)
+		maps.Copy(set, given)
+		return set
+	}
+	var names, values []string
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if _, is := given[name]; !is {
+			names = append(names, name)
+			values = append(values, set[name])
+		}
+	}
+	d.opening = []query{tell(setAll, names, values)}
+	return given
 }
 
 // readCommitted is the level at which the rules of the protocol hold: a later statement of a
@@ -60,13 +91,7 @@ func (d *database) prepare(pool *pgxpool.Config) {
 	if conn.ConnectTimeout == 0 {
 		conn.ConnectTimeout = 5 * time.Second
 	}
-	if !d.conf.Pooler { // a pooler refuses settings that it does not know
-		given := conn.RuntimeParams
-		conn.RuntimeParams = maps.Clone(sessions)
-		conn.RuntimeParams["statement_timeout"] = strconv.FormatInt(d.conf.Timeout.Milliseconds(),
-			10)
-		maps.Copy(conn.RuntimeParams, given)
-	}
+	conn.RuntimeParams = d.settings(conn.RuntimeParams)
 	conn.DialFunc = dialer(unacknowledged).DialContext
 	conn.OnNotice = notice
 	conn.Tracer = d.conf.tracer

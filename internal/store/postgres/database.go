@@ -22,6 +22,9 @@ type database struct {
 	conf    Config // complete; nobody changes it once the store is open
 	pool    *pgxpool.Pool
 	started time.Time // what stopwatch counts from
+	// opening goes with the first trip of each transaction; nil = sessions have the settings.
+	// Set with the pool
+	opening []query
 
 	// plain says that statements go out as they are written; else texts has them as they go out, by
 	// how they are written

@@ -256,6 +256,5 @@
 // on another connection.
 //
 // A pooler that hands connections out by the transaction (PgBouncer) works with Config.Pooler:
-// nothing is kept in a session then. Its administrator sets what the sessions would (ALTER ROLE …
-// SET statement_timeout, idle_in_transaction_session_timeout).
+// nothing is kept in a session then, and each transaction has its settings from its first trip.
 package postgres

@@ -37,7 +37,7 @@ func limitWait() query {
 }
 
 // usualWait ends limitWait.
-func usualWait() query { return tell(setLocal, "lock_timeout", sessions["lock_timeout"]) }
+func usualWait() query { return tell(setLocal, "lock_timeout", transactions["lock_timeout"]) }
 
 // care is a submission of which it is known what stands already.
 type care struct {

@@ -344,7 +344,7 @@ func TestTasksAreFoundByTheKeysOfTheirPacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	for name, value := range sessions {
+	for name, value := range transactions {
 		if _, err := conn.Exec(t.Context(), `SELECT set_config($1, $2, false)`, name,
 			value); err != nil {
 			t.Fatal(err)

@@ -3,10 +3,12 @@
 package postgres
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -14,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
@@ -167,6 +171,62 @@ func TestPoolerInTransactionModeDoesNoHarm(t *testing.T) {
 			}
 			if len(got) != len(want) {
 				t.Errorf("%d lines, the model has %d", len(got), len(want))
+			}
+		})
+	}
+}
+
+// Whatever a transaction begins with, it has the settings that sessions have without a pooler, and
+// leaves the pooler's sessions as they are.
+func TestPooledTransactionsHaveTheSettingsOfSessions(t *testing.T) {
+	database := pgtest.Shared(t).Database(t)
+	for name, conf := range map[string]Config{
+		"direct": {DSN: database},
+		"pooler": {DSN: pooled(t, database), Pooler: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conf.DSN += "&lock_timeout=7s"
+			s := open(t, conf)
+			want := maps.Clone(transactions)
+			want["statement_timeout"] = "30s"
+			want["lock_timeout"] = "7s"
+			for setting, value := range want {
+				var got []string
+				show := ask("SELECT current_setting($1)", func(r row) error {
+					got = append(got, "")
+					return r.Scan(&got[len(got)-1])
+				}, setting)
+				twice := func(ctx context.Context, r runner) error {
+					return errors.Join(r.run(ctx, show), r.run(ctx, show))
+				}
+				if err := errors.Join(s.glance(t.Context(), show), s.read(t.Context(), show),
+					s.reading(t.Context(), twice),
+					s.write(t.Context(), func(ctx context.Context, tx *tx) error {
+						return tx.finish(ctx, show)
+					}),
+					s.write(t.Context(), func(ctx context.Context, tx *tx) error {
+						return errors.Join(twice(ctx, tx), tx.finish(ctx))
+					})); err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(got, slices.Repeat([]string{value}, 7)) {
+					t.Errorf("%s is %q, want %s", setting, got, value)
+				}
+			}
+			if !conf.Pooler {
+				return
+			}
+			conn, err := pgx.Connect(t.Context(), conf.DSN+"&default_query_exec_mode=exec")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(t.Context())
+			for range pooledSessions {
+				var jit string
+				if err := conn.QueryRow(t.Context(), "SELECT current_setting('jit')").
+					Scan(&jit); err != nil || jit != "on" {
+					t.Errorf("a session that others use: jit is %q, %v", jit, err)
+				}
 			}
 		})
 	}

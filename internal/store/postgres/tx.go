@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -54,7 +55,7 @@ func (d *database) in(text string) string {
 }
 
 // batch puts queries together for one trip. heard, if there is one, becomes true with the first row
-// of an answer.
+// of an answer that matters.
 func (d *database) batch(queries []query, heard *bool) *pgx.Batch {
 	b := &pgx.Batch{}
 	for i := range queries {
@@ -62,11 +63,11 @@ func (d *database) batch(queries []query, heard *bool) *pgx.Batch {
 		queued := b.Queue(d.in(q.text), q.args...)
 		queued.Query(func(list pgx.Rows) error {
 			for list.Next() {
-				if heard != nil {
-					*heard = true
-				}
 				if q.row == nil {
 					continue
+				}
+				if heard != nil {
+					*heard = true
 				}
 				if err := q.row(list); err != nil {
 					return err
@@ -106,7 +107,7 @@ func (t *tx) run(ctx context.Context, queries ...query) error {
 	}
 	if !t.begun {
 		t.begun = true
-		queries = append([]query{tell("BEGIN")}, queries...)
+		queries = slices.Concat([]query{tell("BEGIN")}, t.opening, queries)
 	}
 	return t.conn.SendBatch(ctx, t.batch(queries, nil)).Close()
 }
@@ -117,6 +118,7 @@ func (t *tx) finish(ctx context.Context, queries ...query) error {
 		queries = append(queries, tell("COMMIT"))
 	} else { // statements that travel together are a transaction without saying so
 		t.begun = true
+		queries = slices.Concat(t.opening, queries)
 	}
 	t.committing, t.done = true, true
 	t.commits.Add(1)
@@ -290,7 +292,7 @@ type glimpse struct {
 }
 
 func (r *glimpse) run(ctx context.Context, queries ...query) error {
-	queries = append(append([]query{tell(beginRead)}, queries...), tell("COMMIT"))
+	queries = slices.Concat([]query{tell(beginRead)}, r.opening, queries, []query{tell("COMMIT")})
 	err := r.conn.SendBatch(ctx, r.batch(queries, r.heard)).Close()
 	if err != nil && !r.conn.Conn().IsClosed() {
 		_, e := r.conn.Exec(ctx, "ROLLBACK")
@@ -312,7 +314,7 @@ const beginRead = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 func (r *snapshot) run(ctx context.Context, queries ...query) error {
 	if !r.begun {
 		r.begun = true
-		queries = append([]query{tell(beginRead)}, queries...)
+		queries = slices.Concat([]query{tell(beginRead)}, r.opening, queries)
 	}
 	return r.conn.SendBatch(ctx, r.batch(queries, r.heard)).Close()
 }
@@ -356,7 +358,8 @@ func (d *database) readBy(
 // glance makes one trip of one query, which is its own state.
 func (d *database) glance(ctx context.Context, q query) error {
 	return d.borrow(ctx, func(ctx context.Context, conn *pgxpool.Conn, heard *bool) error {
-		return conn.SendBatch(ctx, d.batch([]query{q}, heard)).Close()
+		queries := append(slices.Clone(d.opening), q) // nil as a rule
+		return conn.SendBatch(ctx, d.batch(queries, heard)).Close()
 	})
 }
 
