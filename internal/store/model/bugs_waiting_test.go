@@ -145,6 +145,16 @@ func waitBugs() []bug {
 					return p.Model.Look(ctx, r)
 				}
 			}},
+		{"a time that is over comes before a signal",
+			"ASignalThatCameInTimeEndsTheWaitHoweverLateOneLooks", func(p *planted) {
+				p.look = func(ctx context.Context, r store.LookRequest) (store.Looked, error) {
+					for at, s := range p.waiting.signals {
+						w := p.waiting.waits[at.to.Task]
+						s.used = s.used || w != nil && w.Until != 0 && len(r.Addresses) == 0
+					}
+					return p.Model.Look(ctx, r)
+				}
+			}},
 		{"a signal by key is kept for ever", "ASignalByKeyFindsWhoWaitsForIt", afterwards(
 			func(p *planted) {
 				for _, s := range p.waiting.signals {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -73,9 +74,9 @@ FROM chosen c JOIN rota.signal s ON s.address = c.address AND s.key = c.key
 WHERE s.used IS NULL AND (s.until = 0 OR s.until > $3)
 ORDER BY s.address, s.key FOR UPDATE OF s`
 
-	// lookAgain has somebody look again where waits for children end, which this look had no room
-	// for.
-	lookAgain = `INSERT INTO rota.change (address) SELECT a FROM unnest($1::text[]) a`
+	// lookAgain has somebody look again where waits end that this look had no room for, or left to
+	// the look that has their change.
+	lookAgain = `INSERT INTO rota.change (address) SELECT DISTINCT a FROM unnest($1::text[]) a`
 
 	useSignals = `UPDATE rota.signal s SET used = $3
 FROM unnest($1::text[], $2::text[]) u (address, key)
@@ -165,7 +166,7 @@ type look struct {
 	addresses []string                  // each once, in the order in which it looks at them
 	children  counted                   // at those of children: what is to be added to their counts
 	sums      map[task.ID]task.Children // of children, of those whose waits are locked
-	again     []string                  // addresses of children
+	again     []string                  // addresses at which somebody has to look again
 	waits     []rules.Wait
 	facts     []fact                     // of the waits
 	signals   map[string][]openSignal    // of addresses, oldest first
@@ -235,7 +236,8 @@ func (l *look) lock(ctx context.Context) error {
 		w, err := scanWait(r)
 		l.waits = append(l.waits, w)
 		return err
-	}, l.ofSignals(), l.clock(), max(l.Limit, 0), around, ofChildren(l.addresses)))...)
+	}, ofSignals(l.addresses), l.clock(), max(l.Limit, 0), around,
+		ofChildren(l.addresses)))...)
 	l.More = changes == changesAtOnce
 	return err
 }
@@ -247,8 +249,8 @@ func ofChildren(addresses []string) []string {
 	})
 }
 
-func (l *look) ofSignals() []string {
-	return slices.DeleteFunc(slices.Clone(l.addresses), isOfChildren)
+func ofSignals(addresses []string) []string {
+	return slices.DeleteFunc(slices.Clone(addresses), isOfChildren)
 }
 
 // read reads how the tasks stand whose waits are locked, and locks signals for them.
@@ -275,11 +277,9 @@ func (l *look) read(ctx context.Context) error {
 	}
 	var addresses []string
 	var counts []int32
-	for _, a := range l.ofSignals() {
-		if n := count[a]; n > 0 {
-			addresses = append(addresses, a)
-			counts = append(counts, n)
-		}
+	for _, a := range ofSignals(slices.Sorted(maps.Keys(count))) {
+		addresses = append(addresses, a)
+		counts = append(counts, count[a])
 	}
 	l.facts = make([]fact, len(ids))
 	l.signals = map[string][]openSignal{}
@@ -335,6 +335,10 @@ func (l *look) choose() map[int]store.Woken {
 		}
 		by, ends := l.end(w)
 		switch {
+		case ends && !w.OfChildren() && !slices.Contains(l.addresses, w.Address):
+			// It came before the time was over. Another look has its change, or there was no room
+			// for that one here.
+			l.again = append(l.again, w.Address)
 		case ends && len(ending) < l.Limit:
 			ending[i] = by
 			l.use(w)
@@ -411,7 +415,7 @@ func (l *look) last() (list []query) {
 		l.More = true
 		list = append(list, tell(lookAgain, l.again))
 	}
-	if at := l.ofSignals(); len(at) > 0 {
+	if at := ofSignals(l.addresses); len(at) > 0 {
 		list = append(list, ask(leaveChanges, func(row) error {
 			l.More = true
 			return nil

@@ -111,6 +111,27 @@ VALUES ('k go k', '', '', 1, 0)`)
 	o.waitRows(0, 0, 1, 0, 0)
 }
 
+// A look that finds the time of a wait over, and a signal whose change another look has, leaves the
+// wait: the signal was acknowledged before, so it is what ends it.
+func TestLookLeavesAWaitWhoseSignalAnotherLookHas(t *testing.T) {
+	o := meanwhile(t)
+	o.blocked(1, func(task.ID) store.Await {
+		return store.Await{Address: goBy("k"), Until: 1}
+	})
+	runSQL(t, o.dsn, `INSERT INTO rota.signal (address, key, sender, at, until)
+VALUES ('k go k', '', '', 1, 0)`)
+	o.do("DELETE FROM rota.change")
+	if l := o.looks(store.LookRequest{}); l.Ended != 0 || !l.More {
+		t.Errorf("the look: %+v", l)
+	}
+	o.waitRows(1, 1, 0, 2, 1)
+	o.commits() // it was too slow, and ended nothing
+	if l := o.looks(store.LookRequest{}); l.Ended != 1 || l.More {
+		t.Errorf("the next look: %+v", l)
+	}
+	o.waitRows(0, 0, 1, 0, 0)
+}
+
 // A signal that another look uses just now, for another wait, ends no second one.
 func TestLookWaitsForASignalAndFindsItUsed(t *testing.T) {
 	o := meanwhile(t)

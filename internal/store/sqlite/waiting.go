@@ -225,7 +225,8 @@ func (l *looking) everywhere() error {
 	}, piece); err != nil {
 		return err
 	}
-	l.more = len(list) == piece
+	cut := len(list) == piece
+	l.more = cut
 	slices.Sort(list)
 	list = slices.Compact(list)
 	var ends []store.Address
@@ -253,6 +254,15 @@ func (l *looking) everywhere() error {
 		return err
 	}
 	for i := range over {
+		if cut { // what it waits for may have come, and left a change that stands behind the cut
+			address, err := store.ParseAddress(over[i].Address)
+			if err == nil {
+				err = l.at(address)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		if l.left == 0 {
 			l.more = true
 			break

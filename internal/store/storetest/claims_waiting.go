@@ -108,6 +108,36 @@ func waitClaims() []claim {
 			}
 			s.want("a late signal", s.signals(plain, "paid", "1", "1"), "")
 		}},
+		{"ASignalThatCameInTimeEndsTheWaitHoweverLateOneLooks", func(s *scene) {
+			a := s.join("a")
+			const many, told = 1100, 3 // more than one look takes changes
+			until := s.clock.Micros() + 10e6
+			ids := s.put(many)
+			for _, id := range ids[many-told:] {
+				s.want("early", s.signals(id, "paid", "1", "1"), "")
+			}
+			var set store.Settlement
+			for _, sp := range s.take(a, many) {
+				for _, l := range sp.Tasks {
+					o := caller.Handout{Span: sp.Span, Loaded: l}
+					set.Reports = append(set.Reports, s.awaiting(o, s.paid(until, "late")))
+				}
+			}
+			_, err := s.Settle(s.ctx, set) // and nobody looks
+			s.ok(err)
+			s.clock.Advance(time.Minute)
+			ended := 0
+			for more := true; more; {
+				l, err := s.Look(s.ctx, store.LookRequest{Limit: 2 * many})
+				s.ok(err)
+				ended, more = ended+l.Ended, l.More
+			}
+			s.want("waits that ended", ended, many)
+			s.want("stage of one that was told nothing", s.view(ids[0]).Stage, "late")
+			for _, id := range ids[many-told:] {
+				s.want("stage of one that was told", s.view(id).Stage, "second")
+			}
+		}},
 		{"ASignalByKeyFindsWhoWaitsForIt", func(s *scene) {
 			a := s.join("a")
 			order := func(key string) store.Await {
