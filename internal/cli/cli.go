@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/rotahq/rota"
 	"github.com/rotahq/rota/client"
@@ -33,6 +34,7 @@ import (
 	"github.com/rotahq/rota/internal/cli/top"
 	"github.com/rotahq/rota/internal/cli/workers"
 	"github.com/rotahq/rota/internal/usage"
+	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
 )
 
@@ -55,12 +57,32 @@ func Run(ctx context.Context, a *app.App, args []string) int {
 	if !a.HasBegun() && !errors.Is(err, usage.Err) {
 		err = usage.Errorf("%v", err)
 	}
+	err = inFlags(cmd, err)
 	fmt.Fprintln(a.Err, "rota:", a.Explain(ctx, err))
 	code := exitCode(err)
 	if code == ExitUsage {
 		fmt.Fprintf(a.Err, "See `%s --help`.\n", cmd.CommandPath())
 	}
 	return code
+}
+
+// inFlags says what is wrong with the values of a call in the words of the command line, if each of
+// them has a flag of its name.
+func inFlags(cmd *cobra.Command, err error) error {
+	var wrong *task.InvalidError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	var texts []string
+	for _, f := range wrong.Fields {
+		name := strings.TrimPrefix(f.Location, "body.")
+		name = strings.NewReplacer("per_key.", "key-", "_", "-", ".", "-").Replace(name)
+		if cmd.Flags().Lookup(name) == nil {
+			return err
+		}
+		texts = append(texts, fmt.Sprintf("--%s: %s", name, f.Message))
+	}
+	return usage.Errorf("%s", strings.Join(texts, "; "))
 }
 
 func exitCode(err error) int {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -46,6 +47,9 @@ func takeOnce(cmd *cobra.Command) {
 		_, wrapped := f.Value.(*once) // commands share flags
 		if !wrapped && !takesMany(f) {
 			f.Value = &once{Value: f.Value}
+			if f.DefValue == "0s" || strings.Contains(f.Usage, "(default") {
+				f.DefValue = "0" // which help leaves out: 0s it knows only of its own flags
+			}
 		}
 	}
 	cmd.Flags().VisitAll(wrap)

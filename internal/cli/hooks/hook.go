@@ -186,6 +186,9 @@ into forms, too, and on into a field whose text is JSON: /payload/user/id.`,
 		if (conf.Queue == "") == (conf.Signal == "") {
 			return usage.Errorf("give --queue, for tasks, or --signal, for signals")
 		}
+		if err := app.CheckGiven(f, "tolerance", "keep"); err != nil {
+			return err
+		}
 		for _, name := range secretFiles {
 			var secret string
 			if err := a.ReadSecret(name, &secret); err != nil {

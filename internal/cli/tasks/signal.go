@@ -3,7 +3,6 @@ package tasks
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,7 +11,6 @@ import (
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/term"
-	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
 )
 
@@ -53,7 +51,7 @@ Each call counts, but for calls with the same --key, which count once.`,
 func (a commands) signal() *cobra.Command {
 	var payload string
 	var keep time.Duration
-	cmd := a.Remote(&cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "signal NAME KEY",
 		Short: "Send a signal to the task that waits for its name and key",
 		Long: `Send the signal NAME with KEY, which the waiting task names, too: so whoever sends it need not
@@ -63,16 +61,20 @@ stands for --keep: it may come first. Meanwhile the same NAME and KEY count once
   rota signal paid order-7 --payload '{"euro":12.50}'
   rota signal paid order-7 --payload @receipt.json --keep 72h`,
 		Args: app.Takes("NAME", "KEY"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
+	}
+	f := cmd.Flags()
+	f.StringVar(&payload, "payload", "",
+		"what it carries: a `JSON` value of at most 64 KiB, - for stdin, or @file")
+	f.DurationVar(&keep, "keep", 0, "how long it stands while nobody waits for it, "+
+		"as 90s or 72h (default 24h)")
+	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := app.CheckGiven(f, "keep"); err != nil {
+			return err
+		}
 		return a.sendSignal(ctx, c, task.SignalRequest{
 			Name: args[0], Key: args[1], Keep: keep,
 		}, payload)
 	})
-	cmd.Flags().StringVar(&payload, "payload", "",
-		"what it carries: a `JSON` value of at most 64 KiB, - for stdin, or @file")
-	cmd.Flags().DurationVar(&keep, "keep", 0, "how long it stands while nobody waits for it, "+
-		"as 90s or 72h (default 24h)")
-	return cmd
 }
 
 func (a commands) sendSignal(
@@ -82,8 +84,9 @@ func (a commands) sendSignal(
 		return err
 	}
 	e := &task.InvalidError{}
-	if limits.CheckSignal(&s, e, "signal"); e.Err() != nil {
-		return usage.Errorf("%s", strings.ReplaceAll(e.Error(), "signal.", ""))
+	limits.CheckSignal(&s, e, "signal")
+	if err := bare(e, "signal."); err != nil {
+		return err
 	}
 	got, err := c.Signal(ctx, s)
 	if err != nil {

@@ -194,10 +194,7 @@ func (s *submission) check(isText bool, now time.Time) error {
 	}
 	var invalid task.InvalidError
 	limits.CheckSubmission(&s.Submission, &invalid, "task")
-	if err := invalid.Err(); err != nil {
-		return usage.Errorf("%s", strings.ReplaceAll(err.Error(), "task.", ""))
-	}
-	return nil
+	return bare(&invalid, "task.")
 }
 
 // trace lets the task belong to the trace that the environment tells of, unless --meta says

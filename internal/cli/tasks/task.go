@@ -1,6 +1,8 @@
 package tasks
 
 import (
+	"strings"
+
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/usage"
@@ -63,4 +65,12 @@ func taskIDs(args []string) ([]task.ID, error) {
 		}
 	}
 	return ids, nil
+}
+
+// bare is what is wrong with a command's values, by their names alone; nil when nothing is.
+func bare(e *task.InvalidError, place string) error {
+	for i := range e.Fields {
+		e.Fields[i].Location = strings.TrimPrefix(e.Fields[i].Location, place)
+	}
+	return e.Err()
 }
