@@ -70,7 +70,7 @@ func Run(ctx context.Context, a *app.App, args []string) int {
 // them has a flag of its name.
 func inFlags(cmd *cobra.Command, err error) error {
 	var wrong *task.InvalidError
-	if !errors.As(err, &wrong) {
+	if !errors.As(err, &wrong) || len(wrong.Fields) == 0 {
 		return err
 	}
 	var texts []string
