@@ -235,6 +235,13 @@ func (w *world) lookDue(p *process, i id) {
 		if !s.ok || !s.waits || s.wait.until == 0 || s.wait.until > w.now {
 			return false
 		}
+		t.statement()
+		if len(list(t, "signal", func(k key, x signalRow) bool {
+			return x.mark == 0 && x.until > w.now && strings.HasPrefix(k.s, s.wait.addr+" ")
+		})) > 0 { // it came in time: another look has its change, or the next one takes it
+			t.put(changeKey(t.id()), changeRow{addr: s.wait.addr})
+			return true
+		}
 		return w.wake(t, s, "timeout", "")
 	})
 }
