@@ -64,6 +64,10 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 			_, err := c.Settle(t.Context(), done)
 			return err
 		}},
+		{"how a task stands that was reported", func() error {
+			_, err := c.Stand(t.Context(), []task.ID{{Batch: span.Batch}})
+			return err
+		}},
 		{"what is held", func() error {
 			_, err := c.Held(t.Context(), c.holder, []int64{span.ID})
 			return err

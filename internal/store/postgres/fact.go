@@ -265,5 +265,8 @@ func (s *views) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error)
 			return nil, fmt.Errorf("read what %d tasks have waited for: %w", len(ids), err)
 		}
 	}
+	if err := s.confirmed(ctx); err != nil {
+		return nil, fmt.Errorf("confirm where %d tasks stand: %w", len(ids), err)
+	}
 	return list, nil
 }

@@ -28,9 +28,7 @@ func (s *spans) Held(
 	}, h.Node, h.Token, known)
 	if err = s.glance(ctx, find); err == nil && len(list) > 0 {
 		// almost never: then once more, with what is in them
-		err = s.write(ctx, func(ctx context.Context, t *tx) error {
-			return t.finish(ctx, tell(confirm))
-		})
+		err = s.confirmed(ctx)
 	}
 	if err == nil && len(list) > 0 {
 		err = s.reading(ctx, func(ctx context.Context, r runner) error {

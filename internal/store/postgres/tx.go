@@ -131,6 +131,14 @@ func (t *tx) finish(ctx context.Context, queries ...query) error {
 // standby, which then has all that was written before.
 const confirm = `SELECT FROM rota.store WHERE one = 1 FOR KEY SHARE`
 
+// confirmed returns when the standby has what was read before: see confirm. What a node concludes
+// from a read must not be taken back by a failover.
+func (d *database) confirmed(ctx context.Context) error {
+	return d.write(ctx, func(ctx context.Context, t *tx) error {
+		return t.finish(ctx, tell(confirm))
+	})
+}
+
 // tries is how often a transaction that lost against others is run.
 const tries = 4
 
