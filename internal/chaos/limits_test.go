@@ -57,7 +57,8 @@ func (s *story) runs(mark string) (list []run, over int64) {
 		}
 	}
 	for _, l := range s.begun {
-		if end, ok := ended[handOf(l)]; ok {
+		// one that began when its outcome stood did not count: its worker was stopped in between
+		if end, ok := ended[handOf(l)]; ok && l.At < end {
 			list = append(list, run{mark, l.At, min(l.At+l.Lasts, end)})
 		}
 	}
