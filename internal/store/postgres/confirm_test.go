@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/pgtest"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -19,6 +20,7 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 	server := pgtest.Start(t, pgtest.Config{})
 	c := join(t, open(t, Config{DSN: server.Database(t), NoNotify: true}))
 	span := c.submit(c.batch(1, 1, true))[0]
+	must(c.ChangeGroup(t.Context(), "g", store.Whole(limits.DefaultGroup("g"))))(t)
 	// cancelled is how a write is answered while every wait for a standby is cancelled.
 	cancelled := func(write func() error) error {
 		answered := make(chan error, 1)
@@ -66,6 +68,14 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 		}},
 		{"how a task stands that was reported", func() error {
 			_, err := c.Stand(t.Context(), []task.ID{{Batch: span.Batch}})
+			return err
+		}},
+		{"which workers there are", func() error {
+			_, err := c.Board(t.Context(), -1)
+			return err
+		}},
+		{"what is new of a group", func() error {
+			_, err := c.Changes(t.Context(), "g", 0)
 			return err
 		}},
 		{"what is held", func() error {

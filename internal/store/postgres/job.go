@@ -164,6 +164,9 @@ func (s *jobs) Changes(
 			return changes(ctx, s.database, r, group, 0, &c)
 		})
 	}
+	if err == nil && c.Version != after {
+		err = s.confirmed(ctx)
+	}
 	if err != nil {
 		return store.Changes{},
 			fmt.Errorf("read changes of group %q after %d: %w", group, after, err)

@@ -223,6 +223,9 @@ func (s *jobs) board(ctx context.Context, known int64) (b store.Board, err error
 		b.Seats.Seats = append(b.Seats.Seats, seat)
 		return err
 	}))
+	if err == nil {
+		err = s.confirmed(ctx)
+	}
 	return b, err
 }
 
