@@ -173,7 +173,7 @@ func (d *Dispatcher) sync(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
 	outdated := d.mem.endSync(req, inserted, got)
 	d.release()
-	d.reload(outdated)
+	d.verify(outdated)
 	return nil
 }
 
@@ -203,11 +203,11 @@ func (m *memory) beginSync(now time.Time) (req store.SyncRequest, inserted []han
 	return req, inserted
 }
 
-// endSync notes which rows stand now, and takes what others settled from its workers: where that
-// stands is to be read.
+// endSync notes which rows stand now, and answers what others are said to have settled: workers
+// keep it until it is known to be true, as a failover may take back what was seen.
 func (m *memory) endSync(
 	req store.SyncRequest, inserted []handed, got store.Synced,
-) (outdated []*item) {
+) (outdated []handed) {
 	watched := make(map[task.ID]int32, len(req.Watch))
 	for _, w := range req.Watch {
 		watched[w.ID] = w.Seq
@@ -216,9 +216,7 @@ func (m *memory) endSync(
 	for _, id := range got.Settled {
 		if it := m.item(id); it != nil && it.place == out && it.seq == watched[id] {
 			// else it went on meanwhile, by itself
-			it.settle()
-			it.worker.changed()
-			outdated = append(outdated, it)
+			outdated = append(outdated, it.handed())
 		}
 	}
 	return outdated
