@@ -177,8 +177,8 @@ func (a commands) run() *cobra.Command {
 	return a.Remote(&cobra.Command{
 		Use:   "run ID…",
 		Short: "Make tasks due now",
-		Long: `Make tasks that wait for a time due now: those submitted with a delay, those that back off
-before their next attempt, and those that put themselves off. They begin when a worker has room,
+		Long: `Make tasks that wait for a time due now: those submitted with a delay, those that
+back off before their next attempt, and those that put themselves off. They begin when a worker has room,
 after what comes before them by rank. What a limit holds, or waits for other tasks or a signal,
 goes on doing so; a task that runs or is over is refused. A start limit (--start-within) no
 longer counts.`,

@@ -255,9 +255,9 @@
 // Config.Timeout. What is done to leases ends by its context's deadline: it is asked again anyway,
 // on another connection.
 //
-// Reads see commits that no standby has yet, and that a failover takes back. From most of them nothing
-// follows. Those from which a node concludes what it keeps, hands out or lets run (Held, Stand,
-// Board, Changes), and answers that something stood already, go with a write: see confirm.
+// Reads see commits that no standby has yet, and that a failover may take back. Those by which a
+// node decides what it keeps, hands out or lets run (Held, Stand, Board, Changes), and answers that
+// something stood already, go with a write: see confirm. Configurations are read without.
 //
 // A pooler that hands connections out by the transaction (PgBouncer) works with Config.Pooler:
 // nothing is kept in a session then, and each transaction has its settings from its first trip.
