@@ -77,9 +77,13 @@ func (lo *leftovers) takeUnresolved() []*item {
 	return items
 }
 
-// recover finds spans that the store says this node holds and that memory misses: the answer to the
-// submission or take that got them was lost. They must be missed for some rounds, because answers
-// on their way are not lost. While the store answers, nothing is lost, and it looks seldom.
+// recover gives back what the store says this node holds and memory misses: the answer to the
+// submission or take that got it was lost. It must be missed for some rounds, because answers on
+// their way are not lost. While the store answers, nothing is lost, and it looks seldom.
+//
+// Nothing of such a span goes out before it is taken anew, with the next token: memory may have
+// handed out of it, and have forgotten that with an outcome that a failover of the database took
+// back. Then those tokens would be given to somebody else.
 func (ts *transfers) recover(ctx context.Context, now time.Time) error {
 	ts.mu.Lock()
 	if ts.mem.rounds++; ts.mem.rounds%calmRounds != 0 && len(ts.mem.unmatched) == 0 &&
@@ -97,8 +101,22 @@ func (ts *transfers) recover(ctx context.Context, now time.Time) error {
 	ts.mu.Lock()
 	found := ts.mem.noteHeld(held, now)
 	ts.release()
+	if len(found) == 0 {
+		return nil
+	}
+	req := store.GiveRequest{Holder: ts.conf.Holder}
 	for _, s := range found {
-		ts.log.Info("found a span whose answer was lost", "span", s.ID, "tasks", len(s.Tasks))
+		ts.log.Info("give back a span whose answer was lost", "span", s.ID, "tasks", len(s.Tasks))
+		req.Spans = append(req.Spans, s.Taking())
+		req.Orders = append(req.Orders, store.Move{Rank: s.Rank, Due: s.Due})
+	}
+	if err := ts.give(ctx, req); err != nil {
+		return fmt.Errorf("give back spans whose answer was lost: %w", err)
+	}
+	ts.mu.Lock()
+	defer ts.release()
+	for _, s := range found {
+		ts.mem.hearReady(s.Queue, s.Rank, now)
 	}
 	return nil
 }
@@ -115,8 +133,8 @@ func (hs *holdings) knownSpans() []int64 {
 	return known
 }
 
-// noteHeld takes into memory what the store says that this node holds and that memory has missed
-// for some rounds. It answers what that was.
+// noteHeld answers what of the spans that the store says this node holds memory has missed for some
+// rounds: should their answers come yet, they are too late.
 func (m *memory) noteHeld(held []store.HeldSpan, now time.Time) (found []*store.HeldSpan) {
 	missed := make(map[int64]int, len(held))
 	spent := make(map[int64]bool, len(m.spent))
@@ -132,9 +150,6 @@ func (m *memory) noteHeld(held []store.HeldSpan, now time.Time) (found []*store.
 			found = append(found, s)
 			delete(missed, s.ID)
 			m.recovered[s.ID] = sighting{s.Token, now}
-			q := m.queue(s.Queue)
-			m.loadSpan(q, s, m.clock.read(now), now)
-			q.match(now)
 		}
 	}
 	m.unmatched = missed

@@ -55,8 +55,10 @@ func (m *memory) replace(it *item, s *store.Stood, now time.Time) {
 		it.forget()
 		return
 	}
-	if s.Owner.Holder != it.span.Holder || s.Owner.Token != it.span.Token {
-		// somebody took it over: none of its tokens is good any more
+	if s.Owner.Holder != it.span.Holder || s.Owner.Token != it.span.Token ||
+		s.Running == nil && it.given() && it.seq == s.Seq {
+		// somebody took it over: none of its tokens is good any more; or an outcome was seen that a
+		// failover took back, and the worker's token must go to nobody else
 		it.span.drop()
 		return
 	}

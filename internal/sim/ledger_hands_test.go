@@ -50,6 +50,9 @@ func (l *ledger) givenBack(g store.GiveRequest, before []store.HeldSpan) {
 		sp := &before[i].Span
 		if slices.Contains(g.Spans, sp.Taking()) {
 			l.world.sometimes("a span was given back")
+			if l.stray[[2]int64{sp.ID, sp.Token}] >= 3 {
+				l.world.sometimes("a round gave back a span whose answer was lost")
+			}
 			continue
 		}
 		if !slices.ContainsFunc(after, func(x store.HeldSpan) bool {
@@ -120,13 +123,11 @@ func (l *ledger) handed(node, worker *process, tasks []task.Handout) {
 			continue
 		}
 		for _, g := range t.gave {
-			if g.text == h.Token {
-				l.world.breach("I3: %v handed out %v to %v with token %s, which %v had from %v",
-					node, h.ID, worker, h.Token, g.worker, g.node)
+			if g.token.Span == token.Span && g.token.SpanToken == token.SpanToken &&
+				g.token.Seq == token.Seq {
+				l.world.breach("I3: %v handed out %v to %v with token %s, of which %v had %s from %v",
+					node, h.ID, worker, h.Token, g.worker, g.text, g.node)
 			}
-		}
-		if l.stray[[2]int64{token.Span, token.SpanToken}] >= 3 {
-			l.world.sometimes("a round found a span whose answer was lost")
 		}
 		l.gateOf(node, &h, token.Seq)
 		l.wokenHand(node, t, &h, token.Seq)

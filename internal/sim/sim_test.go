@@ -74,7 +74,7 @@ var sometimes = []string{
 	"a refused report spared its span",
 	"a repeated report was answered as the first time",
 	"a report was settled through another node",
-	"a round found a span whose answer was lost",
+	"a round gave back a span whose answer was lost",
 	"a running row kept a task from being handed out again",
 	"a stale report was refused",
 	"a task expired",

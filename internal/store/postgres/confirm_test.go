@@ -78,10 +78,6 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 			_, err := c.Changes(t.Context(), "g", 0)
 			return err
 		}},
-		{"what is held", func() error {
-			_, err := c.Held(t.Context(), c.holder, []int64{span.ID})
-			return err
-		}},
 	} {
 		for _, turn := range []string{"at first", "again"} {
 			if err := cancelled(w.do); !errors.Is(err, store.ErrUnknown) {

@@ -256,7 +256,7 @@
 // on another connection.
 //
 // Reads see commits that no standby has yet, and that a failover may take back. Those by which a
-// node decides what it keeps, hands out or lets run (Held, Stand, Board, Changes), and answers that
+// node decides what it keeps, forgets or lets run (Stand, Board, Changes), and answers that
 // something stood already, go with a write: see confirm. Configurations are read without.
 //
 // A pooler that hands connections out by the transaction (PgBouncer) works with Config.Pooler:

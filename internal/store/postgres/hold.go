@@ -28,9 +28,6 @@ func (s *spans) Held(
 	}, h.Node, h.Token, known)
 	if err = s.glance(ctx, find); err == nil && len(list) > 0 {
 		// almost never: then once more, with what is in them
-		err = s.confirmed(ctx)
-	}
-	if err == nil && len(list) > 0 {
 		err = s.reading(ctx, func(ctx context.Context, r runner) error {
 			list = nil
 			if err := r.run(ctx, find); err != nil {

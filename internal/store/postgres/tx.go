@@ -132,8 +132,8 @@ func (t *tx) finish(ctx context.Context, queries ...query) error {
 const confirm = `SELECT FROM rota.store WHERE one = 1 FOR KEY SHARE`
 
 // confirmed returns when the standby has what was read before: see confirm. It goes with reads from
-// which a node concludes what it keeps, hands out or lets run: a failover must not take that back,
-// and give the same version, or the same token, to something else. Who reads asks again anyway.
+// which a node concludes what it keeps, forgets or lets run: a failover must not take that back,
+// and give the same version to something else. Who reads asks again anyway.
 func (d *database) confirmed(ctx context.Context) error {
 	return d.writeWithin(ctx, func(ctx context.Context, t *tx) error {
 		return t.finish(ctx, tell(confirm))
