@@ -286,3 +286,55 @@ func TestNodeThatHoldsTasksIsNotDrained(t *testing.T) {
 		}
 	})
 }
+
+// A node that stops while it is drained is stopping, whatever becomes of the drain: it gives its
+// keys back when their owners are done, and no owner begins anew.
+func TestNodeThatStopsTakesNoKeyUpAgainThoughItIsUndrained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Config{})
+		finish := map[string]time.Duration{
+			"quick": 2500 * time.Millisecond, "slow": 8 * time.Second,
+		}
+		told := make(chan struct{}, 9)
+		var begun atomic.Int32 // at c
+		h.kinds = func(node string) []Kind {
+			if node != "c" {
+				return nil
+			}
+			return []Kind{{
+				Name: "own",
+				Keys: func(context.Context) ([]string, error) {
+					return []string{"quick", "slow"}, nil
+				},
+				Look: func(ctx context.Context, c Claim) {
+					begun.Add(1)
+					<-ctx.Done()
+					told <- struct{}{}
+					select {
+					case <-time.After(finish[c.Key]):
+					case <-c.Held().Done():
+					}
+				},
+			}}
+		}
+		h.start("a", "b", "c")
+		time.Sleep(15 * time.Second)
+		if n := begun.Load(); n != 2 {
+			t.Fatalf("%d owners have begun", n)
+		}
+		if err := h.nodes["a"].Drain(t.Context(), "c", "ada", true); err != nil {
+			t.Fatal(err)
+		}
+		<-told
+		time.Sleep(2200 * time.Millisecond) // one of them is done before the next beat
+		c := h.nodes["c"]
+		c.stop()
+		if err := h.nodes["a"].Undrain(t.Context(), "c"); err != nil {
+			t.Fatal(err)
+		}
+		h.end(c)
+		if n := begun.Load(); n != 2 {
+			t.Errorf("owners began %d times", n)
+		}
+	})
+}

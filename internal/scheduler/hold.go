@@ -355,12 +355,16 @@ func (h *holdings) end(ctx context.Context, list []*post, remove bool) error {
 	return nil
 }
 
-// stop takes nothing new any more, and asks all who look after keys to finish.
+// stop takes nothing new any more, and asks all who look after keys to finish. What was to be given
+// back because the node was drained is so for good now: keep must not take it up again.
 func (h *holdings) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.leave = true
 	for _, p := range h.posts {
+		if p.leaving == errDrained {
+			p.leaving = nil
+		}
 		p.leave(ErrStopping)
 	}
 }
