@@ -17,8 +17,9 @@ type pruner struct {
 	*core
 
 	turns chan time.Time // when the turn ends; size 1
-	// when nothing was left to prune, in microseconds since 1970; 0 = something is
-	done atomic.Int64
+	// when nothing was left to prune; nil = something is. It keeps what the monotonic clock read: a
+	// machine's clock that is put back must not stop pruning.
+	done atomic.Pointer[time.Time]
 }
 
 // pruneAgain is after how many beats one looks again when nothing was left to prune.
@@ -26,7 +27,8 @@ const pruneAgain = 10
 
 // mayPrune gives the pruner a turn to the end of the beat, unless it has just found nothing.
 func (p *pruner) mayPrune(v *view) {
-	if !p.conf.Alone && v.at.Sub(time.UnixMicro(p.done.Load())) < pruneAgain*p.conf.Beat {
+	done := p.done.Load()
+	if !p.conf.Alone && done != nil && v.at.Sub(*done) < pruneAgain*p.conf.Beat {
 		return
 	}
 	select {
@@ -59,10 +61,10 @@ func (p *pruner) Prune(ctx context.Context, end time.Time) error {
 		}
 		now, left := time.Now(), p.conf.Chores.Retention()
 		if !left.Behind {
-			p.done.Store(now.UnixMicro())
+			p.done.Store(&now)
 			return nil
 		}
-		p.done.Store(0)
+		p.done.Store(nil)
 		rest := retain.Rest(now.Sub(began), left.Lag)
 		if now.Add(rest).After(end) {
 			return nil
