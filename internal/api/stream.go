@@ -151,15 +151,15 @@ type streamed struct {
 	known atomic.Pointer[known]
 	busy  atomic.Int32 // calls under way
 
-	reading   chan struct{}       // of size 1: full while somebody reads, or wants to and may
-	listening atomic.Bool         // somebody does
-	parts     map[uint32]*message // that have not all come; guarded by reading
-	partial   atomic.Int64        // since when the oldest of them has, in nanoseconds; 0 = none
+	reading   chan struct{}             // of size 1: full while somebody reads, or wants to and may
+	listening atomic.Bool               // somebody does
+	parts     map[uint32]*message       // that have not all come; guarded by reading
+	partial   atomic.Pointer[time.Time] // since when the oldest of them has; nil = none
 
 	mu      sync.Mutex
-	readers int                           // goroutines that read or want to
-	all     int                           // and those that answer calls; at most frame.MaxCalls
-	waits   map[uint32]context.CancelFunc // of calls that end when nobody waits for them any more
+	readers int                 // goroutines that read or want to
+	all     int                 // and those that answer calls; at most frame.MaxCalls
+	waits   map[uint32]*message // calls that end when nobody waits for them any more
 }
 
 // known is who calls by these tokens.
@@ -194,7 +194,7 @@ func (c *streamCalls) open(w *answer, r *http.Request) error {
 	s := &streamed{
 		door: c.door, of: c, call: call{who: w.who, from: w.from, remote: w.remote}, ask: r,
 		reading: make(chan struct{}, 1), parts: map[uint32]*message{},
-		waits: map[uint32]context.CancelFunc{},
+		waits: map[uint32]*message{},
 	}
 	s.known.Store(&known{c.door.tokens.Load(), w.who})
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
@@ -259,7 +259,7 @@ func (s *streamed) overdue(now, until time.Time) error {
 	if err := s.conn.Stuck(now, conf.BodyWithin, conf.AnswerWithin); err != nil {
 		return err
 	}
-	if since := s.partial.Load(); since != 0 && now.Sub(time.Unix(0, since)) > conf.BodyWithin {
+	if since := s.partial.Load(); since != nil && now.Sub(*since) > conf.BodyWithin {
 		return &stream.Fault{
 			Code: websocket.StatusPolicyViolation, Reason: "a message did not come in time",
 		}

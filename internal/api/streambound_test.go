@@ -342,3 +342,42 @@ func TestLongAnswerHoldsUpNoShortOne(t *testing.T) {
 		}
 	})
 }
+
+// An id that is used again before its answer has come is its caller's mistake, and costs the node
+// nothing that outlives the calls: their contexts end with them, and not with the stream.
+func TestCallsUnderOneIDLeaveNothingBehind(t *testing.T) {
+	f := newFake()
+	var under []context.Context
+	f.hold = func(ctx context.Context, r task.HoldRequest) (task.HoldAnswer, error) {
+		f.mu.Lock()
+		under = append(under, ctx)
+		f.mu.Unlock()
+		select {
+		case <-time.After(r.Wait):
+		case <-ctx.Done():
+			t.Error("a call that nobody left has ended")
+		}
+		return task.HoldAnswer{}, nil
+	}
+	inBubble(t, f, nil, func(t *testing.T, a *API, dial func() *peer) {
+		p := dial()
+		for wait := range 3 {
+			p.last = 0
+			p.tell(frame.Hold, frame.AppendHold(nil, task.HoldRequest{
+				Worker: "w", Queues: []string{"q"}, Wait: time.Duration(1+wait) * time.Second,
+			}))
+			synctest.Wait()
+		}
+		for range 3 {
+			if _, err := p.hear(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		for i, ctx := range under {
+			if ctx.Err() == nil {
+				t.Errorf("the context of call %d of %d goes on", i+1, len(under))
+			}
+		}
+	})
+}

@@ -24,6 +24,7 @@ type message struct {
 	began  time.Time // its first piece
 	failed error     // why it is refused; then nothing of it is kept
 	ctx    context.Context
+	leave  context.CancelFunc // of a call that ends when nobody waits for it; nil = it goes on
 }
 
 // next reads until a call has all come.
@@ -142,11 +143,10 @@ func (s *streamed) whole(m *message) {
 	}
 	m.ctx = s.ctx
 	if m.kind == frame.Hold || m.kind == frame.Beat {
-		var leave context.CancelFunc
-		m.ctx, leave = context.WithCancel(s.ctx)
+		m.ctx, m.leave = context.WithCancel(s.ctx)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.waits[m.id] = leave
+		s.waits[m.id] = m
 	}
 }
 
@@ -166,10 +166,10 @@ func (s *streamed) came(m *message) {
 
 // notePartial notes since when messages are coming.
 func (s *streamed) notePartial() {
-	oldest := int64(0)
+	var oldest *time.Time
 	for _, m := range s.parts {
-		if began := m.began.UnixNano(); oldest == 0 || began < oldest {
-			oldest = began
+		if oldest == nil || m.began.Before(*oldest) {
+			oldest = &m.began
 		}
 	}
 	s.partial.Store(oldest)
@@ -179,9 +179,23 @@ func (s *streamed) notePartial() {
 func (s *streamed) leave(id uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if leave := s.waits[id]; leave != nil {
-		leave()
+	if m := s.waits[id]; m != nil {
+		m.leave()
 		delete(s.waits, id)
+	}
+}
+
+// left ends what is left of a call that was answered. Its id may be another one's by now, of a
+// caller that did not wait for this answer.
+func (s *streamed) left(m *message) {
+	if m.leave == nil {
+		return
+	}
+	m.leave()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waits[m.id] == m {
+		delete(s.waits, m.id)
 	}
 }
 
@@ -203,7 +217,7 @@ func (s *streamed) answer(m *message) {
 	s.busy.Add(1)
 	defer s.busy.Add(-1)
 	defer s.giveBack(m)
-	defer s.leave(m.id)
+	defer s.left(m)
 	f := &framed{pattern: "?"} // a kind that there is not
 	if int(m.kind) < len(s.of.kinds) {
 		f = &s.of.kinds[m.kind]
