@@ -82,7 +82,7 @@ func (l *line) call(ctx context.Context, kind frame.Kind, body stream.Body) (ans
 	}
 	sent, err := l.send(ctx, id, kind, body, under == 1)
 	if err != nil {
-		l.forget(id)
+		l.unsent(id, began, ctx.Err() == context.DeadlineExceeded)
 		switch {
 		case ctx.Err() != nil && !sent:
 			return answer{}, &cutError{context.Cause(ctx)}
@@ -111,12 +111,31 @@ func (l *line) giveUp(id uint32, kind frame.Kind, began time.Time, late bool) {
 		return
 	}
 	delete(l.calls, id)
-	if late && l.doubted.IsZero() && !l.conn.Heard().After(began) {
-		l.doubted = time.Now()
+	if late {
+		l.doubt(began)
 	}
 	if l.err == nil && (kind == frame.Hold || kind == frame.Beat) {
 		l.leaving++
 		l.group.Go(func() { l.leave(id) })
+	}
+}
+
+// unsent forgets a call of which not all was sent; late: its time was over while it waited for its
+// turn, or was being written.
+func (l *line) unsent(id uint32, began time.Time, late bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.calls, id)
+	if late {
+		l.doubt(began)
+	}
+}
+
+// doubt notes that the time of a call was over. The line may be dead if nothing at all was heard
+// since the call began. The lock is held.
+func (l *line) doubt(began time.Time) {
+	if l.doubted.IsZero() && !l.conn.Heard().After(began) {
+		l.doubted = time.Now()
 	}
 }
 

@@ -60,8 +60,9 @@ type Conn struct {
 	in   *bufio.Reader
 	head [frame.HeaderSize]byte
 
-	// When a piece began to be read, and a write to be written, by nanoseconds since 1970; 0 = none
-	// is. And when something was read last.
+	// When a piece began to be read, and a write to be written, as stamp has it; 0 = none is. And
+	// when something was read last.
+	born                    time.Time
 	reading, writing, heard atomic.Int64
 
 	queue atomic.Int32  // those that wait for their turn to write
@@ -75,12 +76,19 @@ type Conn struct {
 func New(ws *websocket.Conn, pool *Buffers) *Conn {
 	ws.SetReadLimit(-1) // messages are read piece by piece
 	c := &Conn{
-		ws: ws, pool: pool, turn: make(chan struct{}, 1),
+		ws: ws, pool: pool, turn: make(chan struct{}, 1), born: time.Now(),
 		in: bufio.NewReaderSize(&joined{ws: ws}, readAhead),
 	}
-	c.heard.Store(time.Now().UnixNano())
+	c.heard.Store(c.stamp())
 	return c
 }
+
+// stamp is the present time in nanoseconds since the stream began, and never 0. It is the monotonic
+// clock's: when a machine's clock is set, no stream has been silent.
+func (c *Conn) stamp() int64 { return 1 + int64(time.Since(c.born)) }
+
+// at is the time of a stamp.
+func (c *Conn) at(stamp int64) time.Time { return c.born.Add(time.Duration(stamp - 1)) }
 
 // joined reads the payloads of all messages as one.
 type joined struct {
@@ -125,7 +133,7 @@ func (c *Conn) Next() (frame.Header, error) {
 	if len(b) == 0 {
 		return frame.Header{}, err
 	}
-	now := time.Now().UnixNano()
+	now := c.stamp()
 	c.heard.Store(now)
 	c.reading.Store(now)
 	if _, err := io.ReadFull(c.in, c.head[:]); err != nil {
@@ -156,29 +164,29 @@ func (c *Conn) Skip(n int) error {
 }
 
 // Heard is when something was read last.
-func (c *Conn) Heard() time.Time { return time.Unix(0, c.heard.Load()) }
+func (c *Conn) Heard() time.Time { return c.at(c.heard.Load()) }
 
 // Touch notes that the other end is there, as a ping of the WebSocket shows.
-func (c *Conn) Touch() { c.heard.Store(time.Now().UnixNano()) }
+func (c *Conn) Touch() { c.heard.Store(c.stamp()) }
 
 // Stuck says what has lasted too long: the reading of a piece of which the beginning is there, or
 // the writing of at most frame.MaxPiece bytes; nil = nothing.
 func (c *Conn) Stuck(now time.Time, read, write time.Duration) error {
-	if lasts(&c.reading, now) > read {
+	if c.lasts(&c.reading, now) > read {
 		return errors.New("a piece was begun and did not come in time")
 	}
-	if lasts(&c.writing, now) > write {
+	if c.lasts(&c.writing, now) > write {
 		return errors.New("the other end does not read")
 	}
 	return nil
 }
 
-func lasts(since *atomic.Int64, now time.Time) time.Duration {
+func (c *Conn) lasts(since *atomic.Int64, now time.Time) time.Duration {
 	began := since.Load()
 	if began == 0 {
 		return 0
 	}
-	return now.Sub(time.Unix(0, began))
+	return now.Sub(c.at(began))
 }
 
 // Body appends the body of a message. Values of more than so many bytes may be left out: then they
@@ -280,15 +288,20 @@ func joinCuts(b []byte, cuts []wire.Cut) []byte {
 
 // Hurry cuts the stream when ctx ends while the other end does not take what is written, so that
 // nobody waits for it for longer than he has time. It is called before a Send, and what it returns
-// after it.
-func (c *Conn) Hurry(ctx context.Context) (done func() bool) {
-	return context.AfterFunc(ctx, func() {
+// after it: then the stream is left alone, since a write that lasts is of somebody who has time.
+func (c *Conn) Hurry(ctx context.Context) (done func()) {
+	var over atomic.Bool
+	stop := context.AfterFunc(ctx, func() {
 		time.AfterFunc(Overtime, func() {
-			if lasts(&c.writing, time.Now()) >= Overtime {
+			if !over.Load() && c.lasts(&c.writing, time.Now()) >= Overtime {
 				c.Cut()
 			}
 		})
 	})
+	return func() {
+		over.Store(true)
+		stop()
+	}
 }
 
 // pieces sends a long message. Between two of its pieces others may send theirs.
@@ -324,7 +337,7 @@ func (c *Conn) pieces(
 
 // write writes what is there.
 func (c *Conn) write() error {
-	c.writing.Store(time.Now().UnixNano())
+	c.writing.Store(c.stamp())
 	err := c.ws.Write(context.Background(), websocket.MessageBinary, c.out)
 	c.writing.Store(0)
 	c.pool.put(c.out)

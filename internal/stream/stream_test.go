@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -378,13 +379,49 @@ func TestWhoDoesNotReadIsSeenAndCut(t *testing.T) {
 		if took, want := time.Since(began), 3*time.Second+Overtime; took != want {
 			t.Errorf("it is cut after %v, want %v", took, want)
 		}
-		if done() {
-			t.Error("nobody hurried it")
-		}
+		done()
 		if err := here.Stuck(time.Now(), 0, 0); err != nil {
 			t.Errorf("once it is cut: %v", err)
 		}
 	})
+}
+
+// A call whose time is over while it waits for its turn leaves the stream to those who have time.
+func TestWhoGivesUpItsTurnCutsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := pair(t)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := here.Send(t.Context(), 1, frame.Submit, Bytes(text(1, 1000)))
+			ended <- err
+		}()
+		synctest.Wait() // it is being written, and nobody reads
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		done := here.Hurry(ctx)
+		_, err := here.Send(ctx, 2, frame.Ping, None)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it waits for its turn: %v", err)
+		}
+		done()
+		time.Sleep(time.Second) // the other end is slow
+		if got, err := collect(there, 1); err != nil || len(got[1].body) == 0 {
+			t.Errorf("read %v, %v", got, err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("the call that has time: %v", err)
+		}
+	})
+}
+
+// When a machine's clock is set, no stream has been silent: its times are those of the monotonic
+// clock, which their text shows.
+func TestTimesOfAStreamAreTheMonotonicClocks(t *testing.T) {
+	here, _ := pair(t)
+	here.Touch()
+	if heard := here.Heard().String(); !strings.Contains(heard, " m=") {
+		t.Errorf("heard at %s", heard)
+	}
 }
 
 // A piece that does not come is seen, and one that has been read is not.
