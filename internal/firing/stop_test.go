@@ -227,3 +227,24 @@ func TestRunIsShownWithTheStatesOfItsTasks(t *testing.T) {
 		}
 	})
 }
+
+// Whatever keeps one schedule from being stopped keeps no other one waiting: what waits for its
+// turn is fired.
+func TestScheduleThatCannotBeStoppedHoldsUpNoOther(t *testing.T) {
+	alone(t, "2026-11-21 09:59:30", func(h *house) {
+		h.put("ill", "0 10 * * *", onDead(task.OnDeadStop))
+		h.put("line", "* * * * *", inQueue("l"), atOnce(1, task.OverlapQueue))
+		h.work("n1", "q", time.Second, func(task.Handout) task.Outcome {
+			return task.Fail(errors.New("no disk"))
+		})
+		h.work("n1", "l", 70*time.Second, finish)
+		h.Fail(fault.Each(fault.Before, "ChangeSchedules"))
+		h.Until("2026-11-21 10:01:15")
+		h.want("line", "10:00:00 fired", "10:01:00 fired")
+		h.Fail(nil)
+		h.Pass(5 * time.Second)
+		if !h.stopped("ill") {
+			t.Error("it is not stopped when it can be")
+		}
+	})
+}

@@ -41,10 +41,11 @@ const (
 // that was interrupted is simply done again.
 func (w *watcher) Watch(ctx context.Context, now time.Time) error {
 	waiting := map[string]bool{}
+	var wrong []error // the others are not to wait for those
 	for range watchPages {
 		list, err := w.store.OpenFires(ctx, store.OpenQuery{After: w.after, Limit: page})
 		if err != nil {
-			return fmt.Errorf("look what became of fires: %w", err)
+			return errors.Join(append(wrong, fmt.Errorf("look what became of fires: %w", err))...)
 		}
 		mine := make([]*store.OpenFire, 0, len(list))
 		for i := range list {
@@ -56,7 +57,7 @@ func (w *watcher) Watch(ctx context.Context, now time.Time) error {
 			}
 		}
 		if err := w.look(ctx, mine, now.UnixMicro()); err != nil {
-			return err
+			wrong = append(wrong, err)
 		}
 		if len(list) < page {
 			w.after = store.FireKey{}
@@ -65,7 +66,8 @@ func (w *watcher) Watch(ctx context.Context, now time.Time) error {
 		last := &list[len(list)-1]
 		w.after = store.FireKey{Schedule: last.Schedule, At: last.At}
 	}
-	return w.promote(ctx, slices.Sorted(maps.Keys(waiting)), now.UnixMicro())
+	err := w.promote(ctx, slices.Sorted(maps.Keys(waiting)), now.UnixMicro())
+	return errors.Join(append(wrong, err)...)
 }
 
 // look does what follows from the states of the tasks of open fires.
