@@ -79,6 +79,7 @@ func (f *Firer) Run(ctx context.Context) error {
 	if err == nil && errors.Is(context.Cause(ctx), store.ErrBroken) {
 		err = context.Cause(ctx)
 	}
+	stop(err) // the watch ends, too, whatever it finds
 	return err
 }
 
