@@ -50,7 +50,7 @@ type keys struct {
 	rest int // calls that it still answers
 }
 
-// countEvery is how many calls of Keys one count of many schedules answers.
+// countEvery is how many more calls of Keys one count of many schedules answers.
 const countEvery = 10
 
 // Keys lists what nodes share out among them: the names of the schedules, or their shards. It is

@@ -10,7 +10,7 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// manual is what people let a schedule fire beside its due times to come.
+// byHand is what people let a schedule fire beside its due times to come.
 type byHand struct {
 	*core
 	reads  *reads
@@ -19,7 +19,8 @@ type byHand struct {
 }
 
 // RunNow submits a schedule's task now, whether or not it is paused and whatever it says of
-// overlap. store.ErrNotFound, store.ErrUnknown.
+// overlap. store.ErrNotFound, store.ErrUnknown; store.ErrConflict when others change the schedule
+// all the time.
 func (h *byHand) RunNow(ctx context.Context, name string) (fire store.Fire, err error) {
 	for range editTries {
 		if fire, err = h.runNow(ctx, name); !errors.Is(err, store.ErrConflict) {
