@@ -40,12 +40,12 @@ func (s *Sender) serve(ctx context.Context, n store.Notifier) result {
 		if acts(&n) {
 			acted++
 		}
-		if !s.advance(ctx, &n, e.Seq) {
+		if !s.advance(ctx, &n, store.Progress{Delivered: e.Seq}) {
 			return result{acted: acted} // another node serves it, or it is gone
 		}
 	}
 	if page.Next > n.Served.Delivered { // what it is not on
-		s.advance(ctx, &n, page.Next)
+		s.advance(ctx, &n, passedOver(n.Served, page.Next))
 	}
 	return result{more: len(page.Events) == s.conf.Batch, acted: acted}
 }
@@ -96,10 +96,18 @@ func (s *Sender) transmit(ctx context.Context, n *store.Notifier, m message) err
 	return s.out.post(ctx, n, m)
 }
 
-// advance notes that a notifier was served up to an event; false when it is no longer this sender's
-// to say.
-func (s *Sender) advance(ctx context.Context, n *store.Notifier, seq int64) bool {
-	to := store.Progress{Delivered: seq}
+// passedOver is the progress of a notifier that passes over what it is not on, up to an event. One
+// that was told of as failing has delivered nothing by that: it is told of again when it does.
+func passedOver(p store.Progress, seq int64) store.Progress {
+	if !p.Told {
+		return store.Progress{Delivered: seq}
+	}
+	p.Delivered = seq
+	return p
+}
+
+// advance notes how far a notifier was served; false when it is no longer this sender's to say.
+func (s *Sender) advance(ctx context.Context, n *store.Notifier, to store.Progress) bool {
 	ok, err := s.conf.Store.Advance(context.WithoutCancel(ctx), n.Name, n.Served.Delivered, to)
 	if err != nil {
 		s.conf.Log.Warn("notifier does not advance", "notifier", n.Name, "error", err)

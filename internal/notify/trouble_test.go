@@ -117,6 +117,37 @@ func TestDeadNotifierIsToldOfOnceAndItsReturnToo(t *testing.T) {
 	})
 }
 
+// A notifier that was told of as failing is told of again when it delivers, and not before: what it
+// is not on any more, and so passes over, shows nothing.
+func TestNotifierThatPassesOverWhatFailedIsStillToldOfAsFailing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := model.New(time.Now), newPost()
+		put(t, s, "away", "test")
+		p.set("away", errors.New("no route"))
+		_, stop := p.start(t, Config{Store: s})
+		defer stop()
+		happen(t, s, "test")
+		time.Sleep(2 * time.Hour)
+		put(t, s, "away", "other")
+		time.Sleep(10 * time.Minute)
+		if got := served(t, s, "away"); !got.Told || got.Failing == 0 || got.Trouble == "" {
+			t.Errorf("it has delivered nothing, and its progress is %+v", got)
+		}
+		if got := eventsOf(t, s, store.NotifierOK); len(got) != 0 {
+			t.Errorf("told of %+v", got)
+		}
+		p.set("away", nil)
+		happen(t, s, "other")
+		time.Sleep(10 * time.Minute)
+		if got := eventsOf(t, s, store.NotifierOK); len(got) != 1 {
+			t.Errorf("told of %+v", got)
+		}
+		if got := served(t, s, "away"); got.Told || got.Failing != 0 || got.Trouble != "" {
+			t.Errorf("progress %+v", got)
+		}
+	})
+}
+
 // forgetful is a store that keeps no progress any more.
 type forgetful struct {
 	*model.Model

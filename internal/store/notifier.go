@@ -60,7 +60,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // Progress is how far a notifier was served, and what keeps it from going on.
 type Progress struct {
 	Delivered int64  // seq up to which
-	Failing   int64  // since when the next event can't be delivered; 0 = it can
+	Failing   int64  // since when nothing can be delivered; 0 = it can
 	Told      bool   // there is an event that says so
 	Trouble   string // why, for people; no secret stands in it
 }
