@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	netmail "net/mail"
 	"net/url"
 	"slices"
 	"strconv"
@@ -113,10 +114,11 @@ func letterText(e *store.Event) string {
 	return b.String()
 }
 
+// domainOf is the domain of an address; an at sign in the name before it, or in what it quotes, is
+// not the one that counts.
 func domainOf(address string) string {
-	_, domain, _ := strings.Cut(address, "@")
-	if domain = strings.Trim(domain, "<> "); domain == "" {
-		return "rota"
+	if a, err := netmail.ParseAddress(address); err == nil {
+		address = a.Address
 	}
-	return domain
+	return cmp.Or(address[strings.LastIndexByte(address, '@')+1:], "rota")
 }

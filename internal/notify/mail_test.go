@@ -322,3 +322,16 @@ func FuzzNoEventAddsALineToAMailsHeader(f *testing.F) {
 		}
 	})
 }
+
+// A Message-ID is an address: what stands before the address of the sender is no part of it.
+func TestMessageIDsEndWithTheSendersDomain(t *testing.T) {
+	for from, want := range map[string]string{
+		"ann@example.com": "example.com", "Ann <ann@example.com>": "example.com",
+		`"ann@home" <ann@example.com>`: "example.com", `"a@b"@example.com`: "example.com",
+		"ann@example.com (Ann)": "example.com",
+	} {
+		if got := domainOf(from); got != want {
+			t.Errorf("%s: %q, want %q", from, got, want)
+		}
+	}
+}
