@@ -13,15 +13,18 @@ import (
 
 // Errors of Acquire, and causes of a lease's context.
 var (
-	// another has it, or it is not certain yet that its last holder is dead
+	// ErrTaken: another has it, or it is not certain yet that its last holder is dead.
 	ErrTaken = errors.New("lease is taken")
-	// by this keeper, or it is just asking for it
+	// ErrHeld: this keeper holds it already, or is just asking for it.
 	ErrHeld = errors.New("lease is held already")
-	// in time; it may be held again if nobody else is given it
-	ErrExpired  = errors.New("lease was not renewed")
-	ErrLost     = errors.New("lease was lost")             // another has it, or somebody ended it
-	ErrReleased = errors.New("lease was released")         // by its holder
-	ErrClosed   = errors.New("keeper of leases is closed") // it acquires nothing any more
+	// ErrExpired: it was not renewed in time; it may be held again if nobody else is given it.
+	ErrExpired = errors.New("lease was not renewed")
+	// ErrLost: another has it, or somebody ended it.
+	ErrLost = errors.New("lease was lost")
+	// ErrReleased: its holder released it.
+	ErrReleased = errors.New("lease was released")
+	// ErrClosed: the keeper acquires nothing any more.
+	ErrClosed = errors.New("keeper of leases is closed")
 )
 
 // Config of a keeper. Store and Holder are needed.
@@ -197,8 +200,9 @@ type Want struct {
 	Value []byte // what the holder says of itself, for others to read
 }
 
-// Acquire makes this keeper hold a name. ErrTaken, ErrHeld, ErrClosed, or the store's error; then
-// the store may still have given the name to this keeper, which gets it when it asks again.
+// Acquire makes this keeper hold a name. ErrTaken, ErrHeld, ErrClosed; or the store's error, or
+// ErrExpired when its answer came too late to hold anything by it: then the store may have given
+// the name to this keeper, which gets it when it asks again and is calm.
 func (k *Keeper) Acquire(ctx context.Context, name string, value []byte) (*Lease, error) {
 	list, err := k.AcquireAll(ctx, Want{name, value})
 	if err != nil {

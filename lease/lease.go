@@ -58,8 +58,8 @@ func (l *Lease) Until() time.Time {
 	return l.deadline
 }
 
-// Set changes what the holder says of itself; the next round tells the store. The value must not be
-// changed afterwards.
+// Set changes what the holder says of itself; the next round tells the store. nil leaves what
+// stands there. The value must not be changed afterwards.
 func (l *Lease) Set(value []byte) {
 	l.keeper.mu.Lock()
 	defer l.keeper.mu.Unlock()
