@@ -24,6 +24,7 @@ type throttle struct {
 	mu     sync.Mutex
 	wrongs map[netip.Addr]*allowance
 	others allowance // of addresses that the table has no room for
+	swept  time.Time // when those that have all of their allowance were last looked for
 
 	said   time.Time // when the log was last told
 	unsaid int       // how often it was not told since
@@ -51,8 +52,9 @@ func (t *throttle) mayErrAt(from netip.Addr, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.wrongs[from]
-	if l == nil && len(t.wrongs) >= mostAddresses {
-		for other, o := range t.wrongs { // at most once in the time in which as many new ones came
+	if l == nil && len(t.wrongs) >= mostAddresses && now.Sub(t.swept) >= wrongEvery {
+		t.swept = now // not for each call of many addresses: all others wait meanwhile
+		for other, o := range t.wrongs {
 			if !o.full.After(now) {
 				delete(t.wrongs, other)
 			}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rotahq/rota/internal/seal"
 	"github.com/rotahq/rota/task"
@@ -92,6 +93,9 @@ func TestThrottleIsBounded(t *testing.T) {
 	}
 	if len(x.wrongs) != mostAddresses {
 		t.Errorf("%d addresses are kept", len(x.wrongs))
+	}
+	if x.mayErrAt(address(1<<19), now.Add(time.Millisecond)); !x.swept.Equal(now) {
+		t.Error("the table is gone over for each call of an address that has no place in it")
 	}
 	if now = now.Add(2 * wrongEvery); !x.mayErrAt(address(1<<20), now) || len(x.wrongs) != 1 {
 		t.Errorf("%d addresses are kept when all had time", len(x.wrongs))
