@@ -75,8 +75,8 @@ type AfterOn string
 // How they must have ended.
 const (
 	AfterDone   AfterOn = "done"   // well
-	AfterFailed AfterOn = "failed" // dead: no attempt was left, or it failed for good
-	AfterEnded  AfterOn = "ended"  // in any way: done, dead, cancelled, removed
+	AfterFailed AfterOn = "failed" // dead: no attempt was left, or it failed for good; or expired
+	AfterEnded  AfterOn = "ended"  // in any way: done, dead, expired, cancelled, removed
 )
 
 // OnDead says what becomes of a schedule whose task is dead, or of a key that goes in order.

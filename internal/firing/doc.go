@@ -36,10 +36,10 @@
 // Where somebody wants to know what becomes of a task its fire is watched: because tasks of the
 // schedule are not to overlap, or others follow it, or there are to be events. The watcher looks
 // every beat at the open fires of the node's schedules and at how their tasks stand. It adds the
-// events (each has a key made of the facts), fires the followers (a row at the same due time), lets
-// those in that wait, in their order, and only then closes the fire. All before the closing does
-// nothing the second time, so a watcher that dies on the way is followed by one that does it all
-// again.
+// events (each has a key made of the facts), fires the followers (a row at the same due time), and
+// only then closes the fire. All before the closing does nothing the second time, so a watcher that
+// dies on the way is followed by one that does it all again. Last it fires what waits for its turn,
+// in its order, as far as earlier tasks are final: such a row is open itself until it is fired.
 //
 // A schedule that follows several takes their fires turn by turn (join.go, relate.go); its row holds
 // the turn, under a compare-and-set on its newest one. A death that stops a schedule pauses it in
