@@ -216,3 +216,39 @@ func TestFollowerLeavesAServerThatFallsSilent(t *testing.T) {
 		t.Errorf("read %v", seqs)
 	}
 }
+
+// What a reader does with an event takes its own time: no server falls silent meanwhile.
+func TestFollowerStaysAtItsServerWhileItsReaderIsSlow(t *testing.T) {
+	well := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		send(w, "0", 1)
+		send(w, "1", 2)
+		<-r.Context().Done()
+	}))
+	defer well.Close()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Error("the server was left for another")
+		send(w, "1", 2)
+	}))
+	defer other.Close()
+	c, err := New(Config{Fixed: true, Servers: []string{well.URL, other.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.silence = 100 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var seqs []int64
+	for e, err := range c.FollowEvents(ctx, EventFilter{}, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seqs = append(seqs, e.Seq); len(seqs) == 2 {
+			break
+		}
+		time.Sleep(3 * c.silence)
+	}
+	if !slices.Equal(seqs, []int64{1, 2}) || c.servers.use() != well.URL {
+		t.Errorf("read %v, and uses %s", seqs, c.servers.use())
+	}
+}

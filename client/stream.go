@@ -102,6 +102,8 @@ func (f *follower) stream(ctx context.Context) error {
 	f.opened = true
 	body := &heard{response.Body, func() { listening.Reset(c.silence) }}
 	err = readEvents(body, func(e sent) error {
+		listening.Stop() // what the reader does with it is not the server's silence
+		defer listening.Reset(c.silence)
 		f.heard = f.heard || e.data != nil || e.id != f.cursor
 		if e.id != "" {
 			f.cursor = e.id
@@ -114,7 +116,7 @@ func (f *follower) stream(ctx context.Context) error {
 		}
 		return f.read(e.data)
 	})
-	if context.Cause(ctx) == errSilent {
+	if context.Cause(ctx) == errSilent && !errors.Is(err, errEnough) {
 		c.servers.turn(server)
 		return errSilent
 	}
