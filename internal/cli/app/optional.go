@@ -6,26 +6,62 @@ import (
 	"github.com/rotahq/rota/internal/usage"
 )
 
-// Optional makes a function that points to at value when the named flag was given, and leaves it
-// nil otherwise.
-func Optional[T any](value *T, flags *pflag.FlagSet, name string, to **T) func() {
-	return func() {
-		if flags.Changed(name) {
-			*to = value
-		}
+// optional is the value of a flag that is pointed to once the flag is given.
+type optional[T any] struct {
+	pflag.Value
+	value *T
+	to    **T
+}
+
+// Set is part of pflag.Value.
+func (o *optional[T]) Set(text string) error {
+	*o.to = o.value
+	return o.Value.Set(text)
+}
+
+// Optional adds a flag by one of the methods that declare flags, as f.Duration is. When the flag is
+// given, to points at its value; otherwise it stays nil.
+func Optional[T any](
+	f *pflag.FlagSet, declare func(name string, zero T, text string) *T, to **T, name, text string,
+) {
+	value := declare(name, *new(T), text)
+	flag := f.Lookup(name)
+	flag.Value = &optional[T]{flag.Value, value, to}
+}
+
+// word is the value of a flag that takes a word of a type.
+type word[T ~string] struct{ value *T }
+
+// Set is part of pflag.Value.
+func (w word[T]) Set(text string) error {
+	*w.value = T(text)
+	return nil
+}
+
+// String is part of pflag.Value.
+func (w word[T]) String() string { return string(*w.value) }
+
+// Type is part of pflag.Value.
+func (w word[T]) Type() string { return "string" }
+
+// Word declares, for Optional, flags that take a word of a type.
+func Word[T ~string](f *pflag.FlagSet) func(name string, zero T, text string) *T {
+	return func(name string, zero T, text string) *T {
+		f.Var(word[T]{&zero}, name, text)
+		return &zero
 	}
 }
 
-// TitleFlag is a flag of all that has a title.
-func TitleFlag(f *pflag.FlagSet, to **string) func() {
-	return Optional(f.String("title", "",
-		"what people call it, `text` in any language; \"\" = nothing (default nothing)"), f, "title", to)
+// TitleFlag adds a flag of all that has a title.
+func TitleFlag(f *pflag.FlagSet, to **string) {
+	Optional(f, f.String, to, "title",
+		"what people call it, `text` in any language; \"\" = nothing (default nothing)")
 }
 
-// OwnerFlag is a flag of all that somebody answers for.
-func OwnerFlag(f *pflag.FlagSet, to **string) func() {
-	return Optional(f.String("owner", "",
-		"`who` answers for it, a mail address or a name; \"\" = nobody (default nobody)"), f, "owner", to)
+// OwnerFlag adds a flag of all that somebody answers for.
+func OwnerFlag(f *pflag.FlagSet, to **string) {
+	Optional(f, f.String, to, "owner",
+		"`who` answers for it, a mail address or a name; \"\" = nobody (default nobody)")
 }
 
 // CheckGiven refuses 0s for durations whose default is another one: a call that has it leaves it

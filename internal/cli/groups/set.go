@@ -14,7 +14,17 @@ import (
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/task"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
+
+// setFlags are what `rota group set` was told.
+type setFlags struct {
+	group    client.GroupChange // but for what is below
+	policy   client.PolicyChange
+	selector []string
+	source   sourceFlags
+	given    *pflag.FlagSet
+}
 
 // sourceFlags say where a group's jobs come from.
 type sourceFlags struct {
@@ -24,11 +34,8 @@ type sourceFlags struct {
 }
 
 func (a commands) set() *cobra.Command {
-	var change client.GroupChange
-	var policy client.PolicyChange
-	var source sourceFlags
-	var selector []string
-	cmd := &cobra.Command{
+	var f setFlags
+	cmd := a.Remote(&cobra.Command{
 		Use:   "set NAME [-- COMMAND [ARG…]]",
 		Short: "Create a group or change its configuration",
 		Long: `Create a group or change its configuration, and print all of it. What no flag names stays
@@ -46,76 +53,77 @@ Files are read only below the folder that a node was started with (rota serve
   rota group set feeds --silence 30s --job-silence 2m
   rota group set feeds --title 'Feeds of the exchanges' --owner ana@example.com`,
 		Args: groupSetArgs,
-	}
-	f := cmd.Flags()
-	set := []func(){
-		app.Optional(f.Int("replicas", 0, "workers that run each job (default 1)"), f, "replicas",
-			&change.Replicas),
-		app.Optional(f.String("spread", "",
-			"`zone` or worker: what the replicas of a job are kept apart by, zones where workers name theirs (default zone)"), f, "spread",
-			&change.Spread),
-		app.Optional(f.Int("moves", 0,
-			"replicas that move to a better worker at a time; 0 = only what must move does (default 10)"), f, "moves",
-			&policy.Moves),
-		app.Optional(f.Int("new", 0, "replicas that one worker starts at a time (default 4)"), f, "new",
-			&policy.New),
-		app.Optional(f.Duration("penalty", 0,
-			"so long is a worker avoided on which a job just failed (default 1m)"), f, "penalty",
-			&policy.Penalty),
-		app.Optional(f.Duration("warmup", 0,
-			"so long, at most, a node that is new to the group waits for its workers (default 30s)"), f, "warmup",
-			&policy.Warmup),
-		app.Optional(f.Duration("silence", 0,
-			"a worker of which nothing is heard for so long loses its replicas; of several groups the shortest counts (default 15s)"), f, "silence",
-			&change.Silence),
-		app.Optional(f.Duration("job-silence", 0,
-			"a replica that logs no line and gives no other sign for so long is started elsewhere; 0 = never (default 0)"), f, "job-silence",
-			&change.JobSilence),
-		app.TitleFlag(f, &change.Title), app.OwnerFlag(f, &change.Owner),
-	}
-	f.StringSliceVar(&selector, "selector", nil,
-		"`k=v` that a worker must have as a label; repeat it for more; \"\" takes all away (default any worker)")
-	f.StringVar(&source.file, "source-file", "",
-		"`file` on the nodes' machines that lists the jobs")
-	f.StringVar(&source.url, "source-url", "", "`URL` that answers with the jobs")
-	f.BoolVar(&source.api, "source-api", false, "the jobs are given by rota group jobs again")
-	f.DurationVar(&source.every, "every", 0, "between two readings of the source (default 30m)")
-	app.Complete(cmd, "spread", task.SpreadZone, task.SpreadWorker)
-	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+	}, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := app.CheckNames("group", args[0]); err != nil {
 			return err
 		}
-		for _, take := range set {
-			take()
-		}
-		if policy != (client.PolicyChange{}) {
-			change.Policy = &policy
-		}
-		if f.Changed("selector") {
-			labels, err := simulate.ParseSelector(selector)
-			if err != nil {
-				return err
-			}
-			change.Selector = &labels
-		}
-		var err error
-		if change.Source, err = source.change(args[1:]); err != nil {
+		change, err := f.change(args[1:])
+		if err != nil {
 			return err
 		}
-		if change == (client.GroupChange{}) { // as with queues
-			g, err := c.Group(ctx, args[0])
-			if err != nil {
-				return app.Absent(err, "group", args[0],
-					"group set with a setting creates it, as --replicas 1")
-			}
-			return a.Show(viewOfConf(g.Group), func() string { return confText(g.Group) })
-		}
-		g, err := c.PutGroup(ctx, args[0], change)
+		g, err := app.Setting[client.GroupChange, task.Group]{
+			Kind: "group", Put: c.PutGroup,
+			Read: func(ctx context.Context, name string) (task.Group, error) {
+				g, err := c.Group(ctx, name)
+				return g.Group, err
+			},
+			Creates: "group set with a setting creates it, as --replicas 1",
+		}.Apply(ctx, args[0], change)
 		if err != nil {
 			return err
 		}
 		return a.Show(viewOfConf(g), func() string { return confText(g) })
 	})
+	f.add(cmd)
+	return cmd
+}
+
+func (f *setFlags) add(cmd *cobra.Command) {
+	s := cmd.Flags()
+	f.given = s
+	app.Optional(s, s.Int, &f.group.Replicas, "replicas",
+		"workers that run each job (default 1)")
+	app.Optional(s, s.String, &f.group.Spread, "spread",
+		"`zone` or worker: what the replicas of a job are kept apart by, zones where workers name theirs (default zone)")
+	app.Optional(s, s.Int, &f.policy.Moves, "moves",
+		"replicas that move to a better worker at a time; 0 = only what must move does (default 10)")
+	app.Optional(s, s.Int, &f.policy.New, "new",
+		"replicas that one worker starts at a time (default 4)")
+	app.Optional(s, s.Duration, &f.policy.Penalty, "penalty",
+		"so long is a worker avoided on which a job just failed (default 1m)")
+	app.Optional(s, s.Duration, &f.policy.Warmup, "warmup",
+		"so long, at most, a node that is new to the group waits for its workers (default 30s)")
+	app.Optional(s, s.Duration, &f.group.Silence, "silence",
+		"a worker of which nothing is heard for so long loses its replicas; of several groups the shortest counts (default 15s)")
+	app.Optional(s, s.Duration, &f.group.JobSilence, "job-silence",
+		"a replica that logs no line and gives no other sign for so long is started elsewhere; 0 = never (default 0)")
+	app.TitleFlag(s, &f.group.Title)
+	app.OwnerFlag(s, &f.group.Owner)
+	s.StringSliceVar(&f.selector, "selector", nil,
+		"`k=v` that a worker must have as a label; repeat it for more; \"\" takes all away (default any worker)")
+	s.StringVar(&f.source.file, "source-file", "",
+		"`file` on the nodes' machines that lists the jobs")
+	s.StringVar(&f.source.url, "source-url", "", "`URL` that answers with the jobs")
+	s.BoolVar(&f.source.api, "source-api", false, "the jobs are given by rota group jobs again")
+	s.DurationVar(&f.source.every, "every", 0, "between two readings of the source (default 30m)")
+	app.Complete(cmd, "spread", task.SpreadZone, task.SpreadWorker)
+}
+
+// change is the change that the flags, and the command of a source, ask for.
+func (f *setFlags) change(command []string) (change client.GroupChange, err error) {
+	change = f.group
+	if f.policy != (client.PolicyChange{}) {
+		change.Policy = &f.policy
+	}
+	if f.given.Changed("selector") {
+		labels, err := simulate.ParseSelector(f.selector)
+		if err != nil {
+			return change, err
+		}
+		change.Selector = &labels
+	}
+	change.Source, err = f.source.change(command)
+	return change, err
 }
 
 // confView is a group's configuration in JSON, with the fields of the API.

@@ -6,48 +6,9 @@ import (
 	"strings"
 
 	"github.com/rotahq/rota/client"
-	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
-	"github.com/spf13/pflag"
 )
-
-// rateFlag adds a flag for a rate.
-func rateFlag(f *pflag.FlagSet, name, what string) *task.Rate {
-	rate := new(task.Rate)
-	f.TextVar(rate, name, task.Rate{}, "how fast "+what+
-		" begin, `count/time`, as 100/1s or 5/1m; 0 = any speed, and no burst (default 0)")
-	return rate
-}
-
-// limitFlags adds the flags for limits of a queue and of each of its group keys. Once they are
-// parsed, each of what it returns takes the value of its flag, if that was given.
-func limitFlags(
-	f *pflag.FlagSet, q *client.QueueChange, perKey *client.KeyLimitsChange,
-) (take []func()) {
-	return []func(){
-		app.Optional(f.Int("max-running", 0, "tasks that run at a time; 0 = any number (default 0)"), f,
-			"max-running", &q.MaxRunning),
-		app.Optional(rateFlag(f, "rate", "tasks"), f, "rate", &q.Rate),
-		app.Optional(f.Int("burst", 0,
-			"how many may begin at once after a rest; 0 = the rate's count (default 0)"), f, "burst",
-			&q.Burst),
-		app.Optional(f.Int("key-max-running", 0,
-			"tasks of each group key that run at a time; 0 = any number (default 0)"), f,
-			"key-max-running", &perKey.MaxRunning),
-		app.Optional(rateFlag(f, "key-rate", "tasks of each group key"), f, "key-rate",
-			&perKey.Rate),
-		app.Optional(f.Int("key-burst", 0,
-			"how many of a group key may begin at once after a rest; 0 = the key rate's count (default 0)"),
-			f, "key-burst", &perKey.Burst),
-		app.Optional((*task.OnDead)(f.String("key-on-dead", "",
-			"where tasks of a group key go in order (--key-max-running 1), what becomes of the key when one is dead: `continue`, or stop until that one is retried or deleted (default continue)")),
-			f, "key-on-dead", &perKey.OnDead),
-		app.Optional(f.Bool("fair", false,
-			"group keys take turns, however many tasks each has (default false: rank decides)"), f,
-			"fair", &q.Fair),
-	}
-}
 
 // Word says whether a queue hands out.
 func Word(q *client.Queue) string {

@@ -3,7 +3,6 @@ package schedules
 import (
 	"context"
 	"math"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -17,23 +16,21 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// setFlags are those of `rota schedule set` that are no value of the API as they stand.
+// setFlags are what `rota schedule set` was told.
 type setFlags struct {
-	starts, ends, next        string
-	context, overlap, misfire string
-	after                     []string
-	afterMode, afterOn        string
-	onDead                    string
-	jitter                    string
-	notify, origins           []string
-	slow                      time.Duration
-	meta                      app.MetaFlag
+	schedule           client.ScheduleChange // but for what is below
+	notices            client.NoticesChange
+	starts, ends, next string
+	context, jitter    string
+	after              []string
+	notify, origins    []string
+	meta               app.MetaFlag
+	given              *pflag.FlagSet
 }
 
 func (a commands) set() *cobra.Command {
-	var change client.ScheduleChange
-	var in setFlags
-	cmd := &cobra.Command{
+	var f setFlags
+	cmd := a.Remote(&cobra.Command{
 		Use:   "set NAME",
 		Short: "Create a schedule or change it",
 		Long: `Create a schedule or change it, and print all of it. What no flag names stays as it is, or
@@ -55,187 +52,167 @@ Times are written as 2026-12-01T08:00:00+01:00, or as how long from now: 90m.`,
   rota schedule set nightly --set-next 2026-12-24T12:00:00+01:00      # this once
   rota schedule set nightly --title 'Sales of the day' --owner ana@example.com`,
 		Args: app.Takes("NAME"),
-	}
-	f := cmd.Flags()
-	set := []func(){
-		app.Optional(f.String("cron", "", "`expression` that says when it is due"), f, "cron",
-			&change.Cron),
-		app.Optional(f.Bool("manual", false,
-			"no due times, in place of --cron: it runs by hand, by a backfill, or as a follower (default false)"),
-			f, "manual", &change.Manual),
-		app.Optional(f.Duration("after-delay", 0,
-			"how long after what it follows ended the task is due, as 30s (default none)"), f,
-			"after-delay", &change.AfterDelay),
-		app.Optional(f.Int("parallel", 0,
-			"so many of its tasks may run before --overlap decides, which is skip then unless it is given; 0 = one (default 0)"),
-			f, "parallel", &change.Parallel),
-		app.Optional(f.String("zone", "",
-			"`zone` of the expression's times of day, as Europe/Berlin (default UTC)"), f, "zone",
-			&change.Zone),
-		app.Optional(f.String("calendar", "",
-			"`calendar` on whose days it is due; \"\" takes it away (default all days)"), f,
-			"calendar", &change.Calendar),
-		app.Optional(f.Bool("paused", false, "skip due times until it is resumed (default false)"), f,
-			"paused", &change.Paused),
-		app.Optional(f.String("queue", "", "`queue` of the tasks"), f, "queue", &change.Queue),
-		app.Optional(f.String("stage", "", "first `stage` of the tasks (default none)"), f, "stage",
-			&change.Stage),
-		app.Optional(f.Duration("priority", 0,
-			"head start of the tasks in the queue, as 30s (default none)"), f, "priority",
-			&change.Priority),
-		app.Optional(f.Int("max-attempts", 0,
-			"attempts per stage; 0 = the queue's (default the queue's)"), f, "max-attempts",
-			&change.MaxAttempts),
-		app.Optional(f.Duration("timeout", 0, "longest attempt; 0 = the queue's (default the queue's)"),
-			f, "timeout", &change.Timeout),
-		app.Optional(f.Duration("start-within", 0,
-			"a task that nobody begins so long after it is due expires; 0 = no limit (default none)"),
-			f, "start-within", &change.StartWithin),
-		app.Optional(f.Duration("misfire-window", 0,
-			"what is later than this, and than a minute, is missed, whatever --misfire says (default 24h)"), f, "misfire-window",
-			&change.MisfireWindow),
-		app.TitleFlag(f, &change.Title), app.OwnerFlag(f, &change.Owner),
-	}
-	in.add(cmd)
-	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+	}, func(ctx context.Context, c *client.Client, args []string) error {
 		if err := app.CheckNames("schedule", args...); err != nil {
 			return err
 		}
-		for _, take := range set {
-			take()
-		}
-		if err := a.takeFlags(&change, f, &in); err != nil {
+		change, err := f.change(a.App)
+		if err != nil {
 			return err
 		}
-		if reflect.DeepEqual(change, client.ScheduleChange{}) { // as with queues
-			s, err := c.Schedule(ctx, args[0])
-			if err != nil {
-				return app.Absent(err, "schedule", args[0],
-					"schedule set with --cron, --after or --manual, and --queue, creates it")
-			}
-			return a.Show(s, func() string { return Text(a.App, &s) })
-		}
-		s, err := c.PutSchedule(ctx, args[0], change)
+		s, err := app.Setting[client.ScheduleChange, client.Schedule]{
+			Kind: "schedule", Read: c.Schedule, Put: c.PutSchedule,
+			Creates: "schedule set with --cron, --after or --manual, and --queue, creates it",
+		}.Apply(ctx, args[0], change)
 		if err != nil {
 			return err
 		}
 		return a.Show(s, func() string { return Text(a.App, &s) })
 	})
+	f.add(cmd)
+	return cmd
 }
 
-func (in *setFlags) add(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&in.starts, "starts", "",
-		"`time` before which it is not due; \"\" takes it away (default none)")
-	f.StringVar(&in.ends, "ends", "",
-		"`time` after which it is not due; \"\" takes it away (default none)")
-	f.StringVar(&in.next, "set-next", "",
-		"the next due `time`, whatever the expression says; \"\" = as it says (default as it says)")
-	f.Var(&in.meta, "meta",
-		"a `name=text` that the tasks carry, in place of those before; repeat it for more; \"\" = none (default none)")
-	f.StringVar(&in.context, "context", "",
-		"`JSON` value for the tasks, - for stdin, or @file; null takes it away (default none)")
-	f.StringSliceVar(&in.after, "after", nil,
+func (f *setFlags) add(cmd *cobra.Command) {
+	s := cmd.Flags()
+	f.given = s
+	app.TitleFlag(s, &f.schedule.Title)
+	app.OwnerFlag(s, &f.schedule.Owner)
+	app.Optional(s, s.Bool, &f.schedule.Paused, "paused",
+		"skip due times until it is resumed (default false)")
+	f.addDue(cmd)
+	f.addTasks(cmd)
+	f.addNotices(cmd)
+}
+
+// addDue adds the flags for when the schedule is due.
+func (f *setFlags) addDue(cmd *cobra.Command) {
+	s := cmd.Flags()
+	app.Optional(s, s.String, &f.schedule.Cron, "cron",
+		"`expression` that says when it is due")
+	app.Optional(s, s.String, &f.schedule.Zone, "zone",
+		"`zone` of the expression's times of day, as Europe/Berlin (default UTC)")
+	app.Optional(s, s.String, &f.schedule.Calendar, "calendar",
+		"`calendar` on whose days it is due; \"\" takes it away (default all days)")
+	app.Optional(s, s.Bool, &f.schedule.Manual, "manual",
+		"no due times, in place of --cron: it runs by hand, by a backfill, or as a follower (default false)")
+	s.StringSliceVar(&f.after, "after", nil,
 		"`schedules` to follow, in place of --cron, with commas between them; \"\" = none")
-	f.StringVar(&in.afterMode, "after-mode", "",
+	app.Optional(s, app.Word[task.AfterMode](s), &f.schedule.AfterMode, "after-mode",
 		"`how many` of the tasks of several must have ended: all that belong together, or any (default all)")
-	f.StringVar(&in.afterOn, "after-on", "",
-		"`how` they must have ended: done, failed or ended, which is in any way (default done)")
-	f.StringVar(&in.onDead, "on-dead", "",
-		"`what` becomes of the schedule when its task is dead: continue, or stop: it is paused until it is resumed (default continue)")
-	f.StringVar(&in.overlap, "overlap", "",
-		"`what` to do while a task of an earlier due time is not final: allow, skip, queue or replace (default allow)")
-	f.StringVar(&in.misfire, "misfire", "",
-		"`which` of the due times are fired that every node missed: skip, once (the newest) or all (the newest 100) (default once)")
-	f.StringVar(&in.jitter, "jitter", "",
-		"`span` over which tasks are spread at random: 30s, or a share of the time to the next, as 0.1; 0 = none (default none)")
-	f.StringSliceVar(&in.notify, "notify", nil,
-		"`events` of its tasks to tell of: submitted, failed, timeout, dead, done, slow, missed; \"\" = none (default none)")
-	f.StringSliceVar(&in.origins, "notify-of", nil,
-		"only of tasks that came so: schedule, manual, backfill, after, retry; \"\" = all (default all)")
-	f.DurationVar(&in.slow, "slow", 0,
-		"a task is slow that is not final so long after it was submitted")
-	app.Complete(cmd, "overlap", string(task.OverlapAllow), string(task.OverlapSkip),
-		string(task.OverlapQueue), string(task.OverlapReplace))
 	app.Complete(cmd, "after-mode", string(task.AfterAll), string(task.AfterAny))
+	app.Optional(s, app.Word[task.AfterOn](s), &f.schedule.AfterOn, "after-on",
+		"`how` they must have ended: done, failed or ended, which is in any way (default done)")
 	app.Complete(cmd, "after-on", string(task.AfterDone), string(task.AfterFailed),
 		string(task.AfterEnded))
+	app.Optional(s, s.Duration, &f.schedule.AfterDelay, "after-delay",
+		"how long after what it follows ended the task is due, as 30s (default none)")
+	s.StringVar(&f.starts, "starts", "",
+		"`time` before which it is not due; \"\" takes it away (default none)")
+	s.StringVar(&f.ends, "ends", "",
+		"`time` after which it is not due; \"\" takes it away (default none)")
+	s.StringVar(&f.next, "set-next", "",
+		"the next due `time`, whatever the expression says; \"\" = as it says (default as it says)")
+	app.Optional(s, app.Word[task.Misfire](s), &f.schedule.Misfire, "misfire",
+		"`which` of the due times are fired that every node missed: skip, once (the newest) or all (the newest 100) (default once)")
+	app.Complete(cmd, "misfire", string(task.MisfireSkip), string(task.MisfireOnce),
+		string(task.MisfireAll))
+	app.Optional(s, s.Duration, &f.schedule.MisfireWindow, "misfire-window",
+		"what is later than this, and than a minute, is missed, whatever --misfire says (default 24h)")
+	s.StringVar(&f.jitter, "jitter", "",
+		"`span` over which tasks are spread at random: 30s, or a share of the time to the next, as 0.1; 0 = none (default none)")
+}
+
+// addTasks adds the flags for its tasks, and for what becomes of those that meet.
+func (f *setFlags) addTasks(cmd *cobra.Command) {
+	s := cmd.Flags()
+	app.Optional(s, s.String, &f.schedule.Queue, "queue",
+		"`queue` of the tasks")
+	app.Optional(s, s.String, &f.schedule.Stage, "stage",
+		"first `stage` of the tasks (default none)")
+	s.StringVar(&f.context, "context", "",
+		"`JSON` value for the tasks, - for stdin, or @file; null takes it away (default none)")
+	s.Var(&f.meta, "meta",
+		"a `name=text` that the tasks carry, in place of those before; repeat it for more; \"\" = none (default none)")
+	app.Optional(s, s.Duration, &f.schedule.Priority, "priority",
+		"head start of the tasks in the queue, as 30s (default none)")
+	app.Optional(s, s.Int, &f.schedule.MaxAttempts, "max-attempts",
+		"attempts per stage; 0 = the queue's (default the queue's)")
+	app.Optional(s, s.Duration, &f.schedule.Timeout, "timeout",
+		"longest attempt; 0 = the queue's (default the queue's)")
+	app.Optional(s, s.Duration, &f.schedule.StartWithin, "start-within",
+		"a task that nobody begins so long after it is due expires; 0 = no limit (default none)")
+	app.Optional(s, s.Int, &f.schedule.Parallel, "parallel",
+		"so many of its tasks may run before --overlap decides, which is skip then unless it is given; 0 = one (default 0)")
+	app.Optional(s, app.Word[task.Overlap](s), &f.schedule.Overlap, "overlap",
+		"`what` to do while a task of an earlier due time is not final: allow, skip, queue or replace (default allow)")
+	app.Complete(cmd, "overlap", string(task.OverlapAllow), string(task.OverlapSkip),
+		string(task.OverlapQueue), string(task.OverlapReplace))
+	app.Optional(s, app.Word[task.OnDead](s), &f.schedule.OnDead, "on-dead",
+		"`what` becomes of the schedule when its task is dead: continue, or stop: it is paused until it is resumed (default continue)")
 	app.Complete(cmd, "on-dead", string(task.OnDeadContinue), string(task.OnDeadStop))
+}
+
+// addNotices adds the flags for what of its tasks is told.
+func (f *setFlags) addNotices(cmd *cobra.Command) {
+	s := cmd.Flags()
+	s.StringSliceVar(&f.notify, "notify", nil,
+		"`events` of its tasks to tell of: submitted, failed, timeout, dead, done, slow, missed; \"\" = none (default none)")
 	app.Complete(cmd, "notify", string(task.NoticeSubmitted), string(task.NoticeFailed),
 		string(task.NoticeTimeout), string(task.NoticeDead), string(task.NoticeDone),
 		string(task.NoticeSlow), string(task.NoticeMissed))
+	s.StringSliceVar(&f.origins, "notify-of", nil,
+		"only of tasks that came so: schedule, manual, backfill, after, retry; \"\" = all (default all)")
 	app.Complete(cmd, "notify-of", string(task.OriginSchedule), string(task.OriginManual),
 		string(task.OriginBackfill), string(task.OriginAfter), string(task.OriginRetry))
-	app.Complete(cmd, "misfire", string(task.MisfireSkip), string(task.MisfireOnce),
-		string(task.MisfireAll))
+	app.Optional(s, s.Duration, &f.notices.Slow, "slow",
+		"a task is slow that is not final so long after it was submitted")
 }
 
-// takeFlags adds to a change what the flags say that were given.
-func (a commands) takeFlags(
-	change *client.ScheduleChange, given *pflag.FlagSet, in *setFlags,
-) (err error) {
+// change is the change that the flags ask for.
+func (f *setFlags) change(a *app.App) (change client.ScheduleChange, err error) {
+	change = f.schedule
 	now := a.Now()
 	for _, t := range []struct {
 		flag, text string
 		to         **time.Time
 	}{
-		{"starts", in.starts, &change.Starts}, {"ends", in.ends, &change.Ends},
-		{"set-next", in.next, &change.Next},
+		{"starts", f.starts, &change.Starts}, {"ends", f.ends, &change.Ends},
+		{"set-next", f.next, &change.Next},
 	} {
-		if given.Changed(t.flag) {
+		if f.given.Changed(t.flag) {
 			at, err := future("--"+t.flag, t.text, now)
 			if err != nil {
-				return err
+				return change, err
 			}
 			*t.to = &at
 		}
 	}
-	if given.Changed("context") {
-		if change.Context, err = a.ReadJSON("--context", in.context); err != nil {
-			return err
-		}
+	if change.Context, err = a.ReadJSON("--context", f.context); err != nil {
+		return change, err
 	}
-	if given.Changed("meta") {
-		change.Meta = in.meta.List
+	change.Meta = f.meta.List
+	if f.given.Changed("after") {
+		change.After = new(strings.Join(words[string](f.after), ","))
 	}
-	if given.Changed("after") {
-		change.After = new(strings.Join(words[string](in.after), ","))
-	}
-	if given.Changed("after-mode") {
-		change.AfterMode = (*task.AfterMode)(&in.afterMode)
-	}
-	if given.Changed("after-on") {
-		change.AfterOn = (*task.AfterOn)(&in.afterOn)
-	}
-	if given.Changed("on-dead") {
-		change.OnDead = (*task.OnDead)(&in.onDead)
-	}
-	if given.Changed("overlap") {
-		change.Overlap = (*task.Overlap)(&in.overlap)
-	}
-	if given.Changed("misfire") {
-		change.Misfire = (*task.Misfire)(&in.misfire)
-	}
-	if given.Changed("jitter") {
-		j, err := parseJitter(in.jitter)
+	if f.given.Changed("jitter") {
+		j, err := parseJitter(f.jitter)
 		if err != nil {
-			return err
+			return change, err
 		}
 		change.Jitter = &j
 	}
-	if given.Changed("notify") || given.Changed("notify-of") || given.Changed("slow") {
-		change.Notices = &client.NoticesChange{}
+	notices := f.notices
+	if f.given.Changed("notify") {
+		notices.On = new(words[task.Notice](f.notify))
 	}
-	if given.Changed("notify") {
-		change.Notices.On = new(words[task.Notice](in.notify))
+	if f.given.Changed("notify-of") {
+		notices.Origins = new(words[task.Origin](f.origins))
 	}
-	if given.Changed("notify-of") {
-		change.Notices.Origins = new(words[task.Origin](in.origins))
+	if notices != (client.NoticesChange{}) {
+		change.Notices = &notices
 	}
-	if given.Changed("slow") {
-		change.Notices.Slow = &in.slow
-	}
-	return nil
+	return change, nil
 }
 
 // words are the words of a flag; "" is none.

@@ -16,59 +16,50 @@ import (
 
 // editFlags say what `rota task edit` changes.
 type editFlags struct {
-	flags                        *pflag.FlagSet
-	priority, delay              time.Duration
-	due, context, text, groupKey string
-	maxAttempts                  int
-	startWithin                  time.Duration
-	meta                         app.MetaFlag
+	task.Edit          // but for what is below
+	due, context, text string
+	meta               app.MetaFlag
+	given              *pflag.FlagSet
 }
 
-func (e *editFlags) add(f *pflag.FlagSet) {
-	e.flags = f
-	f.DurationVar(&e.priority, "priority", 0, "head start in the queue, as 30s or 5m")
-	f.StringVar(&e.due, "due", "", "`time` when it is due, RFC 3339")
-	f.DurationVar(&e.delay, "delay", 0, "due so long from now, as 90s or 2h; 0s = now")
-	f.StringVar(&e.context, "context", "",
+func (e *editFlags) add(cmd *cobra.Command) {
+	s := cmd.Flags()
+	e.given = s
+	app.Optional(s, s.Duration, &e.Priority, "priority", "head start in the queue, as 30s or 5m")
+	s.StringVar(&e.due, "due", "", "`time` when it is due, RFC 3339")
+	app.Optional(s, s.Duration, &e.Delay, "delay", "due so long from now, as 90s or 2h; 0s = now")
+	s.StringVar(&e.context, "context", "",
 		"another context: a `JSON` value (null = none), - for stdin, or @file")
-	f.StringVar(&e.text, "context-text", "",
+	s.StringVar(&e.text, "context-text", "",
 		"any `text` as the context, - for stdin, or @file")
-	f.StringVar(&e.groupKey, "group-key", "", "another group `key`; \"\" = none")
-	f.IntVar(&e.maxAttempts, "max-attempts", 0, "attempts per stage; 0 = the queue's")
-	f.DurationVar(&e.startWithin, "start-within", 0,
+	app.Optional(s, s.String, &e.GroupKey, "group-key", "another group `key`; \"\" = none")
+	app.Optional(s, s.Int, &e.MaxAttempts, "max-attempts", "attempts per stage; 0 = the queue's")
+	app.Optional(s, s.Duration, &e.StartWithin, "start-within",
 		"how long after it is due it may wait to begin, as 30s; 0s = for ever")
-	f.Var(&e.meta, "set-meta",
+	s.Var(&e.meta, "set-meta",
 		"all that it carries from now on, a `name=text`; repeat it for more; \"\" = nothing")
 }
 
 // edit is the edit that the flags ask for.
 func (e *editFlags) edit(a *app.App) (d task.Edit, err error) {
-	var due time.Time
-	for _, set := range []func(){
-		app.Optional(&e.priority, e.flags, "priority", &d.Priority),
-		app.Optional(&due, e.flags, "due", &d.Due),
-		app.Optional(&e.delay, e.flags, "delay", &d.Delay),
-		app.Optional(&e.groupKey, e.flags, "group-key", &d.GroupKey),
-		app.Optional(&e.maxAttempts, e.flags, "max-attempts", &d.MaxAttempts),
-		app.Optional(&e.startWithin, e.flags, "start-within", &d.StartWithin),
-	} {
-		set()
-	}
+	d = e.Edit
 	d.Meta = e.meta.Strings()
-	if d.Due != nil {
-		if due, err = time.Parse(time.RFC3339, e.due); err != nil {
+	if e.given.Changed("due") {
+		due, err := time.Parse(time.RFC3339, e.due)
+		if err != nil {
 			return d, usage.Errorf("--due %q: want a time like %s", e.due,
 				a.Now().UTC().Format(time.RFC3339))
 		}
+		d.Due = &due
 	}
-	if e.flags.Changed("context") && e.flags.Changed("context-text") {
+	if e.given.Changed("context") && e.given.Changed("context-text") {
 		return d, usage.Errorf(
 			"--context and --context-text are two contexts: leave one of them out")
 	}
 	switch {
-	case e.flags.Changed("context"):
+	case e.given.Changed("context"):
 		d.Context, err = a.ReadJSON("--context", e.context)
-	case e.flags.Changed("context-text"):
+	case e.given.Changed("context-text"):
 		var text []byte
 		if text, err = a.ReadValue("context-text", e.text); err == nil {
 			d.Context, err = textOf(text)
@@ -112,7 +103,7 @@ if it had been submitted with the new one, also when it is retried with --whole.
 			return c.EditAll(ctx, f, d, how)
 		},
 	})
-	e.add(cmd.Flags())
+	e.add(cmd)
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if d, err = e.edit(a.App); err != nil {
