@@ -9,8 +9,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/internal/tracecontext"
@@ -20,15 +18,13 @@ import (
 )
 
 // submitTasks submits the tasks of a list in one call, and waits for them when s says so.
-func (a commands) submitTasks(
-	ctx context.Context, c *client.Client, flags *pflag.FlagSet, s submission,
-) error {
+func (a commands) submitTasks(ctx context.Context, c *client.Client, s submission) error {
 	for _, name := range []string{
 		"context", "context-text", "stage", "priority", "delay", "due", "key", "key-for",
 		"group-key", "meta", "max-attempts", "timeout", "start-within", "unique", "unique-while",
 		"unique-for", "on-existing", "after", "if", "lines",
 	} {
-		if flags.Changed(name) {
+		if s.given.Changed(name) {
 			return usage.Errorf("--tasks says of each task what it is: leave --%s out", name)
 		}
 	}

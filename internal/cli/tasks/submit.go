@@ -35,11 +35,12 @@ type submission struct {
 	tasks   string // a list of tasks in JSON, "-" or "@file"
 	lines   bool
 	wait    bool
+	given   *pflag.FlagSet
 }
 
 func (a commands) submit() *cobra.Command {
 	var s submission
-	cmd := &cobra.Command{
+	cmd := a.Remote(&cobra.Command{
 		Use:   "submit QUEUE",
 		Short: "Submit a task, or one for each line of stdin",
 		Long: `Submit a task to QUEUE and print its id. The queue comes to be, with defaults, at its
@@ -84,25 +85,29 @@ told on stderr.`,
   rota submit report --after 1pq3v0m7d2k5g10 --after 1pq3v0m7d2k5g11
   rota submit build --tasks '[{"ref":"a"},{"ref":"b"},{"queue":"ship","after":["a","b"]}]'`,
 		Args: app.Takes("QUEUE"),
-	}
-	a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+	}, func(ctx context.Context, c *client.Client, args []string) error {
 		s.Queue = args[0]
 		if err := errors.Join(
-			nonZero(cmd.Flags(), "timeout", "max-attempts"),
-			s.check(cmd.Flags().Changed("context-text"), a.Now()),
+			nonZero(s.given, "timeout", "max-attempts"), s.check(a.Now()),
 		); err != nil {
 			return err
 		}
 		s.trace(a.Env)
-		if s.tasks != "" {
-			return a.submitTasks(ctx, c, cmd.Flags(), s)
-		}
-		if s.lines {
+		switch {
+		case s.tasks != "":
+			return a.submitTasks(ctx, c, s)
+		case s.lines:
 			return a.submitLines(ctx, c, s)
 		}
 		return a.submitOne(ctx, c, s)
 	})
+	s.add(cmd)
+	return cmd
+}
+
+func (s *submission) add(cmd *cobra.Command) {
 	f := cmd.Flags()
+	s.given = f
 	f.StringVar(&s.context, "context", "", "`JSON` value, - for stdin, or @file (default none)")
 	f.StringVar(&s.text, "context-text", "",
 		"any `text` as the context, - for stdin, or @file (default none)")
@@ -137,7 +142,6 @@ told on stderr.`,
 	f.BoolVar(&s.lines, "lines", false, "one task for each line of stdin")
 	f.BoolVar(&s.wait, "wait", false,
 		"wait until the task ended and print its result; with --lines until all have")
-	return cmd
 }
 
 // nonZero refuses flags that were given as 0 where leaving them out means the queue's own value.
@@ -154,12 +158,12 @@ func nonZero(flags *pflag.FlagSet, names ...string) error {
 }
 
 // check refuses what no server would take.
-func (s *submission) check(isText bool, now time.Time) error {
-	s.isText = isText
+func (s *submission) check(now time.Time) error {
+	s.isText = s.given.Changed("context-text")
 	switch {
-	case isText && s.context != "":
+	case s.isText && s.context != "":
 		return usage.Errorf("--context and --context-text are two contexts: leave one of them out")
-	case s.lines && isText && s.text != "-" && !strings.HasPrefix(s.text, "@"):
+	case s.lines && s.isText && s.text != "-" && !strings.HasPrefix(s.text, "@"):
 		return usage.Errorf("--lines takes the contexts from stdin, or from a file: " +
 			"want --context-text - or --context-text @FILE")
 	case s.lines && s.context != "":
