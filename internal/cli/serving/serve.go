@@ -30,10 +30,15 @@ func Commands(a *app.App) []*cobra.Command {
 	return []*cobra.Command{c.serve(), c.backup(), c.restore(), c.doctor()}
 }
 
+// serveFlags are what `rota serve` was told.
+type serveFlags struct {
+	node  rota.Config // but for what is below, and for what no flag says
+	level slog.Level
+	own   ownWork
+}
+
 func (a commands) serve() *cobra.Command {
-	var c rota.Config
-	var level slog.Level
-	var own ownWork
+	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve [--queue Q… | --group G…] [-- COMMAND [ARG…]]",
 		Short: "Run a node",
@@ -76,57 +81,62 @@ gets. A drained node finishes what it runs and takes nothing new.`,
   rota serve --store postgres://rota@db/rota --name a --listen 10.0.0.5:7700 --token-file /etc/rota/tokens
   rota serve --capacity 4 --queue thumbnails -- ./thumbnail.sh`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.Log, c.Version = a.Logger(level), app.Version()
+			c := f.node
+			c.Log, c.Version = a.Logger(f.level), app.Version()
 			if err := errors.Join(
 				checkAccess(c.Listen, c.TokenFile, c.Insecure),
-				own.check(cmd.ArgsLenAtDash(), args),
+				f.own.check(cmd.ArgsLenAtDash(), args),
 			); err != nil {
 				return err
 			}
-			c.Load, c.Capacity = app.MachineLoad, own.capacity
-			done, err := a.begin(&own)
+			c.Load, c.Capacity = app.MachineLoad, f.own.capacity
+			done, err := a.begin(&f.own)
 			if err != nil {
 				return err
 			}
 			defer done()
-			return a.runMember(cmd.Context(), c, &own)
+			return a.runMember(cmd.Context(), c, &f.own)
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&c.Listen, "listen", "127.0.0.1:7700",
-		"`address` to listen on; port 0 = any free one")
-	f.StringVar(&c.Store, "store", "sqlite:rota.db",
-		"`where` tasks are kept: sqlite:FILE, or postgres://USER@HOST/DATABASE for several nodes")
-	f.StringVar(&c.Name, "name", "",
-		"`name` of the node among its peers (default made from the host's name)")
-	f.StringVar(&c.Advertise, "advertise", "",
-		"`URL` at which other nodes and workers reach this one (default the address it listens on)")
-	f.StringVar(&c.Blobs, "blobs", "",
-		"`folder` for contexts above 4 KiB, the same for all nodes (default beside the file, or in the database)")
-	f.IntVar(&c.Tolerance, "tolerance", 1,
-		"how many nodes may die at once with every claimed key still ownable")
-	f.IntVar(&c.Alarm, "alarm", 0,
-		"raise an alarm when this node looks after more claimed keys (0 = never)")
-	f.StringVar(&c.Rebalance, "rebalance", "",
-		"what a new cluster begins with: `auto`, or manual = keys are given back above the cap only (default auto)")
-	f.DurationVar(&c.Beat, "beat", time.Second, "one turn of the heartbeat")
-	f.DurationVar(&c.Lease, "lease", 10*time.Second,
-		"how long the node counts as alive after its last beat: the same at all nodes, at least three beats")
-	f.DurationVar(&c.Warmup, "warmup", 0,
-		"how long at most to wait for workers before groups are assigned (default what each group says, 30s)")
-	f.StringVar(&c.SourceFolder, "source-folder", "",
-		"`folder` below which the files are that groups name as sources of their jobs (default none is read)")
-	f.BoolVar(&c.AllowCommands, "allow-commands", false,
-		"run the commands that groups name as sources of their jobs, and notifiers for events")
-	f.StringVar(&c.TokenFile, "token-file", "",
-		"`file` with access tokens, lines of NAME ROLE TOKEN, and behind that perhaps what it reaches, as queues=mail,img-* groups=feeds labels=zone:a capacity=8 (default none)")
-	f.BoolVar(&c.Insecure, "insecure", false, "listen on any address without access tokens")
-	f.Var(networks{&c.AllowPrivate}, "allow-private",
-		"private `networks` that notifiers and sources of jobs may reach, as in 10.0.0.0/8,127.0.0.1/32 (default none)")
-	f.TextVar(&level, "log-level", slog.LevelInfo,
-		"`level` from which on to log: debug, info, warn or error")
-	own.addFlags(cmd)
+	f.add(cmd)
 	return cmd
+}
+
+func (f *serveFlags) add(cmd *cobra.Command) {
+	s := cmd.Flags()
+	s.StringVar(&f.node.Listen, "listen", "127.0.0.1:7700",
+		"`address` to listen on; port 0 = any free one")
+	s.StringVar(&f.node.Store, "store", "sqlite:rota.db",
+		"`where` tasks are kept: sqlite:FILE, or postgres://USER@HOST/DATABASE for several nodes")
+	s.StringVar(&f.node.Name, "name", "",
+		"`name` of the node among its peers (default made from the host's name)")
+	s.StringVar(&f.node.Advertise, "advertise", "",
+		"`URL` at which other nodes and workers reach this one (default the address it listens on)")
+	s.StringVar(&f.node.Blobs, "blobs", "",
+		"`folder` for contexts above 4 KiB, the same for all nodes (default beside the file, or in the database)")
+	s.IntVar(&f.node.Tolerance, "tolerance", 1,
+		"how many nodes may die at once with every claimed key still ownable")
+	s.IntVar(&f.node.Alarm, "alarm", 0,
+		"raise an alarm when this node looks after more claimed keys (0 = never)")
+	s.StringVar(&f.node.Rebalance, "rebalance", "",
+		"what a new cluster begins with: `auto`, or manual = keys are given back above the cap only (default auto)")
+	s.DurationVar(&f.node.Beat, "beat", time.Second, "one turn of the heartbeat")
+	s.DurationVar(&f.node.Lease, "lease", 10*time.Second,
+		"how long the node counts as alive after its last beat: the same at all nodes, at least three beats")
+	s.DurationVar(&f.node.Warmup, "warmup", 0,
+		"how long at most to wait for workers before groups are assigned (default what each group says, 30s)")
+	s.StringVar(&f.node.SourceFolder, "source-folder", "",
+		"`folder` below which the files are that groups name as sources of their jobs (default none is read)")
+	s.BoolVar(&f.node.AllowCommands, "allow-commands", false,
+		"run the commands that groups name as sources of their jobs, and notifiers for events")
+	s.StringVar(&f.node.TokenFile, "token-file", "",
+		"`file` with access tokens, lines of NAME ROLE TOKEN, and behind that perhaps what it reaches, as queues=mail,img-* groups=feeds labels=zone:a capacity=8 (default none)")
+	s.BoolVar(&f.node.Insecure, "insecure", false, "listen on any address without access tokens")
+	s.Var(networks{&f.node.AllowPrivate}, "allow-private",
+		"private `networks` that notifiers and sources of jobs may reach, as in 10.0.0.0/8,127.0.0.1/32 (default none)")
+	s.TextVar(&f.level, "log-level", slog.LevelInfo,
+		"`level` from which on to log: debug, info, warn or error")
+	f.own.add(cmd)
 }
 
 // runMember runs the node. When the others took it for dead, which happens to one that is cut off

@@ -23,7 +23,7 @@ type ownWork struct {
 	argv     []string
 }
 
-func (f *ownWork) addFlags(cmd *cobra.Command) {
+func (f *ownWork) add(cmd *cobra.Command) {
 	s := cmd.Flags()
 	s.IntVar(&f.capacity, "capacity", 0,
 		"units of load that the node itself runs at a time, of --queue and --group (default 8 with these, else 0)")

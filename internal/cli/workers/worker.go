@@ -130,8 +130,14 @@ worker, not even when that is killed.`,
 			return a.run(cmd.Context(), c, log, f, args)
 		},
 	}
+	a.AddShared(cmd.Flags(), "server", "fixed", "token")
+	f.add(cmd)
+	cmd.AddCommand(a.list(), a.show(), a.drain(), a.undrain(), guard.Command(a.App))
+	return cmd
+}
+
+func (f *workerFlags) add(cmd *cobra.Command) {
 	s := cmd.Flags()
-	a.AddShared(s, "server", "fixed", "token")
 	s.StringSliceVar(&f.queues, "queue", nil, "`queue` to take tasks from; repeat it for more")
 	s.BoolVar(&f.shell, "shell", false,
 		"in place of COMMAND: run the command line that each task brings, as those of rota schedule import do")
@@ -149,9 +155,6 @@ worker, not even when that is killed.`,
 		"make calls on one WebSocket to the server, where it takes one; --stream=false: over HTTP")
 	s.TextVar(&f.level, "log-level", slog.LevelInfo,
 		"`level` from which on to log: debug, info, warn or error")
-	cmd.AddCommand(a.list(), a.show(), a.drain(), a.undrain(),
-		guard.Command(a.App))
-	return cmd
 }
 
 // check refuses flags and arguments that make no worker. dash is how many arguments stand before
