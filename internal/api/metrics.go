@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -31,7 +32,42 @@ type metrics struct {
 // newMetrics registers everything that /metrics shows. What a registry of the caller's has already
 // stays as it is.
 func newMetrics(conf Config, a *API, seen *overviews) (*metrics, error) {
-	m := &metrics{
+	m := callCounters()
+	m.logDropped = prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "rota_log_lines_dropped_total",
+		Help: "Lines that logs of tasks and jobs lack because there were too many.",
+	}, func() float64 { return float64(conf.Logs.Dropped()) })
+	process := prometheus.NewRegistry()
+	m.own = conf.Metrics
+	gather, endGathering := shared(prometheus.Gatherers{conf.Metrics, process}.Gather)
+	m.pages, m.close = prometheus.GathererFunc(gather), endGathering
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "rota_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{
+			"version": conf.Version,
+		},
+	})
+	info.Set(1)
+	var wrong []error
+	for _, c := range slices.Concat([]prometheus.Collector{
+		m.answered, m.took, m.under, m.logDropped, m.refused, m.hooks.calls, info,
+		&queueCollector{collected: collected[seenTasks]{"queues", seen.tasks.Value}},
+		&groupCollector{collected[seenCluster]{"groups", seen.cluster.Value}},
+		&forecastCollector{forecasts: conf.Forecasts},
+		&scheduleCollector{collected[seenSchedules]{"schedules", seen.schedules.Value}},
+	}, storeGauges(conf), loadGauges(a), conf.Collectors) {
+		var there prometheus.AlreadyRegisteredError
+		if err := conf.Metrics.Register(c); err != nil && !errors.As(err, &there) {
+			wrong = append(wrong, err)
+		}
+	}
+	process.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m, errors.Join(wrong...)
+}
+
+// callCounters are what is counted call by call.
+func callCounters() *metrics {
+	return &metrics{
 		answered: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rota_http_requests_total", Help: "Answered calls by pattern and status.",
 		}, []string{"call", "status"}),
@@ -50,31 +86,12 @@ func newMetrics(conf Config, a *API, seen *overviews) (*metrics, error) {
 			Help: "Calls refused for who made them: unauthorized, forbidden or throttled.",
 		}, []string{"reason"}),
 		hooks: newHookCounter(),
-		logDropped: prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "rota_log_lines_dropped_total",
-			Help: "Lines that logs of tasks and jobs lack because there were too many.",
-		}, func() float64 { return float64(conf.Logs.Dropped()) }),
 	}
-	process := prometheus.NewRegistry()
-	m.own = conf.Metrics
-	gather, endGathering := shared(prometheus.Gatherers{conf.Metrics, process}.Gather)
-	m.pages = prometheus.GathererFunc(gather)
-	m.close = func() {
-		endGathering()
-	}
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "rota_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{
-			"version": conf.Version,
-		},
-	})
-	info.Set(1)
-	var wrong []error
-	for _, c := range append([]prometheus.Collector{
-		m.answered, m.took, m.under, m.logDropped, m.refused, m.hooks.calls, info,
-		&queueCollector{collected: collected[seenTasks]{"queues", seen.tasks.Value}},
-		&groupCollector{collected[seenCluster]{"groups", seen.cluster.Value}},
-		&forecastCollector{forecasts: conf.Forecasts},
-		&scheduleCollector{collected[seenSchedules]{"schedules", seen.schedules.Value}},
+}
+
+// storeGauges show how the store's clock goes, and how far its housekeeping is behind.
+func storeGauges(conf Config) []prometheus.Collector {
+	return []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_clock_offset_seconds",
 			Help: "How far this node's clock is ahead of the store's.",
@@ -89,6 +106,16 @@ func newMetrics(conf Config, a *API, seen *overviews) (*metrics, error) {
 			_, steps := conf.StoreClock()
 			return float64(steps)
 		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rota_retention_lag_seconds",
+			Help: "How long the tasks that this node deleted last were kept beyond their queue's retention; 0 when none were left to delete, or another node deletes.",
+		}, func() float64 { return conf.Retention().Lag.Seconds() }),
+	}
+}
+
+// loadGauges show what the calls under way take, and what is submitted and not yet stored.
+func loadGauges(a *API) []prometheus.Collector {
+	return []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rota_http_body_bytes", Help: "Memory that request bodies under way take.",
 		}, func() float64 { return float64(a.bodies.taken.Load()) }),
@@ -106,19 +133,7 @@ func newMetrics(conf Config, a *API, seen *overviews) (*metrics, error) {
 			Name: "rota_submit_rate",
 			Help: "How much of that is expected to be stored in a second; more than it is refused.",
 		}, func() float64 { return a.gate.look().rate }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rota_retention_lag_seconds",
-			Help: "How long the tasks that this node deleted last were kept beyond their queue's retention; 0 when none were left to delete, or another node deletes.",
-		}, func() float64 { return conf.Retention().Lag.Seconds() }),
-	}, conf.Collectors...) {
-		var there prometheus.AlreadyRegisteredError
-		if err := conf.Metrics.Register(c); err != nil && !errors.As(err, &there) {
-			wrong = append(wrong, err)
-		}
 	}
-	process.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m, errors.Join(wrong...)
 }
 
 // callMetrics counts one call. There are no series of one that nobody made.
