@@ -64,18 +64,26 @@ func beginLive(ctx context.Context, conf Config) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s, s.addServing(workers, plan.Before, own)
+}
+
+// addServing adds those of the workers that serve the group: carried is what each of them carries
+// in all, and own what of that is the group's.
+func (s *simulation) addServing(
+	workers []task.Worker, carried map[string]float64, own map[string]place.Load,
+) error {
 	for _, w := range workers {
-		all, serves := plan.Before[w.Name]
+		all, serves := carried[w.Name]
 		if !serves {
 			continue
 		}
 		capacity, err := place.ParseLoad(w.Capacity)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		carries, err := place.ParseLoad(all)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.names, s.taken[w.Name] = append(s.names, w.Name), true
 		s.state.Workers = append(s.state.Workers, place.Worker{
@@ -83,5 +91,5 @@ func beginLive(ctx context.Context, conf Config) (*simulation, error) {
 			Zone: w.Zone, Draining: w.Draining,
 		})
 	}
-	return s, nil
+	return nil
 }
