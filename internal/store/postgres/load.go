@@ -50,56 +50,97 @@ AND w.hi OFFSET 0) u`
 
 // load reads the tasks that belong to spans: their newest step's base is the span's seq0.
 func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, error) {
-	held := make([]store.HeldSpan, len(spans))
-	var batches []int64
-	var los, his []int32
+	l := loadedSpans{held: make([]store.HeldSpan, len(spans))}
 	for i := range spans {
-		held[i].Span = spans[i]
-		held[i].Tasks = make([]store.Loaded, 0, width(&spans[i]))
-		batches = append(batches, spans[i].Batch)
-		los = append(los, spans[i].Lo)
-		his = append(his, spans[i].Hi)
-	}
-	// Tasks come in the order of their numbers, but nothing says so: they are sorted when they do
-	// not.
-	place := func(i int, n int32) *store.Loaded {
-		list := held[i-1].Tasks
-		at, found := search(list, n)
-		if !found {
-			return nil
-		}
-		return &list[at]
+		l.held[i].Span = spans[i]
+		l.held[i].Tasks = make([]store.Loaded, 0, width(&spans[i]))
+		l.batches = append(l.batches, spans[i].Batch)
+		l.los = append(l.los, spans[i].Lo)
+		l.his = append(l.his, spans[i].Hi)
 	}
 	parents := map[int64]task.ID{}
-	err := r.run(ctx, append(askParents(batches, parents), ask(freshPacks, func(r row) error {
+	err := r.run(ctx, append(askParents(l.batches, parents),
+		l.askPacks(), l.askSteps(), l.askMarks(), l.askRunning(), l.askUniques())...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range l.held {
+		h := &l.held[i]
+		h.Tasks = own(h.Tasks, h.Seq0)
+		if parent, child := parents[h.Batch]; child {
+			for j := range h.Tasks {
+				h.Tasks[j].Parent = parent
+			}
+		}
+	}
+	return l.held, headStarts(ctx, r, l.held)
+}
+
+// loadedSpans are spans with what was read of their tasks so far. Its queries follow one another:
+// askPacks finds the tasks, and each of the others adds what it knows of them. An i in a row is the
+// number of the span, from 1.
+type loadedSpans struct {
+	held     []store.HeldSpan
+	batches  []int64 // of each span
+	los, his []int32
+}
+
+func (l *loadedSpans) ask(text string, each func(row) error) query {
+	return ask(text, each, l.batches, l.los, l.his)
+}
+
+// task is the task with a number in a span; nil when it has none.
+func (l *loadedSpans) task(i int, n int32) *store.Loaded {
+	list := l.held[i-1].Tasks
+	at, found := search(list, n)
+	if !found {
+		return nil
+	}
+	return &list[at]
+}
+
+// askPacks reads the tasks as they were submitted. They come in the order of their numbers, but
+// nothing says so: they are sorted when they do not.
+func (l *loadedSpans) askPacks() query {
+	return l.ask(freshPacks, func(r row) error {
 		var i int
 		var p loadedPack
 		if err := p.scan(r, &i); err != nil {
 			return err
 		}
-		h := &held[i-1]
-		for l := range p.tasks() {
-			h.Tasks = insert(h.Tasks, l)
+		h := &l.held[i-1]
+		for t := range p.tasks() {
+			h.Tasks = insert(h.Tasks, t)
 		}
 		return nil
-	}, batches, los, his), ask(newestSteps, func(r row) error {
+	})
+}
+
+// askSteps reads what the newest steps made of tasks.
+func (l *loadedSpans) askSteps() query {
+	return l.ask(newestSteps, func(r row) error {
 		var i int
 		var n, last int32
 		var s progress.Standing
-		var l store.Loaded
-		if err := r.Scan(&i, &n, &last, &s.Stage, &s.Attempt, &s.Base, &l.ContextSeq, &l.Due,
-			&l.Context, &l.ContextBy); err != nil {
+		var is store.Loaded
+		if err := r.Scan(&i, &n, &last, &s.Stage, &s.Attempt, &s.Base, &is.ContextSeq, &is.Due,
+			&is.Context, &is.ContextBy); err != nil {
 			return err
 		}
-		if to := place(i, n); to != nil {
+		if t := l.task(i, n); t != nil {
 			s.Seq = last + 1
-			to.Standing, to.Due, to.Expires = s, l.Due, 0
-			if to.ContextSeq = l.ContextSeq; l.ContextSeq >= 0 {
-				to.Context, to.ContextBy = l.Context, l.ContextBy
+			t.Standing, t.Due, t.Expires = s, is.Due, 0
+			if t.ContextSeq = is.ContextSeq; is.ContextSeq >= 0 {
+				t.Context, t.ContextBy = is.Context, is.ContextBy
 			}
 		}
 		return nil
-	}, batches, los, his), ask(marksIn, func(r row) error {
+	})
+}
+
+// askMarks reads which tasks without a step are done.
+func (l *loadedSpans) askMarks() query {
+	return l.ask(marksIn, func(r row) error {
 		var i int
 		var lo int32
 		var bits int64
@@ -107,42 +148,42 @@ func load(ctx context.Context, r runner, spans []store.Span) ([]store.HeldSpan, 
 			return err
 		}
 		for n := range pack.Bits(bits).Numbers(lo) {
-			if to := place(i, n); to != nil && to.Seq == 0 {
-				to.Base = store.Final
+			if t := l.task(i, n); t != nil && t.Seq == 0 {
+				t.Base = store.Final
 			}
 		}
 		return nil
-	}, batches, los, his), ask(runningOf, func(r row) error {
+	})
+}
+
+// askRunning reads the hand-outs of tasks that run.
+func (l *loadedSpans) askRunning() query {
+	return l.ask(runningOf, func(r row) error {
 		var i int
 		var u store.Running
 		if err := scanRunning(r, &u, &i); err != nil {
 			return err
 		}
-		if to := place(i, u.ID.N); to != nil && to.Seq == u.Seq {
-			to.Running, to.Expires = &u, 0
+		if t := l.task(i, u.ID.N); t != nil && t.Seq == u.Seq {
+			t.Running, t.Expires = &u, 0
 		}
 		return nil
-	}, batches, los, his), ask(uniquesIn, func(r row) error {
+	})
+}
+
+// askUniques reads which tasks have a unique key.
+func (l *loadedSpans) askUniques() query {
+	return l.ask(uniquesIn, func(r row) error {
 		var i int
 		var n int32
-		err := r.Scan(&i, &n)
-		if to := place(i, n); err == nil && to != nil {
-			to.Unique = true
+		if err := r.Scan(&i, &n); err != nil {
+			return err
 		}
-		return err
-	}, batches, los, his))...)
-	if err != nil {
-		return nil, err
-	}
-	for i := range held {
-		held[i].Tasks = own(held[i].Tasks, held[i].Seq0)
-		if parent, child := parents[held[i].Batch]; child {
-			for j := range held[i].Tasks {
-				held[i].Tasks[j].Parent = parent
-			}
+		if t := l.task(i, n); t != nil {
+			t.Unique = true
 		}
-	}
-	return held, headStarts(ctx, r, held)
+		return nil
+	})
 }
 
 // headStartOf also says what edits made of tasks: who is edited moves into a span of its own.
