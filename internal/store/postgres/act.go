@@ -116,74 +116,20 @@ FROM unnest($1::bigint[], $2::int[], $3::bigint[]) w (batch, n, mark)
 CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n = w.n AND token = -1
 AND hash = w.mark LIMIT 1) p WHERE w.mark <> 0`
 
+// actOnce does those actions of a round that it can: overtaken are the others.
 func (t *tx) actOnce(
 	ctx context.Context, actions []store.Action, round []int, acted []store.Acted, after *aftermath,
 ) (overtaken []int, err error) {
-	ids := make([]task.ID, len(round))
-	for k, i := range round {
-		ids[k] = actions[i].ID
+	for _, i := range round {
 		acted[i] = store.Acted{ID: actions[i].ID}
 	}
-	found := make([]fact, len(ids))
-	batches, ns := idColumns(ids)
-	marks := make([]int64, len(round))
-	for k, i := range round {
-		marks[k] = actions[i].Mark
-	}
-	repeated := make(map[task.ID]bool)
-	var now int64
-	owners := owners{}
-	queries := append(factsOf(ids, false, found), ask(findMarks, func(r row) error {
-		var id task.ID
-		err := r.Scan(&id.Batch, &id.N)
-		repeated[id] = true
-		return err
-	}, batches, ns, marks))
-	first := []query{tell(sharePackRows, batches, ns),
-		ask(countClock, func(r row) error { return r.Scan(&now) }, t.clock())}
-	first = append(first, t.lockingWaits(ids)...)
-	first = append(first, t.lockingDependencies(actions)...)
-	queries = append(queries, t.readDependencies(actions)...)
-	ending := held{}
-	first = append(first, ending.sharing(actions, round)...)
-	if editing, h := editsOf(actions, round); len(editing) > 0 {
-		first = append(first, owners.locking(editing, h)...)
-	}
-	err = t.run(ctx, append(first, queries...)...)
+	facts, err := t.readActs(ctx, actions, round)
 	if err != nil {
 		return nil, err
 	}
-	begins, err := t.begins(ctx, actions, round, found)
-	if err == nil {
-		err = t.noteBegun(ctx, actions, round, found)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var list []acting
-	for k, i := range round {
-		f := &found[k]
-		if f.ID == (task.ID{}) {
-			continue
-		}
-		if f.Owner.Parked() && !t.waits[f.ID] {
-			return nil, errWentOn
-		}
-		if owners.missed(f, &actions[i]) || ending.missed(f, &actions[i]) {
-			overtaken = append(overtaken, i)
-			continue
-		}
-		if c, falls := t.falling[f.ID]; falls && !c.fall.Hits(&f.Fact, c.orphan) {
-			continue
-		}
-		var step *store.Step
-		acted[i], step = rules.Act(&f.Fact, &actions[i], repeated[f.ID], begins[f.ID], now)
-		if step != nil {
-			list = append(list, acting{i, f, *step})
-		}
-	}
-	if len(list) == 0 {
-		return overtaken, nil
+	list, overtaken, err := t.decide(actions, round, facts, acted)
+	if err != nil || len(list) == 0 {
+		return overtaken, err
 	}
 	inserted, err := t.insertAsked(ctx, list)
 	if err != nil {
@@ -199,6 +145,88 @@ func (t *tx) actOnce(
 		}
 	}
 	return overtaken, t.follow(ctx, actions, done, acted)
+}
+
+// actFacts are what a round of actions is decided by.
+type actFacts struct {
+	found    []fact                   // the tasks, in the order of the round
+	repeated map[task.ID]bool         // tasks to which the same action was done before
+	begins   map[task.ID]*rules.Begin // where replays let them begin
+	owners   owners                   // the spans that are locked, of tasks that are to be edited
+	ending   held                     // the spans that are shared, of tasks that are to end
+	now      int64
+}
+
+// readActs locks what the actions of a round must find unchanged until they are committed, and
+// reads what they are decided by.
+func (t *tx) readActs(
+	ctx context.Context, actions []store.Action, round []int,
+) (*actFacts, error) {
+	ids := make([]task.ID, len(round))
+	marks := make([]int64, len(round))
+	for k, i := range round {
+		ids[k], marks[k] = actions[i].ID, actions[i].Mark
+	}
+	facts := &actFacts{
+		found: make([]fact, len(ids)), repeated: map[task.ID]bool{},
+		owners: owners{}, ending: held{},
+	}
+	batches, ns := idColumns(ids)
+	queries := []query{tell(sharePackRows, batches, ns),
+		ask(countClock, func(r row) error { return r.Scan(&facts.now) }, t.clock())}
+	queries = append(queries, t.lockingWaits(ids)...)
+	queries = append(queries, t.lockingDependencies(actions)...)
+	queries = append(queries, facts.ending.sharing(actions, round)...)
+	if editing, h := editsOf(actions, round); len(editing) > 0 {
+		queries = append(queries, facts.owners.locking(editing, h)...)
+	}
+	queries = append(queries, factsOf(ids, false, facts.found)...)
+	queries = append(queries, ask(findMarks, func(r row) error {
+		var id task.ID
+		err := r.Scan(&id.Batch, &id.N)
+		facts.repeated[id] = true
+		return err
+	}, batches, ns, marks))
+	queries = append(queries, t.readDependencies(actions)...)
+	if err := t.run(ctx, queries...); err != nil {
+		return nil, err
+	}
+	var err error
+	facts.begins, err = t.begins(ctx, actions, round, facts.found)
+	if err == nil {
+		err = t.noteBegun(ctx, actions, round, facts.found)
+	}
+	return facts, err
+}
+
+// decide answers the actions of a round, and lists those that are to be written. Of those that are
+// overtaken it is not known how their tasks stand.
+func (t *tx) decide(
+	actions []store.Action, round []int, facts *actFacts, acted []store.Acted,
+) (list []acting, overtaken []int, err error) {
+	for k, i := range round {
+		f := &facts.found[k]
+		if f.ID == (task.ID{}) {
+			continue
+		}
+		if f.Owner.Parked() && !t.waits[f.ID] {
+			return nil, nil, errWentOn
+		}
+		if facts.owners.missed(f, &actions[i]) || facts.ending.missed(f, &actions[i]) {
+			overtaken = append(overtaken, i)
+			continue
+		}
+		if c, falls := t.falling[f.ID]; falls && !c.fall.Hits(&f.Fact, c.orphan) {
+			continue
+		}
+		var step *store.Step
+		acted[i], step = rules.Act(&f.Fact, &actions[i], facts.repeated[f.ID], facts.begins[f.ID],
+			facts.now)
+		if step != nil {
+			list = append(list, acting{i, f, *step})
+		}
+	}
+	return list, overtaken, nil
 }
 
 // findBegins finds the first stages of tasks (those with NULL), or the steps with which they first
