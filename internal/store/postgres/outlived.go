@@ -168,14 +168,13 @@ func (p *pruner) upTo(heads []head, queues map[int64]string, size int) []head {
 	return heads
 }
 
-// outlived goes a stretch of the walk: it looks for tasks that are kept no longer, and answers the
-// batches that it has passed. At the end walk.at is zero.
-func (s *upkeep) outlived(
-	ctx context.Context, keep *retention, w *pruneWalk, now int64, limit int,
-) (found []task.ID, passed []int64, err error) {
+// headsFrom reads the batches from where the walk is, up to the first that is too young. queues are
+// those of the batches whose tasks may be kept no longer.
+func (s *upkeep) headsFrom(
+	ctx context.Context, keep *retention, w *pruneWalk, now int64,
+) (heads []head, queues map[int64]string, err error) {
 	least := keep.least().Microseconds()
-	var heads []head
-	queues := map[int64]string{}
+	queues = map[int64]string{}
 	young := false
 	err = s.glance(ctx, ask(oldBatches, func(r row) error {
 		var h head
@@ -195,6 +194,15 @@ func (s *upkeep) outlived(
 		queues[h.id] = h.queue
 		return nil
 	}, w.at.Batch))
+	return heads, queues, err
+}
+
+// outlived goes a stretch of the walk: it looks for tasks that are kept no longer, and answers the
+// batches that it has passed. At the end walk.at is zero.
+func (s *upkeep) outlived(
+	ctx context.Context, keep *retention, w *pruneWalk, now int64, limit int,
+) (found []task.ID, passed []int64, err error) {
+	heads, queues, err := s.headsFrom(ctx, keep, w, now)
 	if err != nil || len(heads) == 0 {
 		w.at = task.ID{}
 		return nil, nil, err
