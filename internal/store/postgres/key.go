@@ -202,11 +202,9 @@ func (c *care) wantedKeys() (list []wantedKey) {
 	return list
 }
 
-// insert inserts what does not stand, and answers for all. ids reserves what is missing of these,
-// and last makes the last trip of r.
-func (c *care) insert(
-	ctx context.Context, r, ids runner, last func(context.Context, ...query) error,
-) (answer store.Submitted, err error) {
+// missing takes what does not stand of the submission, and answers for the tasks that others' keys
+// keep out.
+func (c *care) missing(answer *store.Submitted) *loading {
 	load := newLoading(nil, c.kin)
 	for i := range c.sub.Batches {
 		b := &c.sub.Batches[i]
@@ -220,7 +218,7 @@ func (c *care) insert(
 		}
 		before := len(answer.Existing)
 		answer.Existing = append(answer.Existing, existing...)
-		left := c.withoutExisting(b, existing, &answer)
+		left := c.withoutExisting(b, existing, answer)
 		if !stands {
 			if _, children := c.kin[b.ID]; children {
 				// a repeated report asks for them
@@ -235,6 +233,15 @@ func (c *care) insert(
 	if c.unique != nil {
 		answer.Refused = c.unique.Refusals()
 	}
+	return load
+}
+
+// insert inserts what does not stand, and answers for all. ids reserves what is missing of these,
+// and last makes the last trip of r.
+func (c *care) insert(
+	ctx context.Context, r, ids runner, last func(context.Context, ...query) error,
+) (answer store.Submitted, err error) {
+	load := c.missing(&answer)
 	if err := load.name(ctx, c.database, ids); err != nil {
 		return answer, err
 	}
