@@ -204,47 +204,13 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 		return store.Acted{ID: a.ID}
 	}
 	acted := store.Acted{ID: a.ID, Queue: f.batch.Queue, Found: true, Was: m.state(f, nil, now)}
-	seq, s := f.newest()
-	seq++
-	step := store.Step{
-		Kind: a.Kind, Stage: s.Stage, ContextSeq: s.ContextSeq, Attempt: s.Attempt,
-		Base:   store.Final,
-		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error,
-		Hash: a.Mark,
-	}
-	old := m.owner(f)
-	to := store.Move{Rank: a.Rank, Due: a.Due}
-	switch a.Kind {
-	case task.KindCancelled:
-		acted.Changed = !acted.Was.Final()
-	case task.KindRemoved:
-		acted.Changed = acted.Was != task.Running
-	case task.KindMoved:
-		acted.Changed = acted.Was == task.Waiting || acted.Was == task.Ready
-		step.Base, step.Due = seq+1, a.Due
-	case task.KindEdited:
-		if acted.Was != task.Blocked && acted.Was != task.Waiting && acted.Was != task.Ready {
-			break
-		}
-		if h := old.Holder; h != (store.Holder{}) && h != a.Holder && !a.Fenced {
-			acted.Held = h.Node
-			return acted
-		}
-		if acted.Was == task.Blocked && a.Edit.StartWithin != nil {
-			break
-		}
-		acted.Changed = true
-		to = m.editTask(f, &step, seq, *a.Edit)
-	case task.KindReplayed:
-		acted.Changed = acted.Was.Final() && f.begin(&step, acted.Was, a.Replay)
-		step.Base, step.Due, step.Attempt = seq+1, a.Due, 0
-	}
-	if a.When != "" && a.When != acted.Was {
-		acted.Changed = false
-	}
+	last, s := f.newest()
+	seq := last + 1
+	step, to := m.decide(f, &a, seq, now, &acted)
 	if !acted.Changed {
 		return acted
 	}
+	old := m.owner(f)
 	m.addStep(f, seq, unasked, step)
 	ends := (a.Kind == task.KindCancelled || a.Kind == task.KindRemoved) && !acted.Was.Final()
 	if ends || a.Tree {
@@ -275,6 +241,50 @@ func (m *Model) act(a store.Action, now int64) store.Acted {
 		delete(m.spans, old.ID)
 	}
 	return acted
+}
+
+// decide says in acted whether an action changes a task, or which node holds it. step is what the
+// action records at seq, and to is where the task goes unless that is final.
+func (m *Model) decide(
+	f *fact, a *store.Action, seq int32, now int64, acted *store.Acted,
+) (step store.Step, to store.Move) {
+	_, s := f.newest()
+	step = store.Step{
+		Kind: a.Kind, Stage: s.Stage, ContextSeq: s.ContextSeq, Attempt: s.Attempt,
+		Base:   store.Final,
+		Worker: cmp.Or(a.Worker, a.By), Started: a.Started, Finished: now, Error: a.Error,
+		Hash: a.Mark,
+	}
+	to = store.Move{Rank: a.Rank, Due: a.Due}
+	switch a.Kind {
+	case task.KindCancelled:
+		acted.Changed = !acted.Was.Final()
+	case task.KindRemoved:
+		acted.Changed = acted.Was != task.Running
+	case task.KindMoved:
+		acted.Changed = acted.Was == task.Waiting || acted.Was == task.Ready
+		step.Base, step.Due = seq+1, a.Due
+	case task.KindEdited:
+		if acted.Was != task.Blocked && acted.Was != task.Waiting && acted.Was != task.Ready {
+			break
+		}
+		if h := m.owner(f).Holder; h != (store.Holder{}) && h != a.Holder && !a.Fenced {
+			acted.Held = h.Node
+			break
+		}
+		if acted.Was == task.Blocked && a.Edit.StartWithin != nil {
+			break
+		}
+		acted.Changed = true
+		to = m.editTask(f, &step, seq, *a.Edit)
+	case task.KindReplayed:
+		acted.Changed = acted.Was.Final() && f.begin(&step, acted.Was, a.Replay)
+		step.Base, step.Due, step.Attempt = seq+1, a.Due, 0
+	}
+	if a.When != "" && a.When != acted.Was {
+		acted.Changed = false
+	}
+	return step, to
 }
 
 // editTask makes a step the one of an edit, and says where the task stands in its queue then.
