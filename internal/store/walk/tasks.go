@@ -305,7 +305,36 @@ func (w *walk) settle() {
 
 // report makes a report of a hand-out, with a random outcome.
 func (w *walk) report(o walkOut) (r store.Report) {
-	var out task.Outcome
+	out := w.outcome(o)
+	if text := w.text(); text != "" && w.chance(2) {
+		out.Context = []byte(text)
+	}
+	expires := w.expires(o)
+	if expires { // without a draw: seeds stay what they are
+		out = task.Outcome{Kind: task.KindExpired, Error: "not begun in time"}
+	}
+	r = o.Report(w.clock, out)
+	if r.Step.Started = w.started(o); expires {
+		r.Step.Started, r.Step.Worker, r.Ready = 0, "", 0
+	}
+	if r.Step.Due != 0 {
+		r.Step.Due++ // never in the very microsecond that the clock stands at
+	}
+	r.Step.Context = w.keep(string(out.Context))
+	w.holdKey(&r)
+	w.spawn(&r)
+	if r.Move != nil {
+		w.ranks++
+		r.Move.Due = r.Step.Due
+		r.Move.Rank = r.Move.Due - w.ranks
+	}
+	w.spoil(&r, o)
+	w.await(&r)
+	return r
+}
+
+// outcome draws what a handler says of a task.
+func (w *walk) outcome(o walkOut) (out task.Outcome) {
 	switch w.rng.IntN(12) {
 	case 0, 1, 2:
 		out = task.Outcome{Kind: task.KindDone, Result: []byte(`"fine"`)}
@@ -339,29 +368,12 @@ func (w *walk) report(o walkOut) (r store.Report) {
 	if o.Parent != (task.ID{}) && w.luck.IntN(2) == 0 {
 		out = task.Outcome{Kind: task.KindDone, Result: []byte(`"grown"`)}
 	}
-	if text := w.text(); text != "" && w.chance(2) {
-		out.Context = []byte(text)
-	}
-	expires := w.expires(o)
-	if expires { // without a draw: seeds stay what they are
-		out = task.Outcome{Kind: task.KindExpired, Error: "not begun in time"}
-	}
-	r = o.Report(w.clock, out)
-	if r.Step.Started = w.started(o); expires {
-		r.Step.Started, r.Step.Worker, r.Ready = 0, "", 0
-	}
-	if r.Step.Due != 0 {
-		r.Step.Due++ // never in the very microsecond that the clock stands at
-	}
-	r.Step.Context = w.keep(string(out.Context))
-	defer w.await(&r)
-	w.holdKey(&r)
-	w.spawn(&r)
-	if r.Move != nil {
-		w.ranks++
-		r.Move.Due = r.Step.Due
-		r.Move.Rank = r.Move.Due - w.ranks
-	}
+	return out
+}
+
+// spoil makes a report wrong now and then: of another token, another span, or a task that is not
+// there.
+func (w *walk) spoil(r *store.Report, o walkOut) {
 	switch w.rng.IntN(12) {
 	case 0:
 		r.Token.SpanToken += int64(w.rng.IntN(3)) - 1
@@ -378,7 +390,6 @@ func (w *walk) report(o walkOut) (r store.Report) {
 			r.ID.N++ // a gap
 		}
 	}
-	return r
 }
 
 func (w *walk) reports(s store.Settlement) string {
