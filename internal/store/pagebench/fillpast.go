@@ -10,26 +10,8 @@ import (
 
 // past submits tasks and ends them: two thirds in batches of 500, the rest alone.
 func (f *filler) past(round, tasks int) {
-	var list []store.Batch
-	for len(list) < tasks*2/3/500 {
-		list = append(list, f.batch(fmt.Sprintf("q%d", (round+len(list))%20), 500, 0, 0))
-	}
-	for i := range tasks / 3 {
-		name := fmt.Sprintf("q%d", i%20)
-		if i%10 == 0 {
-			name = fmt.Sprintf("few%d", (round*37+i)%queues)
-		}
-		list = append(list, f.batch(name, 1, 0, 0))
-	}
+	list := f.pastBatches(round, tasks)
 	worker := func(i int) string { return fmt.Sprintf("w%d", (round+i)%200) }
-	for i := range list {
-		for n := range list[i].Tasks {
-			if expires(i, n) {
-				list[i].Tasks[n].StartWithin = 1
-			}
-		}
-	}
-	list[0].Tasks[3].Key, list[0].Tasks[3].KeyUntil = "same", f.clock.Micros()+1
 	if round == 0 {
 		f.oldest(list)
 		worker = func(int) string { return "rare" }
@@ -85,6 +67,30 @@ func (f *filler) past(round, tasks int) {
 	}
 	f.clock.Advance(time.Millisecond)
 	f.settle(again)
+}
+
+// pastBatches are the batches of one round: some of their tasks expire, and one has a key that is
+// free again at once.
+func (f *filler) pastBatches(round, tasks int) (list []store.Batch) {
+	for len(list) < tasks*2/3/500 {
+		list = append(list, f.batch(fmt.Sprintf("q%d", (round+len(list))%20), 500, 0, 0))
+	}
+	for i := range tasks / 3 {
+		name := fmt.Sprintf("q%d", i%20)
+		if i%10 == 0 {
+			name = fmt.Sprintf("few%d", (round*37+i)%queues)
+		}
+		list = append(list, f.batch(name, 1, 0, 0))
+	}
+	for i := range list {
+		for n := range list[i].Tasks {
+			if expires(i, n) {
+				list[i].Tasks[n].StartWithin = 1
+			}
+		}
+	}
+	list[0].Tasks[3].Key, list[0].Tasks[3].KeyUntil = "same", f.clock.Micros()+1
+	return list
 }
 
 // expires tells which task of which batch nobody begins in time.
