@@ -95,32 +95,20 @@ func notifierText(n view.Notifier) string {
 }
 
 func (a commands) remove() *cobra.Command {
-	return a.Remote(&cobra.Command{
-		Use:     "rm NAME…",
+	return a.ForEach("notifier", &cobra.Command{
+		Use:     "rm",
 		Short:   "Forget notifiers",
 		Long:    `Forget notifiers. What was not delivered yet stays undelivered.`,
 		Example: `  rota notifier rm ops`,
-		Args:    app.Takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("notifier", args...); err != nil {
-			return err
-		}
-		return app.Each(args, func(name string) error { return c.DeleteNotifier(ctx, name) })
-	})
+	}, (*client.Client).DeleteNotifier)
 }
 
 func (a commands) test() *cobra.Command {
-	return a.Remote(&cobra.Command{
-		Use:   "test NAME…",
+	return a.ForEach("notifier", &cobra.Command{
+		Use:   "test",
 		Short: "Send a message that nothing happened for",
 		Long: `Send a message by each notifier, whatever it is on, and say why it could not be delivered if
 it could not.`,
 		Example: `  rota notifier test ops`,
-		Args:    app.Takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("notifier", args...); err != nil {
-			return err
-		}
-		return app.Each(args, func(name string) error { return c.TestNotifier(ctx, name) })
-	})
+	}, (*client.Client).TestNotifier)
 }

@@ -110,23 +110,17 @@ func (a commands) each(
 
 func (a commands) refresh() *cobra.Command {
 	var wait bool
-	cmd := a.Remote(&cobra.Command{
-		Use:   "refresh NAME…",
+	cmd := a.ForEach("group", &cobra.Command{
+		Use:   "refresh",
 		Short: "Read the sources of groups now",
 		Long: `Ask the node that looks after a group to read its source now. With --wait it waits until that
 was done, says what came of it, and exits 1 when the source failed.`,
 		Example: "  rota group refresh crawl --wait",
-		Args:    app.Takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("group", args...); err != nil {
+	}, func(c *client.Client, ctx context.Context, name string) error {
+		if err := c.RefreshGroup(ctx, name); err != nil || !wait {
 			return err
 		}
-		return app.Each(args, func(name string) error {
-			if err := c.RefreshGroup(ctx, name); err != nil || !wait {
-				return err
-			}
-			return a.refreshed(ctx, c, name)
-		})
+		return a.refreshed(ctx, c, name)
 	})
 	cmd.Flags().BoolVar(&wait, "wait", false, "until it was read")
 	return cmd
@@ -159,24 +153,18 @@ func (a commands) refreshed(ctx context.Context, c *client.Client, name string) 
 
 func (a commands) remove() *cobra.Command {
 	var force bool
-	cmd := a.Remote(&cobra.Command{
-		Use:   "rm NAME…",
+	cmd := a.ForEach("group", &cobra.Command{
+		Use:   "rm",
 		Short: "Delete groups with their jobs",
 		Long: `Delete groups with their jobs and logs; workers end what they run of them. A group that has
 jobs is only deleted with --force.`,
 		Example: `  rota group rm tails --force`,
-		Args:    app.Takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("group", args...); err != nil {
-			return err
+	}, func(c *client.Client, ctx context.Context, name string) error {
+		err := c.DeleteGroup(ctx, name, force)
+		if errors.Is(err, client.ErrConflict) && !force {
+			err = fmt.Errorf("%w (--force deletes it with its jobs)", err)
 		}
-		return app.Each(args, func(name string) error {
-			err := c.DeleteGroup(ctx, name, force)
-			if errors.Is(err, client.ErrConflict) && !force {
-				err = fmt.Errorf("%w (--force deletes it with its jobs)", err)
-			}
-			return err
-		})
+		return err
 	})
 	cmd.Flags().BoolVar(&force, "force", false, "even if they have jobs")
 	return cmd

@@ -120,18 +120,12 @@ func text(h *view.Hook) string {
 }
 
 func (a commands) remove() *cobra.Command {
-	return a.Remote(&cobra.Command{
-		Use:     "rm NAME…",
+	return a.ForEach("hook", &cobra.Command{
+		Use:     "rm",
 		Short:   "Forget hooks",
 		Long:    `Forget hooks. What they have submitted stays; later calls are refused.`,
 		Example: `  rota hook rm builds`,
-		Args:    app.Takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("hook", args...); err != nil {
-			return err
-		}
-		return app.Each(args, func(name string) error { return c.DeleteHook(ctx, name) })
-	})
+	}, (*client.Client).DeleteHook)
 }
 
 func (a commands) test() *cobra.Command {

@@ -167,18 +167,12 @@ func leftOf(n view.Node) string {
 }
 
 func (a commands) undrain() *cobra.Command {
-	return a.Remote(&cobra.Command{
-		Use:     "undrain NAME…",
+	return a.ForEach("node", &cobra.Command{
+		Use:     "undrain",
 		Short:   "Let drained nodes take work again",
 		Long:    "Let drained nodes take work again. It may be said at any time, before they are drained, too.",
 		Example: "  rota node undrain box-2",
-		Args:    app.Takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("node", args...); err != nil {
-			return err
-		}
-		return app.Each(args, func(name string) error { return c.UndrainNode(ctx, name) })
-	})
+	}, (*client.Client).UndrainNode)
 }
 
 func (a commands) release() *cobra.Command {

@@ -136,18 +136,14 @@ func (a commands) each(
 
 func (a commands) remove() *cobra.Command {
 	var force bool
-	cmd := a.Remote(&cobra.Command{
-		Use:   "rm NAME…",
+	cmd := a.ForEach("queue", &cobra.Command{
+		Use:   "rm",
 		Short: "Delete queues with all their tasks",
 		Long: `Delete queues with all their tasks, finished ones included. A queue with unfinished tasks
 is only deleted with --force.`,
 		Example: `  rota queue rm mail --force`,
-		Args:    app.Takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("queue", args...); err != nil {
-			return err
-		}
-		return app.Each(args, func(name string) error { return c.DeleteQueue(ctx, name, force) })
+	}, func(c *client.Client, ctx context.Context, name string) error {
+		return c.DeleteQueue(ctx, name, force)
 	})
 	cmd.Flags().BoolVar(&force, "force", false, "delete unfinished tasks as well")
 	return cmd

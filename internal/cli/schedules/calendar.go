@@ -145,16 +145,10 @@ func (a commands) calendarShow() *cobra.Command {
 }
 
 func (a commands) calendarRemove() *cobra.Command {
-	return a.Remote(&cobra.Command{
-		Use:     "rm NAME…",
+	return a.ForEach("calendar", &cobra.Command{
+		Use:     "rm",
 		Short:   "Delete calendars that no schedule has",
 		Long:    `Delete calendars. One that a schedule has is refused.`,
 		Example: "  rota calendar rm holidays",
-		Args:    app.Takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("calendar", args...); err != nil {
-			return err
-		}
-		return app.Each(args, func(name string) error { return c.DeleteCalendar(ctx, name) })
-	})
+	}, (*client.Client).DeleteCalendar)
 }

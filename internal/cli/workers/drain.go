@@ -182,16 +182,10 @@ func (a commands) leftToGive(
 }
 
 func (a commands) undrain() *cobra.Command {
-	return a.Remote(&cobra.Command{
-		Use:     "undrain NAME…",
+	return a.ForEach("worker", &cobra.Command{
+		Use:     "undrain",
 		Short:   "Let workers take work again",
 		Long:    `Let drained workers take tasks and jobs again, and those that shed a part of their capacity use all of it.`,
 		Example: "  rota worker undrain box-4711",
-		Args:    app.Takes("NAME…"),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("worker", args...); err != nil {
-			return err
-		}
-		return app.Each(args, func(name string) error { return c.UndrainWorker(ctx, name) })
-	})
+	}, (*client.Client).UndrainWorker)
 }
