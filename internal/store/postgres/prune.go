@@ -123,11 +123,9 @@ func (s *upkeep) Prune(ctx context.Context, limit int) (pruned int, err error) {
 			return s.schedules.pruneLeft(ctx, left, limit)
 		}},
 	} {
-		if of.due && pruned < limit {
-			n, err := of.prune(limit - pruned)
-			pruned += n
-			if err != nil {
-				return pruned, fmt.Errorf("prune %s: %w", of.what, err)
+		if of.due {
+			if err := pruneMore(&pruned, limit, of.what, of.prune); err != nil {
+				return pruned, err
 			}
 		}
 	}
@@ -140,19 +138,17 @@ func (s *upkeep) Prune(ctx context.Context, limit int) (pruned int, err error) {
 		}
 	}
 	s.statistics.tidyBeside(ctx, now)
-	if now >= p.rest && pruned < limit {
-		n, err := s.pruneTasks(ctx, now, limit-pruned)
-		pruned += n
-		if err != nil {
-			return pruned, fmt.Errorf("prune tasks: %w", err)
+	if now >= p.rest {
+		if err := pruneMore(&pruned, limit, "tasks", func(limit int) (int, error) {
+			return s.pruneTasks(ctx, now, limit)
+		}); err != nil {
+			return pruned, err
 		}
 	}
-	if pruned < limit {
-		n, err := s.events.pruneEvents(ctx, limit-pruned)
-		pruned += n
-		if err != nil {
-			return pruned, fmt.Errorf("prune events: %w", err)
-		}
+	if err := pruneMore(&pruned, limit, "events", func(limit int) (int, error) {
+		return s.events.pruneEvents(ctx, limit)
+	}); err != nil {
+		return pruned, err
 	}
 	if now >= p.sweep {
 		if err := s.pruneBlobs(ctx, now); err != nil {
@@ -160,6 +156,22 @@ func (s *upkeep) Prune(ctx context.Context, limit int) (pruned int, err error) {
 		}
 	}
 	return pruned, nil
+}
+
+// pruneMore lets prune delete as much as limit leaves beside what is pruned so far, and adds to
+// that.
+func pruneMore(
+	pruned *int, limit int, what string, prune func(limit int) (int, error),
+) error {
+	if *pruned >= limit {
+		return nil
+	}
+	n, err := prune(limit - *pruned)
+	*pruned += n
+	if err != nil {
+		return fmt.Errorf("prune %s: %w", what, err)
+	}
+	return nil
 }
 
 // Retention says how far Prune is behind. See contract.Upkeep.
