@@ -113,7 +113,7 @@ const (
 // other. Which server is in use it leaves as it is. The one that was of help last comes first.
 func (c *Client) tryOthers(ctx context.Context, but string, r request) (a answer, ok bool) {
 	for _, server := range c.servers.others(but, maxOthers) {
-		within, cancel := context.WithTimeout(ctx, r.wait+otherWithin)
+		within, cancel := context.WithTimeout(ctx, min(r.wait, mostWait)+otherWithin)
 		a, err := c.try(within, server, r)
 		cancel()
 		if err == nil {
@@ -210,9 +210,12 @@ func (c *Client) tryOne(ctx context.Context, r request) (server string, a answer
 	return server, a, err
 }
 
+// mostWait is more than any server lets a call wait: it refuses what is longer.
+const mostWait = 24 * time.Hour
+
 // try makes the call once, at one server.
 func (c *Client) try(ctx context.Context, server string, r request) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout+r.wait)
+	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout+min(r.wait, mostWait))
 	defer cancel()
 	if r.hot != nil {
 		if l := c.lines.to(server); l != nil {

@@ -58,7 +58,7 @@ func (c *Client) FollowEvents(
 		s.read = func(data []byte) error {
 			var e view.Event
 			if err := json.Unmarshal(data, &e); err != nil {
-				return fmt.Errorf("read event: %w", err)
+				return fmt.Errorf("read event: %w: %w", errUnreadable, err)
 			}
 			if !yield(e, nil) {
 				return errEnough

@@ -101,6 +101,20 @@ func TestFollowingEndsWithWhatNoOtherTryMends(t *testing.T) {
 	}
 }
 
+// An event that can't be read is an error: the next stream would begin behind it, as if it had been
+// read.
+func TestFollowingLeavesOutNoEventInSilence(t *testing.T) {
+	s := &eventServer{stream: func(_ int, w http.ResponseWriter, _ *http.Request) {
+		send(w, "0", 1)
+		io.WriteString(w, "id: 2\ndata: {\"seq\":\"two\"}\n\n")
+		send(w, "2", 3)
+	}}
+	if seqs, err := follow(t, s, EventFilter{}, 2); !errors.Is(err, errUnreadable) ||
+		len(seqs) != 1 || len(s.streams) != 1 {
+		t.Errorf("followed %v, %v in %d streams", seqs, err, len(s.streams))
+	}
+}
+
 func TestNotifierCallsSayWhatTheyAreGiven(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -74,6 +74,11 @@ func (g *gather[Q, A]) add(ctx context.Context, items []Q) ([]A, error) {
 		return p.answers, p.err
 	case <-ctx.Done():
 	}
+	select {
+	case <-p.done: // both at once: what is known is not said to be unknown
+		return p.answers, p.err
+	default:
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i, w := range g.waiting {

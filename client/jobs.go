@@ -128,7 +128,7 @@ func (c *Client) FollowJobLog(
 		f.read = func(data []byte) error {
 			var line task.LogLine
 			if err := json.Unmarshal(data, &line); err != nil {
-				return fmt.Errorf("read line: %w", err)
+				return fmt.Errorf("read line: %w: %w", errUnreadable, err)
 			}
 			if !yield(line, nil) {
 				return errEnough

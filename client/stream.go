@@ -47,7 +47,7 @@ func (f *follower) run(ctx context.Context) error {
 		pause := f.client.config.Backoff.Delay(failures, rand.Uint64())
 		var refused *Error
 		switch {
-		case errors.Is(err, errEnough):
+		case errors.Is(err, errEnough), errors.Is(err, errUnreadable):
 			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -66,8 +66,12 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// errEnough: the reader broke off the loop.
-var errEnough = errors.New("enough read")
+// errEnough: the reader broke off the loop. errUnreadable: what came can't be read, nor could it if
+// it came again; to go on behind it would leave it out in silence.
+var (
+	errEnough     = errors.New("enough read")
+	errUnreadable = errors.New("what came can't be read")
+)
 
 // longestEvent is the longest line of a stream that is read: a log's 1 MiB, if each byte of it is
 // written as six.

@@ -90,5 +90,6 @@
 //	every node is down        what was missed is handled at the next start as misfire and its window say
 //	the outcome is unknown    the same again: what was done is refused
 //	the store's clock jumps   forward: what is passed over is late; back: nothing is due a second time
-//	a queue refuses the task  the due time is skipped, with the reason
+//	a queue refuses the task  the due time is skipped, with the reason; what it was to replace is
+//	                          cancelled by then
 package firing

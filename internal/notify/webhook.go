@@ -46,9 +46,9 @@ func (o *outgoing) post(ctx context.Context, n *store.Notifier, m message) error
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	switch {
 	case response.StatusCode/100 == 3:
-		return &refusedError{
+		return hide(n, &refusedError{
 			text: fmt.Sprintf("it answered %s: redirects are not followed", response.Status),
-		}
+		})
 	case response.StatusCode/100 != 2:
 		return hide(n, &refusedError{
 			text: strings.TrimSuffix(fmt.Sprintf("it answered %s: %s", response.Status,
@@ -152,13 +152,13 @@ func printable(b []byte) string {
 }
 
 // hide takes what is secret of a notifier out of an error, and with it the types inside but for a
-// refusal.
+// refusal. What the other end said is printable then.
 func hide(n *store.Notifier, err error) error {
 	var outer *url.Error
 	if errors.As(err, &outer) { // it begins with the URL
 		err = outer.Err
 	}
-	text := err.Error()
+	text := printable([]byte(err.Error()))
 	for _, s := range secretsOf(n) {
 		text = strings.ReplaceAll(text, s, "…")
 	}

@@ -182,6 +182,30 @@ func TestRefusalsSayWhyAndHowLongToWait(t *testing.T) {
 	}
 }
 
+func TestWhatAReceiverCallsItsStatusIsMadeHarmless(t *testing.T) {
+	const token = "secret-token"
+	for status, want := range map[string]string{
+		"302 to /" + token + " \x1b[2J": "it answered 302 to …  [2J: redirects are not followed",
+		"500 to /" + token + " \x1b[2J": "it answered 500 to …  [2J",
+	} {
+		address, _ := receive(t, func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n", status)
+		})
+		err := sendTo(t, store.Notifier{Format: "slack", Secrets: store.Secrets{
+			URL: store.Secret(address + "/" + token),
+		}}, loopback)
+		if err == nil || err.Error() != want {
+			t.Errorf("answered %q: got %q, want %q", status, err, want)
+		}
+	}
+}
+
 func TestNoErrorShowsTheURL(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
