@@ -102,6 +102,8 @@
 //     the store by whoever takes the spans next.
 //   - Nothing is handed out before its span's holding is committed, nothing is answered before its
 //     commit.
+//   - A token goes out once. What a round finds held, though memory misses it, goes back to the
+//     store: it is taken with the next token before anything of it goes out (ADR 75).
 //   - A task in memory is in exactly one place: ready heap, asleep in the clock, out with one
 //     worker, or being settled. It is so as a plain task or as an item, never as both.
 //   - A worker's load is the number of its hand-outs that it has not reported, counted from them;
