@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -130,6 +131,10 @@ func (p *pair) Stand(ctx context.Context, ids []task.ID) ([]store.Stood, error) 
 	return confirmed(p, func() ([]store.Stood, error) { return p.Store.Stand(ctx, ids) })
 }
 
+func (p *pair) Signal(ctx context.Context, s store.Signal) (store.Signalled, error) {
+	return confirmed(p, func() (store.Signalled, error) { return p.Store.Signal(ctx, s) })
+}
+
 func (p *pair) Look(ctx context.Context, r store.LookRequest) (store.Looked, error) {
 	return confirmed(p, func() (store.Looked, error) { return p.Store.Look(ctx, r) })
 }
@@ -203,6 +208,8 @@ const attempt = time.Minute
 // forgets one. What has an unknown end it reports again, at any node, until that is known.
 func toil(nodes []*house, a *account, name string, luck *rand.Rand, until time.Time) {
 	h := nodes[luck.IntN(len(nodes))]
+	var signals sync.WaitGroup
+	defer signals.Wait()
 	for time.Now().Before(until.Add(3 * attempt)) {
 		got, err := h.d.Hold(h.ctx, task.HoldRequest{
 			Worker: name, Queues: []string{"q", "few"}, Limit: 1 + luck.IntN(4),
@@ -223,18 +230,23 @@ func toil(nodes []*house, a *account, name string, luck *rand.Rand, until time.T
 				continue
 			}
 			outcome := task.Finish(i)
-			switch luck.IntN(4) {
-			case 0:
+			switch deed := luck.IntN(6); {
+			case time.Now().After(until):
+			case deed == 0:
 				outcome = task.Next("two", "x")
-			case 1:
+			case deed == 1:
 				outcome = task.Snooze(time.Duration(luck.IntN(10)) * time.Second)
+			case deed == 2:
+				outcome = task.NextOn(task.Await{Signal: "go"}, "three", "x")
+				signals.Go(signalling(nodes, x, luck))
 			}
 			report := []task.Report{{ID: x.ID, Token: x.Token, Outcome: outcome}}
 			for {
-				h.d.Beat(h.ctx, task.Beat{
-					Worker: name, Incarnation: "1", Capacity: 8,
-					Tasks: []task.Held{{ID: x.ID, Token: x.Token}},
-				})
+				beat := task.Beat{Worker: name, Incarnation: "1", Capacity: 8}
+				for _, y := range got.Tasks[i:] {
+					beat.Tasks = append(beat.Tasks, task.Held{ID: y.ID, Token: y.Token})
+				}
+				h.d.Beat(h.ctx, beat)
 				is, err := nodes[luck.IntN(len(nodes))].d.Report(h.ctx, name, report)
 				if err == nil {
 					if s := is[0].Status; s == task.Recorded || s == task.Repeated {
@@ -244,6 +256,24 @@ func toil(nodes []*house, a *account, name string, luck *rand.Rand, until time.T
 				}
 				time.Sleep(time.Duration(100+luck.IntN(900)) * time.Millisecond)
 			}
+		}
+	}
+}
+
+// signalling sends a task the signal that its next stage waits for, before it does or later, until
+// that is acknowledged: then it must wake.
+func signalling(nodes []*house, x *task.Handout, luck *rand.Rand) func() {
+	rest, at := time.Duration(luck.IntN(6000))*time.Millisecond, luck.IntN(len(nodes))
+	return func() {
+		for {
+			time.Sleep(rest)
+			_, err := nodes[at].d.Signal(nodes[at].ctx, "walk", task.SignalRequest{
+				Task: x.ID, Name: "go", Key: x.Token,
+			})
+			if err == nil || errors.Is(err, store.ErrConflict) { // it was cancelled, or is over
+				return
+			}
+			at = (at + 1) % len(nodes)
 		}
 	}
 }
