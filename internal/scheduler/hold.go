@@ -27,7 +27,16 @@ type holdings struct {
 }
 
 // post is a key that this node holds, and whoever looks after it. Its row is never renewed: it
-// stands while the node is a member.
+// stands while the node is a member. As long as over is nil it is in one of these states:
+//
+//	running, leaving nil, not told   somebody looks after the key
+//	running, leaving, told           was asked to finish; the key goes back when it has
+//	running, leaving nil, told       was asked, and the drain it was asked for is over: is called again
+//	                                 when it has finished (keep)
+//	not running, leaving             goes back with the next giveBack
+//	not running, leaving nil         is looked after by the next giveBack, if the key is held then
+//
+// One that is over is forgotten: a lost one when nobody runs, a released one when the store knows.
 type post struct {
 	kind *Kind
 	key  string
