@@ -39,6 +39,7 @@ type configs struct {
 	configRead time.Time
 	changes    int   // counts them here: what was read before one is out of date
 	configWord int64 // token of the lease that grows with each change at any node
+	readWord   int64 // what it was when the read began that memory goes by
 	// followed is the word up to which this node goes by the configurations, and has written down
 	// what runs of queues with limits; see follow.
 	followed int64
@@ -47,7 +48,9 @@ type configs struct {
 }
 
 // reloadQueues reads all configurations again, unless one is changed here meanwhile: then it is up
-// to the next round. word is that up to which memory goes by what was read; 0 = by nothing of it.
+// to the next round. An answer that a later read has overtaken changes nothing, as this node may
+// have told by now that it goes by that one. word is that up to which memory goes by what was read;
+// 0 = by nothing of it.
 func (qc *queueCalls) reloadQueues(ctx context.Context) (word int64, err error) {
 	qc.mu.Lock()
 	before := qc.mem.changes
@@ -60,10 +63,14 @@ func (qc *queueCalls) reloadQueues(ctx context.Context) (word int64, err error) 
 	now := time.Now()
 	qc.mu.Lock()
 	defer qc.release()
-	if qc.mem.changes != before {
+	if qc.mem.changes != before || word < qc.mem.readWord {
 		return 0, nil
 	}
+	qc.mem.readWord = word
 	qc.mem.configureAll(list, now)
+	if qc.mem.configWord > word { // heard meanwhile of a change that the answer may be older than
+		qc.mem.configRead = time.Time{}
+	}
 	return word, nil
 }
 

@@ -1,0 +1,86 @@
+package dispatch
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rotahq/rota/internal/store/contract"
+	"github.com/rotahq/rota/internal/store/model"
+	"github.com/rotahq/rota/task"
+)
+
+// meanwhile is a store on which something happens between a read of the queues and its answer.
+type meanwhile struct {
+	contract.Store
+	happens chan func() // of size 1
+}
+
+func (m *meanwhile) Queues(ctx context.Context) ([]task.Queue, error) {
+	list, err := m.Store.Queues(ctx)
+	select {
+	case f := <-m.happens:
+		f()
+	default:
+	}
+	return list, err
+}
+
+// overtaken has a change of node a's made, and heard by node b, while an answer is on its way to b
+// that does not have it yet. Shortly after that came in, check tells what b goes by.
+func overtaken(t *testing.T, change func(a *house), check func(b *house)) {
+	synctest.Test(t, func(t *testing.T) {
+		db, slow := model.New(time.Now), &meanwhile{happens: make(chan func(), 1)}
+		b := openAs(t, db, "b", func(c *Config) {
+			slow.Store = c.Store.(settleDoor)
+			c.Store, c.Changed = slow, func() {}
+		})
+		a := openAs(t, db, "a", func(c *Config) { c.Changed = b.d.HearChanged })
+		defer b.close()
+		defer a.close()
+		a.many(1)
+		if err := a.d.PauseQueue(a.ctx, "q", true); err != nil {
+			t.Fatal(err)
+		}
+		came := make(chan struct{})
+		slow.happens <- func() {
+			change(a)
+			close(came)
+		}
+		select {
+		case <-came:
+		case <-time.After(time.Minute):
+			t.Fatal("b has not read the configurations")
+		}
+		check(b)
+	})
+}
+
+// The answer to a read of the configurations may be older than word of a change that came before
+// it: then they are read again a beat later.
+func TestAChangeDuringAReadOfConfigurationsIsFollowedABeatLater(t *testing.T) {
+	overtaken(t, func(a *house) {
+		if err := a.d.PauseQueue(a.ctx, "q", false); err != nil {
+			a.t.Error(err)
+		}
+		time.Sleep(1500 * time.Millisecond) // b's next beat hears of it
+	}, func(b *house) {
+		time.Sleep(2 * time.Second)
+		if b.d.queueConf("q").Paused {
+			b.t.Error("b still goes by a pause that was ended seconds ago")
+		}
+	})
+}
+
+// An answer that another one has overtaken changes nothing: a limit that was answered holds.
+func TestAnAnswerThatWasOvertakenTakesNoLimitBack(t *testing.T) {
+	overtaken(t, func(a *house) {
+		a.limit(1, task.Rate{}, 0) // answered when b goes by it, by another read
+	}, func(b *house) {
+		time.Sleep(time.Millisecond)
+		if n := b.d.queueConf("q").MaxRunning; n != 1 {
+			b.t.Errorf("b goes by a limit of %d, and has said that it goes by one of 1", n)
+		}
+	})
+}
