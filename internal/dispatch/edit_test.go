@@ -339,3 +339,40 @@ func TestEditOfWhatASilentNodeHoldsIsRefusedAfterAWhile(t *testing.T) {
 		}
 	})
 }
+
+// Who gave tasks up for an edit leaves them alone for its moment, whatever else is heard of their
+// queue meanwhile: what was offered to others, what is new, what is this node's share.
+func TestWhatWasGivenUpForAnEditIsLeftAloneForItsMoment(t *testing.T) {
+	others := store.Offer{Queue: "q", Shares: []store.Share{{Queue: "q", Node: "c", Tasks: 1}}}
+	own := store.Offer{Queue: "q", Shares: []store.Share{{Queue: "q", Node: "a", Tasks: 9}}}
+	for name, heard := range map[string]struct{ before, after func(a *house) }{
+		"nothing": {func(*house) {}, func(*house) {}},
+		"offer":   {func(a *house) { a.d.HearOffer(others) }, func(*house) {}},
+		"share":   {func(a *house) { a.d.HearOffer(own) }, func(*house) {}},
+		"new": {func(*house) {}, func(a *house) {
+			a.submit(task.Submission{Queue: "q", Delay: time.Microsecond})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := openAs(t, model.New(time.Now), "a")
+				defer a.close()
+				ids := a.many(2)
+				run := a.keep("w", 2)
+				heard.before(a)
+				time.Sleep(5 * time.Millisecond)
+				a.d.HearWanted(ids[1:])
+				asked := time.Now()
+				time.Sleep(time.Millisecond)
+				heard.after(a)
+				time.Sleep(50 * time.Millisecond)
+				next := a.one("v")
+				if took := time.Since(asked); took < wantedFor {
+					t.Errorf("it was taken back after %v, before %v", took, wantedFor)
+				}
+				a.done("w", run)
+				a.done("v", next)
+			})
+		})
+	}
+}

@@ -356,8 +356,8 @@ func (gv *giving) beginGiveWanted(
 		sp.collectGive(&req)
 		sp.park()
 		giving = append(giving, sp)
-		if q := sp.queue; !m.closed && q.reserve.Before(now.Add(wantedFor)) {
-			q.reserve = now.Add(wantedFor)
+		if q := sp.queue; !m.closed && q.givenUp.Before(now.Add(wantedFor)) {
+			q.givenUp = now.Add(wantedFor)
 			m.ask(alarm{what: leftOver, queue: q, wait: wantedFor})
 		}
 	}

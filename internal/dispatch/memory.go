@@ -125,6 +125,8 @@ type queue struct {
 	share   int
 	reserve time.Time
 	offered int64
+	// until when nothing is taken, as tasks were given up for an edit at another node
+	givenUp time.Time
 
 	wanted time.Time // when somebody with room was last waiting
 	handed int       // hand-outs in this beat

@@ -241,8 +241,12 @@ func (q *queue) leaveToOthers(rank int64, now time.Time) {
 	q.memory.ask(alarm{what: leftOver, queue: q, wait: q.memory.conf.OfferFor})
 }
 
-// takeLeftOver takes free tasks that nobody took who was named in an offer.
+// takeLeftOver takes free tasks that nobody took who was named in an offer, or who wanted them for
+// an edit. While some are still to be left alone another alarm follows.
 func (q *queue) takeLeftOver(now time.Time) {
+	if now.Before(q.reserve) || now.Before(q.givenUp) {
+		return
+	}
 	rank := q.offered
 	q.reserve, q.share, q.offered = time.Time{}, 0, noRank
 	if q.memory.closed {

@@ -81,7 +81,7 @@ func (q *queue) mustTake() bool {
 // waits until the demand is worth a transaction, unless nothing is ready at all.
 func (q *queue) takeSoon(now time.Time) {
 	q.signLow()
-	if q.taking || !q.look || q.conf.Paused || q.memory.shut() {
+	if q.taking || !q.look || q.conf.Paused || q.memory.shut() || now.Before(q.givenUp) {
 		return
 	}
 	n := q.demand(now)
