@@ -235,6 +235,31 @@ func TestWhatIsLeftAtTheDeadlineBeginsElsewhere(t *testing.T) {
 	}
 }
 
+// What could not be written down at the deadline of a drain is taken from the worker later.
+func TestWhatIsLeftAtTheDeadlineBeginsElsewhereThoughTheStoreFailsThen(t *testing.T) {
+	for name, shed := range map[string]task.Units{"all": 0, "a part": 3 * task.Unit} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *house) {
+				h.many(4)
+				h.beat("w", "1", 5)
+				h.beat("v", "1", 9)
+				h.holdFor("w", 4, time.Second)
+				what := store.Drain{Shed: shed, By: time.Now().Add(time.Second).UnixMicro()}
+				if err := h.d.DrainWorker(h.ctx, "w", what); err != nil {
+					t.Fatal(err)
+				}
+				h.door.Answer(settleReports, store.ErrBusy)
+				time.Sleep(2500 * time.Millisecond)
+				h.door.Answer(settleReports, nil)
+				time.Sleep(1500 * time.Millisecond)
+				if got := h.holdFor("v", 4, time.Second); len(got) < 2 {
+					t.Errorf("%d began elsewhere", len(got))
+				}
+			})
+		})
+	}
+}
+
 // A worker that sheds gets nothing ahead of its lanes: it would run that in what it is to give up,
 // and after the deadline it would be taken from it and handed to it again for ever.
 func TestWorkerThatShedsGetsNothingAhead(t *testing.T) {

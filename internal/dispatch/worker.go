@@ -30,7 +30,7 @@ type worker struct {
 	// it is to give up work, as an operator said: what, says given
 	drained bool
 	given   store.Drain
-	taken   bool      // its time was up, and what was too much of a part was taken from it
+	taken   bool      // its time was up, and by then or since it had no more than its part
 	left    bool      // it said that it leaves, and nothing was heard of it since
 	gone    string    // the start that said so: what it asked before may come in later
 	wordAt  time.Time // when that was said here last: what the store said before is out of date

@@ -59,12 +59,13 @@ func (w *worker) drain(yes bool, what store.Drain, now time.Time) {
 }
 
 // takeAway takes from workers what they still have in hands when the time is up that they were
-// given to give it up; of a part once, those tasks first that began last: a job that begins there
-// later waits for tasks to end, as everywhere.
+// given to give it up; of a part until they have no more than the rest, as what is taken may come
+// back while the store fails, those tasks first that began last. A job that begins there later
+// waits for tasks to end, as everywhere.
 func (ws workers) takeAway(storeNow int64, now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(ws)) {
 		w := ws[name]
-		if w.given.By == 0 || w.given.By > storeNow || w.hands() == 0 {
+		if w.given.By == 0 || w.given.By > storeNow {
 			continue
 		}
 		excess := w.hands()
@@ -73,7 +74,7 @@ func (ws workers) takeAway(storeNow int64, now time.Time) {
 				continue
 			}
 			excess -= max(w.lanes(), 0)
-			w.taken = true
+			w.taken = excess <= 0
 		}
 		if excess <= 0 {
 			continue
