@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/contract"
 	"github.com/rotahq/rota/internal/store/model"
 	"github.com/rotahq/rota/task"
@@ -83,4 +84,32 @@ func TestAnAnswerThatWasOvertakenTakesNoLimitBack(t *testing.T) {
 			b.t.Errorf("b goes by a limit of %d, and has said that it goes by one of 1", n)
 		}
 	})
+}
+
+// A node that could not write down what runs, or tell that it goes by a change, does so in its next
+// round: who has set limits waits no longer, and is told of nobody.
+func TestANodeFollowsInItsNextRoundWhereTheStoreFailed(t *testing.T) {
+	for _, verb := range []string{"Sync", "AcquireAll"} {
+		t.Run(verb, func(t *testing.T) {
+			twoNodes(t, func(t *testing.T, a, b *house) {
+				b.many(1)
+				time.Sleep(2500 * time.Millisecond)
+				run := b.one("w")
+				failed := b.door.BeforeNext(verb, func() error { return store.ErrBusy })
+				set := time.Now()
+				changed, err := a.d.ChangeQueue(a.ctx, "q", func(q *task.Queue, _ bool) error {
+					q.MaxRunning = 1
+					return nil
+				})
+				if err != nil || len(changed.Unheard) > 0 {
+					t.Errorf("not heard by %v, %v", changed.Unheard, err)
+				}
+				if took := time.Since(set); took > 3*time.Second {
+					t.Errorf("answered after %v", took)
+				}
+				<-failed
+				b.done("w", run)
+			})
+		})
+	}
 }

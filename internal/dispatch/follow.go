@@ -30,8 +30,20 @@ const (
 	followRest = 200 * time.Millisecond
 )
 
-// follow goes by the configurations as they are in the store, and tells the other nodes so.
+// follow goes by the configurations as they are in the store, and tells the other nodes so. What
+// fails of that the next round does: who sets limits waits for it.
 func (qc *queueCalls) follow(ctx context.Context) error {
+	err := qc.goBy(ctx)
+	if err != nil {
+		qc.mu.Lock()
+		defer qc.release()
+		qc.mem.configRead = time.Time{}
+	}
+	return err
+}
+
+// goBy is follow without a second try.
+func (qc *queueCalls) goBy(ctx context.Context) error {
 	word, err := qc.reloadQueues(ctx)
 	if err != nil {
 		return err
