@@ -288,10 +288,13 @@ func (h *handed) rest(wait time.Duration, now time.Time) {
 	it.span.ended()
 }
 
-// end settles a hand-out, if it still stands, with an outcome that no worker reported.
+// end settles a hand-out, if it still stands, with an outcome that no worker reported, as none was
+// told of it. What can't be written down the next rounds give back.
 func (h *handed) end(kind task.Kind, why string, now time.Time) {
 	if h.current() {
-		h.item().end(kind, why, now)
+		it := h.item()
+		it.queue.memory.endLater(it)
+		it.end(kind, why, now)
 	}
 }
 

@@ -262,8 +262,7 @@ func (gs *gates) askAgain(now time.Time) {
 // giveUp ends a hand-out that began, and that its worker was not told of: its row must not stay.
 func (it *item) giveUp(now time.Time) {
 	if it.place == out && it.row {
-		m := it.queue.memory
-		m.untold = append(m.untold, it.handed())
+		it.queue.memory.endLater(it)
 		it.end(task.KindRelease, "", now)
 	}
 }

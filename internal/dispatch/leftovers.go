@@ -20,7 +20,7 @@ type leftovers struct {
 	gave       map[int64]sighting // that this node itself gave back while tasks of theirs ran
 	unresolved []*item            // settling: where they stand could not be read
 	unanswered []*item            // out, and asked: the store did not say whether they began
-	untold     []handed           // that began, and that no worker was told of: they are to end
+	untold     []handed           // of which no worker was told: they are to end
 	// hand-outs that began perhaps in the very moment in which somebody else ended them: a row that
 	// nobody deletes would count against a limit. The next round has such rows swept.
 	litter []store.Watch
@@ -44,6 +44,10 @@ func (lo *leftovers) readLater(items []*item) { lo.unresolved = append(lo.unreso
 
 // askLater has the next round ask again whether a hand-out began.
 func (lo *leftovers) askLater(it *item) { lo.unanswered = append(lo.unanswered, it) }
+
+// endLater has the next rounds end a hand-out that is about to end, and of which no worker was
+// told, should the store fail now.
+func (lo *leftovers) endLater(it *item) { lo.untold = append(lo.untold, it.handed()) }
 
 // takeUnanswered takes the hand-outs of which the store is to be asked again whether they began.
 func (lo *leftovers) takeUnanswered() []*item {
