@@ -269,7 +269,8 @@ func (qc *queueCalls) DeleteQueue(ctx context.Context, name string, force bool) 
 	return nil
 }
 
-// forgetQueue drops what memory has of a queue that was deleted.
+// forgetQueue drops what memory has of a queue that was deleted. Some of its tasks may have been
+// submitted since, to a new queue of that name, so the store is asked which of them stand.
 func (cs *configs) forgetQueue(name string) {
 	m := cs.memory
 	cs.reconfigured()
@@ -277,19 +278,17 @@ func (cs *configs) forgetQueue(name string) {
 	if q == nil {
 		return
 	}
-	for _, sp := range m.spans {
+	var held []*item
+	for _, sp := range m.sortedSpans() {
 		if sp.queue != q {
 			continue
 		}
 		for s := range sp.live() {
-			it := s.unqueued()
-			if it.place == out {
-				it.worker.changed()
-			}
-			it.forget()
-			m.watchers.tell(it.id, &m.do)
+			held = append(held, s.item())
+			m.watchers.tell(s.id(), &m.do)
 		}
 	}
+	m.reloadSoon(held...)
 	q.setConf(limits.DefaultQueue(name))
 	q.stored = false
 	q.backlog = false

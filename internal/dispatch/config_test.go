@@ -113,3 +113,37 @@ func TestANodeFollowsInItsNextRoundWhereTheStoreFailed(t *testing.T) {
 		})
 	}
 }
+
+// What is submitted to a queue just after it was deleted in the store is of a new queue of that
+// name: memory must not forget it with the old one.
+func TestWhatIsSubmittedAsAQueueIsDeletedIsNotForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		old := h.many(3)
+		h.keep("v", 1)
+		var next []task.ID
+		h.door.AfterNext("DeleteQueue", func(err error) error {
+			h.beat("w", "1", 1)
+			got := make(chan []task.Handout)
+			go func() { got <- h.holdFor("w", 1, time.Second) }()
+			time.Sleep(time.Millisecond)
+			next = h.many(1)
+			if list := <-got; len(list) != 1 || list[0].ID != next[0] {
+				t.Errorf("handed out: %v, want %v", list, next)
+			}
+			return err
+		})
+		if err := h.d.DeleteQueue(h.ctx, "q", true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second) // a round deletes what is spent
+		h.d.mu.Lock()
+		if h.d.mem.has(old[0]) || h.d.mem.has(old[1]) || h.d.mem.has(old[2]) {
+			t.Error("tasks that were deleted are still in memory")
+		}
+		h.d.mu.Unlock()
+		h.beat("w", "2", 1) // it lost the task
+		if got := h.holdFor("w", 1, 10*time.Second); len(got) != 1 || got[0].ID != next[0] {
+			t.Errorf("a second attempt has %v, want %v; it is %s", got, next, h.view(next[0]).State)
+		}
+	})
+}
