@@ -117,8 +117,10 @@ type Node struct {
 	finals [][2]string    // queues, and those that are to get their final notices
 	// what is put around the worker's handlers when Run begins
 	around   []func(worker.Handler) worker.Handler
-	problem  error // with a handler; Run says so
-	running  bool
+	problem  error  // with a handler; Run says so
+	running  bool   // Run was called
+	closed   bool   // Close was called: Run begins no more
+	endRun   func() // ends Run and waits for that; nil = it has not begun
 	closing  sync.Once
 	closeErr error
 }

@@ -15,9 +15,17 @@ import (
 
 // Run does the node's work until ctx ends, or until the store can't be trusted any more
 // (ErrBroken). Stopping has two steps: no new work is taken; then what runs is waited for, and the
-// rest is given back to the store, so that nothing is lost or charged.
+// rest is given back to the store, so that nothing is lost or charged. Close ends it, too.
 func (n *Node) Run(ctx context.Context) error {
-	if err := n.begin(); err != nil {
+	ctx, stop := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	defer close(ended)
+	defer stop(nil)
+	end := func() {
+		stop(errClosed)
+		<-ended
+	}
+	if err := n.begin(end); err != nil {
 		return err
 	}
 	// outlives ctx: what runs wants to report
@@ -58,12 +66,17 @@ func (n *Node) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// begin looks whether the node can run, once. One that can't is closed.
-func (n *Node) begin() error {
+// begin looks whether the node can run, once. One that can't is closed; of one that can, end ends
+// Run and waits for that.
+func (n *Node) begin(end func()) error {
 	n.mu.Lock()
-	if n.running {
+	switch {
+	case n.running:
 		n.mu.Unlock()
 		return errors.New("run: the node runs already")
+	case n.closed:
+		n.mu.Unlock()
+		return fmt.Errorf("run: %w", errClosed)
 	}
 	n.running = true
 	problem := n.problem
@@ -74,6 +87,9 @@ func (n *Node) begin() error {
 		if err := n.worker.Check(); err != nil {
 			problem = fmt.Errorf("work: %w", err)
 		}
+	}
+	if problem == nil {
+		n.endRun = end
 	}
 	n.mu.Unlock()
 	if problem != nil {
@@ -133,9 +149,16 @@ func closedIsFine(err error) error {
 	return err
 }
 
-// Close gives everything back to the store and closes it, when Run was not called. Safe to call
-// twice.
+// Close gives everything back to the store and closes it, when Run was not called; else it ends Run
+// and waits for that, so no handler may wait for it. Safe to call twice.
 func (n *Node) Close() error {
+	n.mu.Lock()
+	n.closed = true
+	end := n.endRun
+	n.mu.Unlock()
+	if end != nil {
+		end()
+	}
 	n.closing.Do(func() { n.closeErr = n.close(func() {}) })
 	return n.closeErr
 }
