@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/rotahq/rota/task"
@@ -53,15 +54,20 @@ type JobChange struct {
 	// the source.
 	Claim Lease
 	Read  *SourceRead
+	From  *task.Source // that was read, and must still be the group's; nil = it does not matter
 }
 
 // Refusal is why a group whose list comes from such a source can't be changed so, or nil: what
-// somebody changed by hand would stand only until the source says something else.
-func (c *JobChange) Refusal(source string) error {
-	if c.Claim.Name != "" || source == task.SourceAPI || source == "" {
+// somebody changed by hand would stand only until the source says something else, and what an
+// earlier source said would replace what the present one says, or people.
+func (c *JobChange) Refusal(source *task.Source) error {
+	switch {
+	case c.From != nil && !reflect.DeepEqual(c.From, source):
+		return fmt.Errorf("its list comes from another source by now: %w", ErrConflict)
+	case c.Claim.Name != "" || source.Kind == task.SourceAPI || source.Kind == "":
 		return nil
 	}
-	return fmt.Errorf("its list comes from a %s, change it there: %w", source, ErrConflict)
+	return fmt.Errorf("its list comes from a %s, change it there: %w", source.Kind, ErrConflict)
 }
 
 // JobsChanged answers a JobChange. A job with another load or spec counts as kept.

@@ -66,13 +66,19 @@ func (s *Supervisor) readSource(ctx context.Context, l *groupCache, now time.Tim
 		}
 	default:
 	}
+	if src.pending != nil && !reflect.DeepEqual(src.pending.conf, g.Source) {
+		src.pending = nil // it could not be written down while it was the group's
+	}
 	if src.pending != nil {
 		if err := s.take(ctx, l, g, src.pending, now); err != nil {
 			return fmt.Errorf("take in source: %w", err)
 		}
 		src.pending = nil
 	}
-	if g.Source.Kind == task.SourceAPI || src.busy || src.hangs(&g) {
+	if g.Source.Kind == task.SourceAPI && !src.hangs(src.conf) {
+		src.conf, src.read = g.Source, true // the next one is read, also if it was before
+	}
+	if g.Source.Kind == task.SourceAPI || src.busy || src.hangs(g.Source) {
 		return nil
 	}
 	switch due := src.due(&g, s.cache.read(now), now); {
@@ -103,10 +109,9 @@ func (s *Supervisor) begin(ctx context.Context, g store.Group, before *stamp) {
 	})
 }
 
-// hangs tells whether a reader of the very source that the group has was given up and has not
-// ended.
-func (src *source) hangs(g *store.Group) bool {
-	if src.ended == nil || !reflect.DeepEqual(src.conf, g.Source) {
+// hangs tells whether a reader of that very source was given up and has not ended.
+func (src *source) hangs(of task.Source) bool {
+	if src.ended == nil || !reflect.DeepEqual(src.conf, of) {
 		return false
 	}
 	select {
@@ -139,11 +144,16 @@ func (s *Supervisor) take(
 		return s.noted(ctx, g, read)
 	}
 	read.Good, read.Error = read.Time, ""
-	if read.Hash == got.hash {
+	put, remove := l.differs(got.jobs)
+	if read.Hash == got.hash && len(put)+len(remove) == 0 {
 		return s.noted(ctx, g, read)
 	}
 	read.Hash = got.hash
-	if err := s.change(ctx, l, got.jobs, read); err != nil {
+	whole := store.JobChange{
+		Group: s.conf.Group, Put: put, Remove: remove, Claim: s.conf.Claim, Read: &read,
+		From: &got.conf,
+	}
+	if err := s.change(ctx, whole); err != nil {
 		return err
 	}
 	s.alarms.source(g.Read, read)
@@ -171,17 +181,14 @@ func (s *Supervisor) noted(ctx context.Context, g store.Group, read store.Source
 
 // change writes down how a list differs from the jobs that there are, in pieces; the last says that
 // the source was read, so that a list of which only a part was written is read again.
-func (s *Supervisor) change(
-	ctx context.Context, l *groupCache, jobs []task.Job, read store.SourceRead,
-) error {
-	put, remove := l.differs(jobs)
+func (s *Supervisor) change(ctx context.Context, whole store.JobChange) error {
 	for {
-		c, room := store.JobChange{Group: s.conf.Group, Claim: s.conf.Claim}, jobsAtOnce
-		c.Put = cutOff(&put, &room)
-		c.Remove = cutOff(&remove, &room)
-		last := len(put)+len(remove) == 0
-		if last {
-			c.Read = &read
+		c, room := whole, jobsAtOnce
+		c.Put = cutOff(&whole.Put, &room)
+		c.Remove = cutOff(&whole.Remove, &room)
+		last := len(whole.Put)+len(whole.Remove) == 0
+		if !last {
+			c.Read = nil
 		}
 		got, err := s.conf.Store.ChangeJobs(ctx, c)
 		if err != nil {

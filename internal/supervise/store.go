@@ -28,7 +28,7 @@ type Listener interface {
 type Writer interface {
 	Assign(context.Context, store.Assign) (store.Assigned, error)
 	// ChangeJobs replaces, adds or removes jobs, all or nothing; store.ErrConflict: the claim does
-	// not stand, or there would be too many.
+	// not stand, the group has another source by now, or there would be too many.
 	ChangeJobs(context.Context, store.JobChange) (store.JobsChanged, error)
 	// NoteSource writes down what came of a reading that changed nothing.
 	NoteSource(ctx context.Context, group string, claim store.Lease, read store.SourceRead) error

@@ -27,7 +27,8 @@ type Groups interface {
 	// ChangeJobs replaces, adds or removes jobs, all or nothing. A job that is put as it is keeps
 	// its version; assignments stay as they are: one whose token is less than its job's version was
 	// made before the job changed. store.ErrConflict: the claim does not stand, there is none and
-	// the group's list comes from elsewhere than the API, or there would be more than MaxJobs.
+	// the group's list comes from elsewhere than the API, or from another source than From, or
+	// there would be more than MaxJobs.
 	ChangeJobs(context.Context, store.JobChange) (store.JobsChanged, error)
 }
 

@@ -213,7 +213,7 @@ func (m *Model) ChangeJobs(ctx context.Context, c store.JobChange) (store.JobsCh
 	if err != nil {
 		return store.JobsChanged{}, err
 	}
-	if err := c.Refusal(e.Source.Kind); err != nil {
+	if err := c.Refusal(&e.Source); err != nil {
 		return store.JobsChanged{}, fmt.Errorf("group %q: %w", c.Group, err)
 	}
 	if c.Claim.Name != "" && !m.claimed(c.Claim, now) {

@@ -116,7 +116,7 @@ func (s *jobs) changeJobs(
 			return fmt.Errorf("claim %q of %q does not stand: %w", c.Claim.Name, c.Claim.Holder,
 				store.ErrConflict)
 		}
-		if err := c.Refusal(g.Source.Kind); err != nil {
+		if err := c.Refusal(&g.Source); err != nil {
 			return err
 		}
 		changed := 0

@@ -112,7 +112,7 @@ func (t jobWrites) changeJobs(c *store.JobChange, d jobDiff) (answer store.JobsC
 	if err != nil {
 		return answer, err
 	}
-	if err := c.Refusal(g.Source.Kind); err != nil {
+	if err := c.Refusal(&g.Source); err != nil {
 		return answer, err
 	}
 	if c.Claim.Name != "" {
