@@ -38,7 +38,7 @@ type minute struct {
 
 // From is the minute from which the store is to be read for Add, at the minute now. t may be nil.
 func (t *Sums) From(now int64) int64 {
-	if t == nil || now-t.next > hour {
+	if t == nil || now-t.next > hour || now < t.next { // the clock was set back
 		return now - hour
 	}
 	return t.next
@@ -53,9 +53,10 @@ func (t *Sums) Whole(now int64) int64 {
 	return now - unsettle
 }
 
-// Add is the sums with what the store said of all minutes since From(now). Queues that are not
-// among those that there are give their sums to those that are no more. Sums that nobody asked
-// for during an hour begin anew.
+// Add is the sums with what the store said of all minutes since From(now), after it listed the
+// queues that there are. Queues that are not among them give their sums to those that are no more;
+// what is read of one that is not was made since, and is read again when it is. Sums that nobody
+// asked for during an hour begin anew, and so they do when the clock was set back by minutes.
 func (t *Sums) Add(now int64, read []history.QueueMinute, queues []store.QueueCounts) *Sums {
 	from := t.From(now)
 	if t == nil || from != t.next {
@@ -84,6 +85,9 @@ func (t *Sums) Add(now int64, read []history.QueueMinute, queues []store.QueueCo
 	maps.Copy(known, t.open)
 	for i := range read {
 		c := &read[i]
+		if !there[c.Queue] {
+			continue
+		}
 		known[minute{c.Queue, c.Minute}] = &c.Record
 	}
 	for m, c := range known {

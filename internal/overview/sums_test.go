@@ -96,6 +96,34 @@ func TestTotalsNeverShrink(t *testing.T) {
 	}
 }
 
+// A queue that is made after the queues were listed and before its minutes are read counts once, by
+// its name.
+func TestNewQueueCountsOnce(t *testing.T) {
+	ms := minutes{{"new", 100}: of(history.Counts{Submitted: 5, Dead: 1})}
+	sums := (*Sums)(nil).Add(100, ms.from(0), counted("a"))
+	for at := int64(100); at < 110; at++ {
+		sums = sums.Add(at, ms.from(sums.From(at)), counted("a", "new"))
+		if got := sums.totals(everyQueue); got.Submitted != 5 || sums.deadHour(everyQueue) != 1 ||
+			sums.Of("new").Submitted != 5 {
+			t.Fatalf("at %d: %+v, %d died, of it %+v", at, got, sums.deadHour(everyQueue),
+				sums.Of("new"))
+		}
+	}
+}
+
+// When the store's clock was far ahead, and is right again, what happens counts again.
+func TestSumsGoOnWhenTheClockWasAhead(t *testing.T) {
+	ms := minutes{{"a", 100}: of(history.Counts{Submitted: 1})}
+	sums := (*Sums)(nil).Add(100, ms.from(0), counted("a"))
+	sums = sums.Add(100+24*60, ms.from(sums.From(100+24*60)), counted("a"))
+	ms[minute{"a", 101}] = of(history.Counts{Submitted: 2, Dead: 2})
+	sums = sums.Add(101, ms.from(sums.From(101)), counted("a"))
+	if got := sums.totals(everyQueue).Submitted; got != 3 || sums.deadHour(everyQueue) != 2 {
+		t.Errorf("%d submitted, %d died, want what the last hour had", got,
+			sums.deadHour(everyQueue))
+	}
+}
+
 // An attempt of ten minutes has its wait in the sums, though it began in a minute that is read no
 // more.
 func TestSumsHaveTheWaitsOfLongAttempts(t *testing.T) {
