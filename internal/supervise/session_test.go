@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -103,3 +104,33 @@ func TestEarlierIncarnationIsNotHeard(t *testing.T) {
 		t.Errorf("the earlier incarnation is heard: %+v", s)
 	}
 }
+
+// A worker may say that it runs jobs of groups that there are not, of others with each beat: what
+// is kept of that does not grow.
+func TestSessionForgetsGroupsThatThereAreNot(t *testing.T) {
+	cache := NewClusterCache(nil, time.Second)
+	cache.groups["was"] = store.Group{}
+	r, err := NewSessions(SessionsConfig{
+		Cache: cache, Store: timedOut{}, Holder: store.Holder{Node: "n"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := task.Beat{Worker: "w", Incarnation: "1", Groups: []string{"is", "was"}}
+	r.Hear(&b)
+	b.Groups = []string{"is"}
+	for i := range 100 {
+		b.Jobs = nil
+		for k := range 10 {
+			b.Jobs = append(b.Jobs, task.Run{Group: fmt.Sprintf("none-%d-%d", i, k), Job: "j"})
+		}
+		r.Hear(&b)
+	}
+	groups := r.entries["w"].groups
+	if len(groups) != 12 || groups[0] != "is" || groups[11] != "was" {
+		t.Errorf("it keeps %d groups: %.100q", len(groups), groups)
+	}
+}
+
+// timedOut writes nothing down.
+type timedOut struct{ Listener }

@@ -118,7 +118,8 @@ type session struct {
 	// incarnations that it had before, the newest first; never the present one
 	before []string
 	beat   task.Beat // the newest
-	// that it serves, served or spoke of, sorted: what it has to end may be of any
+	// that it serves, served or spoke of and that there are, sorted: what it has to end may be of
+	// any
 	groups  []string
 	beats   int // that were taken in
 	checked int // how many of them rounds have gone through; checked <= beats
@@ -195,8 +196,12 @@ func (r *Sessions) Hear(b *task.Beat) {
 		s = &entry{session: session{name: b.Worker}, changed: make(chan struct{})}
 		r.entries[b.Worker] = s
 	}
+	spoken := len(s.groups)
 	if !s.hear(b, time.Now()) {
 		return
+	}
+	if len(s.groups) > spoken {
+		s.forgetGroups(r.cache)
 	}
 	if !s.state.known() || b.Leaving {
 		r.cache.LookSoon()
@@ -248,6 +253,18 @@ func (s *session) speaksOf(groups []string) {
 	s.groups = append(slices.Clone(s.groups), groups...)
 	slices.Sort(s.groups)
 	s.groups = slices.Compact(s.groups)
+}
+
+// forgetGroups forgets those that there are not, but for those that the newest beat speaks of: a
+// worker may name any, and of what it runs of such a group no row says anything.
+func (s *session) forgetGroups(cache *ClusterCache) {
+	spoken := groupsOf(&s.beat)
+	// a new list: a round may be reading the old one
+	s.groups = slices.DeleteFunc(slices.Clone(s.groups), func(group string) bool {
+		_, there := cache.known(group)
+		_, found := slices.BinarySearch(spoken, group)
+		return !there && !found
+	})
 }
 
 // wake lets the beats that wait look again.
