@@ -192,7 +192,10 @@ func (q *Queue) own() float64 {
 
 // useful is how many slots the queue's own limits let be used.
 func (q *Queue) useful() float64 {
-	slots := speed(q.Rate) * q.Record.Mean
+	slots := math.Inf(1) // a rate says nothing of tasks that run for no time
+	if q.Record.Mean > 0 {
+		slots = speed(q.Rate) * q.Record.Mean
+	}
 	if q.MaxRunning > 0 {
 		slots = math.Min(slots, float64(q.MaxRunning))
 	}
@@ -318,5 +321,5 @@ func (p *pool) waits(q *Queue) (time.Duration, bool) {
 	if p.all.ready > p.slots-p.all.lately() {
 		seconds = max(seconds, p.all.backlog/math.Min(p.slots, p.useful))
 	}
-	return time.Duration(seconds * float64(time.Second)), true
+	return durationOf(seconds), true
 }

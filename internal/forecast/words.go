@@ -192,10 +192,23 @@ func trimmed(d time.Duration) string {
 
 // Short is a number of seconds as a duration of two digits.
 func Short(seconds float64) time.Duration {
-	d := time.Duration(seconds * float64(time.Second))
+	d := durationOf(seconds)
 	to := time.Duration(1)
 	for d/to >= 100 {
 		to *= 10
 	}
 	return d.Round(to)
+}
+
+// durationOf is a number of seconds as a duration, the longest one where that is shorter. No work
+// on no slots, which is no number, takes no time.
+func durationOf(seconds float64) time.Duration {
+	switch ns := seconds * float64(time.Second); {
+	case math.IsNaN(ns):
+		return 0
+	case ns >= math.MaxInt64:
+		return math.MaxInt64
+	default:
+		return time.Duration(ns)
+	}
 }
