@@ -57,3 +57,35 @@ func TestOthersAreNotToldOfWhatTheyMightNotKnow(t *testing.T) {
 		}
 	}
 }
+
+// seated are the workers that have a seat.
+type seated map[string]bool
+
+func (s seated) DeleteSeat(_ context.Context, worker string) error {
+	if !s[worker] {
+		return store.ErrNotFound
+	}
+	delete(s, worker)
+	return nil
+}
+
+// A worker that no node hears, and of which the store has a seat, is deleted: its jobs end.
+func TestWorkerThatOnlyTheStoreKnowsIsDeleted(t *testing.T) {
+	var away []store.Node
+	w := NewAllWorkers(AllWorkersConfig{
+		Own: knows{"heard": true}, Seats: seated{"silent": true, "lost": true},
+		Others: func() (reachable, unreachable []store.Node) { return nil, away },
+	})
+	for _, name := range []string{"heard", "silent"} {
+		if err := w.DeleteWorker(t.Context(), name, false); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := w.DeleteWorker(t.Context(), "silent", false); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("once more: %v", err)
+	}
+	away = []store.Node{{Name: "b"}} // which may hear it
+	if err := w.DeleteWorker(t.Context(), "lost", false); !errors.Is(err, store.ErrAway) {
+		t.Errorf("while a node is away: %v", err)
+	}
+}

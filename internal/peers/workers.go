@@ -133,16 +133,22 @@ func (w *AllWorkers) UndrainWorker(ctx context.Context, name string, here bool) 
 		(*client.Client).UndrainWorker)
 }
 
-// DeleteWorker makes every node that knows a worker give back what it holds and forget it.
+// DeleteWorker makes every node that knows a worker give back what it holds and forget it, and ends
+// its jobs. store.ErrNotFound: neither a node nor the store knows it.
 func (w *AllWorkers) DeleteWorker(ctx context.Context, name string, here bool) error {
+	seated := false
 	if !here { // what it runs of jobs stands in the store, whoever hears it
-		if err := w.conf.Seats.DeleteSeat(ctx, name); err != nil &&
-			!errors.Is(err, store.ErrNotFound) {
+		err := w.conf.Seats.DeleteSeat(ctx, name)
+		if seated = err == nil; err != nil && !errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("end the jobs of worker %q: %w", name, err)
 		}
 	}
-	return w.everywhere(ctx, name, here, w.conf.Own.DeleteWorker(ctx, name),
+	err := w.everywhere(ctx, name, here, w.conf.Own.DeleteWorker(ctx, name),
 		(*client.Client).DeleteWorker)
+	if seated && errors.Is(err, store.ErrNotFound) {
+		return nil // the store knew it
+	}
+	return err
 }
 
 // everywhere makes a call about a worker at all other nodes, too, after this node has answered own.
