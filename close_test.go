@@ -3,9 +3,12 @@ package rota
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/rotahq/rota/internal/store/sqlite"
 )
 
 // A node that is closed while Run goes on ends Run, with all that it began: nothing of the node
@@ -61,5 +64,30 @@ func waitRunning(t *testing.T, n *Node) {
 			t.Fatal("the node does not run")
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// A node that could not be opened is no member: nobody waits for it, or takes it for dead.
+func TestNodeThatIsNotOpenedHasLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "work.db")
+	_, err := Open(t.Context(), Config{
+		Store: "sqlite:" + path, Name: "n", TokenFile: filepath.Join(t.TempDir(), "none"),
+	})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	leases, err := s.LeasesOf(t.Context(), "node/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range leases {
+		if l.Until != 0 {
+			t.Errorf("%s is held until %v", l.Name, time.UnixMicro(l.Until))
+		}
 	}
 }

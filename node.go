@@ -151,7 +151,7 @@ func open(ctx context.Context, conf Config, before backend) (*Node, error) {
 		logs: logshare.New(logshare.Config{}), meter: meter.New(),
 	}
 	if err := n.open(ctx, before); err != nil {
-		return nil, errors.Join(err, n.abandon())
+		return nil, errors.Join(err, n.giveUp(ctx))
 	}
 	return n, nil
 }

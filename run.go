@@ -163,10 +163,33 @@ func (n *Node) Close() error {
 	return n.closeErr
 }
 
+// patience is how long a part of a node may take to end.
+const patience = 10 * time.Second
+
+// giveUp closes a node that could not be opened, as far as it was: what it has joined it leaves, so
+// that nobody takes it for dead.
+func (n *Node) giveUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	var errs []error
+	if n.Client != nil {
+		n.Client.Close()
+	}
+	if n.forecasts != nil {
+		n.forecasts.Close()
+	}
+	if n.tasks != nil {
+		errs = append(errs, n.tasks.Close(ctx))
+	}
+	if n.token != 0 {
+		errs = append(errs, n.rounds.Leave(ctx))
+	}
+	return errors.Join(append(errs, n.abandon())...)
+}
+
 // close ends everything from the outside in: waiting calls, the API, what is under way, the rounds
 // (by rest), the membership, the store.
 func (n *Node) close(rest func()) error {
-	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	defer cancel()
 	n.tasks.Stop()
