@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store/sqlite"
+	"github.com/rotahq/rota/task"
 )
 
 // A node that is closed while Run goes on ends Run, with all that it began: nothing of the node
@@ -89,5 +90,15 @@ func TestNodeThatIsNotOpenedHasLeft(t *testing.T) {
 		if l.Until != 0 {
 			t.Errorf("%s is held until %v", l.Name, time.UnixMicro(l.Until))
 		}
+	}
+}
+
+// A handler that comes too late is not there at all: a node without a worker has none then.
+func TestHandlerOfARunningNodeIsNotTaken(t *testing.T) {
+	n := start(t, Config{})
+	waitRunning(t, n)
+	n.Handle("late", func(context.Context, task.Handout) task.Outcome { return task.Release() })
+	if busy := n.busy(); busy.Executors.Max != 0 {
+		t.Errorf("it says that it has executors: %+v", busy)
 	}
 }

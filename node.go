@@ -484,7 +484,7 @@ func (n *Node) HandleFinal(queue string, f func(context.Context, task.FinalNotic
 func (n *Node) ownWorker() *worker.Worker {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.worker == nil && n.problem == nil {
+	if n.worker == nil && n.problem == nil && !n.running {
 		n.worker, n.problem = worker.New(worker.Config{
 			Queue: ownQueue{n.tasks, n.logs}, JobLogs: ownJobLogs{n.store, n.logs},
 			Name: n.conf.Name, Capacity: n.conf.Capacity, StopGrace: n.conf.StopGrace, Log: n.log,

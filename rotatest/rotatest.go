@@ -1,6 +1,7 @@
 package rotatest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,6 +117,9 @@ func (r *Rig) HandleStages(queue string, stages worker.Stages) {
 // HandleHooks is that of a node.
 func (r *Rig) HandleHooks(queue string, hooks worker.Hooks) {
 	r.handled[queue] = true
+	if hooks.Final != nil { // whose notices the node does, in a queue of this name
+		r.handled[cmp.Or(hooks.FinalQueue, queue+"-final")] = true
+	}
 	r.Node.HandleHooks(queue, hooks)
 }
 

@@ -30,8 +30,7 @@ type plan struct {
 func (i *plan) empty() bool { return len(i.Start)+len(i.Move)+len(i.End)+len(i.Drop) == 0 }
 
 // decide says what is to be done. rest says of jobs until when they do not move for the sake of
-// balance. Of a paused group only those assignments are taken care of that
-// are over anyway.
+// balance. Of a paused group only those assignments are taken care of that are over anyway.
 func (p *snapshot) decide(rest map[string]int64) (*plan, error) {
 	c := p.census()
 	in := &plan{

@@ -277,7 +277,7 @@ func (l *groupCache) asked() int64 {
 	return l.group.Rebalance
 }
 
-// current is what a decision about a group would be made from, and what time the store has.
+// versionsNow is what a decision about a group would be made from, and what time the store has.
 func (b *ClusterCache) versionsNow(l *groupCache, now time.Time) (versions, int64) {
 	l.mu.RLock()
 	version := l.version
