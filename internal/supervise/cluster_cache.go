@@ -123,9 +123,11 @@ func (b *ClusterCache) Look(ctx context.Context) error {
 		return b.found
 	}
 	upTo := b.asked.Load()
-	b.found = b.look(ctx)
-	b.looked = upTo
-	return b.found
+	err := b.look(ctx)
+	if err == nil || ctx.Err() == nil { // else it says nothing to others: they look themselves
+		b.looked, b.found = upTo, err
+	}
+	return err
 }
 
 func (b *ClusterCache) look(ctx context.Context) error {

@@ -81,3 +81,32 @@ func TestLookEndsWithItsContextWhileAnotherHangs(t *testing.T) {
 		}
 	})
 }
+
+// A caller who leaves takes nobody along: who shared his look looks.
+func TestLookThatWasGivenUpIsNoAnswerForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewClusterCache(hangs{}, time.Second)
+		var stops []context.CancelFunc
+		var ends []chan error
+		for range 3 {
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			stops, ends = append(stops, stop), append(ends, ended)
+			go func() { ended <- b.Look(ctx) }()
+			synctest.Wait()
+		}
+		for i := range stops { // the first looks, the second looks for itself and the third
+			stops[i]()
+			if err := <-ends[i]; !errors.Is(err, context.Canceled) {
+				t.Errorf("look %d: %v", i, err)
+			}
+			synctest.Wait()
+			for k := i + 1; k < len(ends); k++ {
+				if len(ends[k]) > 0 {
+					t.Errorf("look %d ended with look %d: %v", k, i, <-ends[k])
+					return
+				}
+			}
+		}
+	})
+}
