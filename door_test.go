@@ -151,7 +151,7 @@ func TestCollectorShowsTheNodesMetricsInAnotherRegistry(t *testing.T) {
 
 // A node that is closed before anybody asked for its metrics makes none of the program's wrong.
 func TestCollectorOfAClosedNodeShowsNothing(t *testing.T) {
-	n := start(t, Config{})
+	n := opened(t)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(n.Collector())
 	if err := n.Close(); err != nil {

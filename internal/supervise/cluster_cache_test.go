@@ -91,7 +91,8 @@ func TestLookThatWasGivenUpIsNoAnswerForOthers(t *testing.T) {
 		for range 3 {
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
-			stops, ends = append(stops, stop), append(ends, ended)
+			stops = append(stops, stop)
+			ends = append(ends, ended)
 			go func() { ended <- b.Look(ctx) }()
 			synctest.Wait()
 		}
