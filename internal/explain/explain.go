@@ -272,7 +272,7 @@ func full(s workers) view.Reason {
 
 // waits says until when a task waits, and what for.
 func waits(t Task, now time.Time) view.Reason {
-	left := t.Due.Sub(now).Round(time.Second)
+	left := max(t.Due.Sub(now).Round(time.Second), 0)
 	last := lastTry(t.Steps)
 	if t.Attempt <= 1 || last == nil {
 		return view.Reason{Kind: view.ReasonNotDue,

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	"unicode"
@@ -209,7 +210,11 @@ func starts(t Task, q Queue, s workers, now time.Time) view.Time {
 		if t.Usual == 0 || places < 1 {
 			return view.Time{}
 		}
-		at = now.Add(time.Duration(float64(left) / places * float64(t.Usual)))
+		wait := float64(left) / places * float64(t.Usual)
+		if wait >= math.MaxInt64 {
+			return view.Time{} // nobody waits for it
+		}
+		at = now.Add(time.Duration(wait))
 	}
 	at = later(at, q.Gate.Next(first, q.At), q.At)
 	if t.KeyOwner != (task.ID{}) && t.KeyOwner != t.ID {

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/rotahq/rota/task"
@@ -24,7 +23,7 @@ func awaited(t Task, now time.Time) view.Reason {
 		Change: fmt.Sprintf("rota task signal %s %s", t.ID, a.Signal)}
 	if a.Key != "" {
 		r.Text += fmt.Sprintf(" with key %q", a.Key)
-		r.Change = fmt.Sprintf("rota signal %s %s", a.Signal, word(a.Key))
+		r.Change = fmt.Sprintf("rota signal %s %s", a.Signal, shellWord(a.Key))
 	}
 	return within(r, t, "it", now)
 }
@@ -59,16 +58,4 @@ func within(r view.Reason, t Task, something string, now time.Time) view.Reason 
 	}
 	r.Text += "."
 	return r
-}
-
-// word is a text as one word of a shell's command line: whoever chose it does not choose what the
-// shell does.
-func word(s string) string {
-	for _, c := range s {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') &&
-			!strings.ContainsRune("-_.:/", c) {
-			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-		}
-	}
-	return s
 }

@@ -18,6 +18,8 @@ func TestWhatABlockedTaskWaitsForIsToldWithTheCommandThatSendsIt(t *testing.T) {
 			"rota task signal " + id.String() + " paid"},
 		{task.Awaits{Signal: "paid", Key: "order-7"}, `It waits for signal paid with key "order-7".`,
 			"rota signal paid order-7"},
+		{task.Awaits{Signal: "paid", Key: "--force"},
+			`It waits for signal paid with key "--force".`, "rota signal paid -- '--force'"},
 		{task.Awaits{Signal: "paid", Key: "it's $(rm -r /)`"},
 			"It waits for signal paid with key \"it's $(rm -r /)`\".",
 			`rota signal paid 'it'\''s $(rm -r /)` + "`'"},
