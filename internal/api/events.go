@@ -184,7 +184,6 @@ func (c *eventCalls) stream(ctx context.Context, in *streamIn) (*huma.StreamResp
 // need, so that one whose stream breaks before the first event misses nothing either. Errors end
 // the stream; the reader comes back.
 func (c *eventCalls) tail(ctx context.Context, w *answer, q store.EventQuery) {
-	epoch := *c.door.epoch.Load()
 	event := appendSeq(nil, q.After)
 	event = append(event, '\n')
 	control := startStream(w)
@@ -214,7 +213,7 @@ func (c *eventCalls) tail(ctx context.Context, w *answer, q store.EventQuery) {
 			q.After = page.Next
 			continue
 		}
-		if !c.door.pause(ctx, epoch, c.door.conf.Poll) {
+		if !c.door.pause(ctx, w.epoch, c.door.conf.Poll) {
 			return
 		}
 	}

@@ -348,7 +348,6 @@ func (c *overviewCalls) stream(
 // follow streams an overview, and what changes of it. Errors end the stream; the reader
 // comes back, and is told all anew.
 func (c *overviewCalls) follow(ctx context.Context, w *answer, who principal, told overview.Told) {
-	epoch := *c.door.epoch.Load()
 	control := startStream(w)
 	event := append([]byte("event: snapshot\ndata: "), told.Append(nil)...)
 	event = append(event, "\n\n"...)
@@ -364,7 +363,7 @@ func (c *overviewCalls) follow(ctx context.Context, w *answer, who principal, to
 			control.Flush()
 			event = event[:0]
 		}
-		if w.broken || !c.door.pause(ctx, epoch, overviewEvery) {
+		if w.broken || !c.door.pause(ctx, w.epoch, overviewEvery) {
 			return
 		}
 		now, at, err := c.overviews.get(ctx, who)

@@ -219,6 +219,52 @@ func TestOverviewStreamTellsAllAndThenWhatChanges(t *testing.T) {
 	})
 }
 
+// slowEngine is an engine whose store takes a while for counts.
+type slowEngine struct{ *fake }
+
+func (h slowEngine) Counts(ctx context.Context, queues ...string) ([]store.QueueCounts, error) {
+	time.Sleep(2 * time.Second)
+	return h.fake.Counts(ctx, queues...)
+}
+
+// A token that is taken away while the first overview is made opens no stream that stays.
+func TestOverviewStreamEndsWithATokenThatWentWhileItBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tokens := func(lines string) Tokens {
+			parsed, err := ParseTokens(strings.NewReader(lines))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return parsed
+		}
+		f := overviewFake()
+		a := newAPI(t, f, func(c *Config) {
+			c.Engine, c.Tokens = slowEngine{f}, tokens("ann viewer aaaa\nroot admin rrrr\n")
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := &tape{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequest("GET", "/v1/overview/stream", nil).WithContext(ctx)
+		r.Header.Set("Authorization", "Bearer aaaa")
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			a.Handler().ServeHTTP(w, r)
+		}()
+		time.Sleep(time.Second)
+		if err := a.SetTokens(tokens("root admin rrrr\n")); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Errorf("it goes on: %d %.40q", w.Code, w.take())
+		}
+		a.Close()
+		<-ended
+	})
+}
+
 // justJoined is a node that has not seen the others yet.
 type justJoined struct{ *fake }
 

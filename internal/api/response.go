@@ -20,6 +20,9 @@ type answer struct {
 	quiet   bool              // nothing is
 
 	meta url.Values // of the query: see takeMeta
+
+	// closed when the access tokens are others than those by which the call was let in
+	epoch <-chan struct{}
 }
 
 func (w *answer) WriteHeader(status int) {

@@ -83,6 +83,7 @@ func (a *API) serve(
 	if r.ContentLength != 0 { // net/http lifts it at the body's end; a long poll may follow
 		http.NewResponseController(w).SetReadDeadline(start.Add(a.conf.BodyWithin))
 	}
+	w.epoch = *a.epoch.Load() // before the tokens: what changes them after that closes it
 	err := checkQuery(r.URL)
 	if err == nil {
 		w.who, err = a.admit(r, who.need)

@@ -102,7 +102,6 @@ func (a *API) readLog(
 // send the last lines after its report. Errors end the stream; the reader comes back with its last
 // cursor.
 func (a *API) follow(ctx context.Context, w *answer, log textLog, from int64, limit int) {
-	epoch := *a.epoch.Load()
 	control := startStream(w)
 	var event []byte
 	said, final := time.Now(), false
@@ -134,7 +133,7 @@ func (a *API) follow(ctx context.Context, w *answer, log textLog, from int64, li
 			return
 		}
 		final = ends
-		if !a.pause(ctx, epoch, a.conf.Poll) {
+		if !a.pause(ctx, w.epoch, a.conf.Poll) {
 			return
 		}
 	}
