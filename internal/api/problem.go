@@ -249,7 +249,7 @@ func ownProblem(_ huma.Context, _ string, v any) (any, error) {
 func (a *API) unmatched(w *answer, r *http.Request) error {
 	var allow []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut,
-		http.MethodDelete} {
+		http.MethodPatch, http.MethodDelete} {
 		probe := *r
 		probe.Method = method
 		if _, pattern := a.mux.Handler(&probe); pattern != "/" {
