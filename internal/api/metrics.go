@@ -183,6 +183,7 @@ type queueCollector struct {
 
 // Describe is part of prometheus.Collector.
 func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.age()
 	ch <- queuesDesc
 	ch <- tasksDesc
 	ch <- oldestDesc
@@ -193,6 +194,7 @@ func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- gateMostDesc
 	ch <- gateHeldDesc
 	ch <- gateKeysDesc
+	ch <- gatePausedDesc
 }
 
 // Collect is part of prometheus.Collector.
@@ -239,9 +241,12 @@ type collected[T any] struct {
 	value *observe.Value[T]
 }
 
-var ageDesc = prometheus.NewDesc("rota_metrics_age_seconds",
-	"How old what this page shows of a part is: more than a second when the store is slow or silent, +Inf before its first answer.",
-	[]string{"part"}, nil)
+// age describes how old that is.
+func (c collected[T]) age() *prometheus.Desc {
+	return prometheus.NewDesc("rota_metrics_age_seconds",
+		"How old what this page shows of a part is: more than a second when the store is slow or silent, +Inf before its first answer.",
+		nil, prometheus.Labels{"part": c.part})
+}
 
 // now is what is known, and shows how old that is: infinitely, when nothing is known yet. Then that
 // part is missing from the page, not the page, which may be a program's own with other metrics: so
@@ -252,6 +257,6 @@ func (c collected[T]) now(ch chan<- prometheus.Metric) (value T, ok bool) {
 	if ok = !known.At.IsZero(); ok {
 		age = time.Since(known.At).Seconds()
 	}
-	ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, age, c.part)
+	ch <- prometheus.MustNewConstMetric(c.age(), prometheus.GaugeValue, age)
 	return known.Value, ok
 }

@@ -45,6 +45,7 @@ type scheduleCollector struct {
 
 // Describe is part of prometheus.Collector.
 func (c *scheduleCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.age()
 	ch <- schedulesDesc
 	ch <- overdueDesc
 }

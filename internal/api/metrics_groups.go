@@ -24,7 +24,7 @@ type groupCollector struct{ collected[seenCluster] }
 // Describe is part of prometheus.Collector.
 func (c *groupCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		replicasDesc, spareDesc, sourceDesc, nodesDesc, claimsDesc, budgetDesc,
+		c.age(), replicasDesc, spareDesc, sourceDesc, nodesDesc, claimsDesc, budgetDesc,
 	} {
 		ch <- d
 	}

@@ -201,3 +201,18 @@ func TestRegistryOfTheCallerIsUsed(t *testing.T) {
 		t.Error("the caller's metrics, or ours, are missing")
 	}
 }
+
+// A registry that checks whether collectors describe what they show takes ours, too.
+func TestCollectorsDescribeAllThatTheyShow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a scrape takes no time
+		f := newFake()
+		f.queues[0].KeyRules = true
+		f.gates = append(f.gates, store.Gate{Queue: f.queues[0].Name, PausedKeys: 2})
+		registry := prometheus.NewPedanticRegistry()
+		a := newAPI(t, f, func(c *Config) { c.Metrics = registry })
+		defer a.Close()
+		if _, err := registry.Gather(); err != nil {
+			t.Error(err)
+		}
+	})
+}
