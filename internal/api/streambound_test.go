@@ -213,6 +213,34 @@ func TestElementsOfAMessageAreCounted(t *testing.T) {
 	})
 }
 
+// So do the children in a report.
+func TestChildrenInAReportAreCounted(t *testing.T) {
+	f := newFake()
+	inBubble(t, f, nil, func(t *testing.T, a *API, dial func() *peer) {
+		p := dial()
+		children := make([]task.Submission, 10_000)
+		for i := range children {
+			children[i].Queue = "mail"
+		}
+		report, _ := frame.CutReports(nil, "w1", []task.Report{{
+			ID: idOf(1), Token: token(1),
+			Outcome: task.Outcome{Kind: task.KindDone, Spawn: children},
+		}}, 99)
+		took := a.bodies.limit - 10_000*frame.ItemCost
+		if !a.bodies.take(took, 0) {
+			t.Fatal("no room")
+		}
+		if status, text := p.ask(frame.Report, report); status != 503 {
+			t.Errorf("%d %.200s", status, text)
+		}
+		a.bodies.give(took)
+		if status, text := p.ask(frame.Report, report); status != 200 {
+			t.Errorf("%d %.200s", status, text)
+		}
+		settled(t, a)
+	})
+}
+
 // A greedy caller occupies no more than the comment in stream.go says, and others are served.
 func TestGreedyCallerOfStreamsIsBounded(t *testing.T) {
 	if testing.Short() {

@@ -332,6 +332,9 @@ func (s *streamed) report(m *message) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := s.roomForChildren(m, given); err != nil {
+		return 0, err
+	}
 	answers, err := s.of.hot.reportTasks(m.ctx, &m.call, m.text, worker, given)
 	if err != nil {
 		return 0, err
@@ -340,6 +343,21 @@ func (s *streamed) report(m *message) (int, error) {
 		return frame.AppendAnswers(b, answers), nil
 	})
 	return http.StatusOK, nil
+}
+
+// roomForChildren makes room for what the children in reports take: how many there are is known
+// once they are read, and the call may wait for the store then.
+func (s *streamed) roomForChildren(m *message, given []wire.Report) error {
+	children := 0
+	for i := range given {
+		children += len(given[i].Spawn)
+	}
+	n := int64(children) * frame.ItemCost
+	if children > 0 && !s.door.bodies.take(n, m.spare) {
+		return crowded()
+	}
+	m.body += n
+	return nil
 }
 
 func (s *streamed) beat(m *message) (int, error) {

@@ -28,5 +28,6 @@
 //
 // As in package wire, contexts and results are parts of the body, and strings copies. What a list
 // takes is bounded by what its elements bring: at most [ItemCost] bytes for each, beside the bytes
-// of the body; [Items] says how many there will be, before anything is read.
+// of the body; [Items] says how many there will be, before anything is read. Only children in reports
+// are counted by whoever has read them.
 package frame
