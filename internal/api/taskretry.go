@@ -20,7 +20,7 @@ type replayIn struct {
 // bulkRetryIn is the body of POST /v1/tasks/retry.
 type bulkRetryIn struct {
 	BulkIn
-	Stage *string `json:"stage,omitempty" maxLength:"128" doc:"the stage to begin in, with the context with which each task first came there; those that never were there stay as they are"`
+	Stage *string `json:"stage,omitempty" maxLength:"256" doc:"the stage to begin in, with the context with which each task first came there; those that never were there stay as they are"`
 	Whole bool    `json:"whole,omitempty" doc:"begin in the first stage, with the context that was submitted"`
 }
 
