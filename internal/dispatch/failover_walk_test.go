@@ -296,6 +296,7 @@ func failovers(t *testing.T, seed uint64) {
 			t.Fatal(err)
 		}
 	}
+	time.Sleep(2 * time.Second) // both have heard of it
 	until := time.Now().Add(2 * time.Minute)
 	var wg sync.WaitGroup
 	for i, h := range nodes {
