@@ -27,8 +27,9 @@ import (
 //     message, has somebody else read on, and answers it. When all are busy nobody reads.
 //   - A call takes callCost of the budget of bodies from before its first byte is read until it is
 //     answered, what it weighs as far as it has come, and frame.ItemCost for each task or report in
-//     it, and for each child in a report once that is read. A hold and a beat give back all but callCost while they wait, as over HTTP. Submissions
-//     leave a quarter of the budget to workers. What has no room is answered 503 and read away.
+//     it, and for each child in a report once that is read. A hold and a beat give back all but
+//     callCost while they wait, as over HTTP. Submissions leave a quarter of the budget to workers.
+//     What has no room is answered 503 and read away.
 //   - An answer is encoded when it is its turn to be written, into the one buffer that the stream
 //     writes from. Who does not read it in time is cut off.
 //
