@@ -72,7 +72,7 @@ func TestForecastIsMadeOfWhatIsDone(t *testing.T) {
 				g.By != nil || !strings.Contains(g.Why, "1 more like w, with room for 4, to keep n = 1") {
 				t.Errorf("%+v", g)
 			}
-			if err := n.capacity().Round(); err != nil {
+			if err := n.capacity().Round(time.Now()); err != nil {
 				t.Error(err)
 			}
 		})

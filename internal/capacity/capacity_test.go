@@ -29,8 +29,11 @@ type world struct {
 	missing   []string
 	err       error
 	slow      time.Duration
+	ahead     time.Duration // of this machine's clock is the store's
 	asked     int
 }
+
+func (w *world) now() time.Time { return time.Now().Add(w.ahead) }
 
 func (w *world) Counts(context.Context, ...string) ([]store.QueueCounts, error) {
 	w.asked++
@@ -45,7 +48,7 @@ func (w *world) Queues(context.Context) ([]task.Queue, error) {
 func (w *world) Minutes(
 	_ context.Context, from, whole int64,
 ) (list []history.QueueMinute, _ error) {
-	for at := from; at <= minuteOf(time.Now()); at++ {
+	for at := from; at <= minuteOf(w.now()); at++ {
 		m := history.QueueMinute{Queue: "mail", Minute: at}
 		m.Submitted = int64(w.perMinute)
 		if at >= whole {
@@ -92,7 +95,7 @@ func (w *world) Demands(context.Context) ([][]place.Demand, error) {
 // node is what a node knows of the world.
 func (w *world) node() *Forecasts {
 	return New(Config{
-		Queues: w, Keys: &keyWorld{}, Workers: w, Groups: w, Now: time.Now,
+		Queues: w, Keys: &keyWorld{}, Workers: w, Groups: w, Now: w.now,
 		Keep: func() int { return 1 },
 	})
 }
@@ -203,7 +206,7 @@ func newHouse(t *testing.T, w *world, nodes int) *house {
 func (h *house) pass(t *testing.T, d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(look) {
 		for _, n := range h.nodes {
-			if err := n.Round(); err != nil {
+			if err := n.Round(time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -243,6 +246,33 @@ func TestAShortageIsToldOnceWhenItLasts(t *testing.T) {
 		w.workers, h.judge = 2, 2
 		h.pass(t, 6*time.Minute)
 		if len(h.events) != 2 || h.events[1].Key == e.Key {
+			t.Errorf("the next time: %+v", h.events)
+		}
+	})
+}
+
+// The store's clock may be set, by its machine or by a failover to another: a shortage has lasted no
+// longer by that, nor is it silent until the time comes again.
+func TestAShortageLastsNoLongerWhenTheStoresClockIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{perMinute: 600, workers: 2, jobs: 20, seats: 3}
+		h := newHouse(t, w, 1)
+		h.pass(t, time.Minute)
+		w.ahead = time.Hour
+		h.pass(t, 2*time.Minute)
+		if len(h.events) != 0 {
+			t.Fatalf("told after three minutes: %+v", h.events)
+		}
+		w.ahead = 0
+		h.pass(t, 4*time.Minute)
+		if len(h.events) != 1 {
+			t.Fatalf("told %+v after seven minutes", h.events)
+		}
+		w.workers = 5
+		h.pass(t, 6*time.Minute)
+		w.workers = 2
+		h.pass(t, 7*time.Minute)
+		if len(h.events) != 2 {
 			t.Errorf("the next time: %+v", h.events)
 		}
 	})

@@ -36,21 +36,24 @@ type WatchConfig struct {
 // judges dies just before it would have told. One goroutine calls its methods.
 type Watch struct {
 	conf   WatchConfig
+	at     time.Time // of what was looked at last, by the store's clock
 	spells map[about]*spell
 }
 
 // about is what is short: a queue or a group.
 type about struct{ kind, name string }
 
-// spell is a time in which something is short.
+// spell is a time in which something is short. How long it lasts this process's clock says, as the
+// store's may be set; which one it is, the same at all nodes, the store's.
 type spell struct {
 	since time.Time // it was seen short first
 	last  time.Time // it was seen short last
+	began time.Time // since, by the store's clock
 	told  bool      // by this node, or by the one that judged then
 }
 
 // NewWatch makes a watch.
-func NewWatch(conf WatchConfig) *Watch { return &Watch{conf, map[about]*spell{}} }
+func NewWatch(conf WatchConfig) *Watch { return &Watch{conf: conf, spells: map[about]*spell{}} }
 
 // Run looks until ctx ends, then returns nil.
 func (w *Watch) Run(ctx context.Context) error {
@@ -62,42 +65,45 @@ func (w *Watch) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		if err := w.Round(); err != nil && ctx.Err() == nil {
+		if err := w.Round(time.Now()); err != nil && ctx.Err() == nil {
 			w.conf.Log.Warn("look for queues and groups with too few workers", "error", err)
 		}
 	}
 }
 
-// Round looks once. While a node does not say which workers it has, nothing is known of shortage.
-func (w *Watch) Round() error {
+// Round looks once, unless nothing was gathered since it last did. While a node does not say which
+// workers it has, nothing is known of shortage.
+func (w *Watch) Round(now time.Time) error {
 	seen, err := w.conf.Forecasts.Known(within)
-	if err != nil || len(seen.Missing) > 0 {
+	if err != nil || len(seen.Missing) > 0 || seen.At.Equal(w.at) {
 		return err
 	}
+	w.at = seen.At
 	for _, n := range seen.Model.Needs() {
 		// of a queue that nobody serves queue.unserved tells
 		if n.Known && n.Workers > 0 && n.Wanted > n.Workers {
-			w.short(about{"queue", n.Queue}, seen.At, n.Workers, n.Wanted, -1, n.Why)
+			w.short(about{"queue", n.Queue}, now, n.Workers, n.Wanted, -1, n.Why)
 		}
 	}
 	for i := range seen.Groups {
 		if n := &seen.Groups[i]; n.Wanted > n.Workers {
-			w.short(about{"group", n.Group}, seen.At, n.Workers, n.Wanted, n.In, n.Why)
+			w.short(about{"group", n.Group}, now, n.Workers, n.Wanted, n.In, n.Why)
 		}
 	}
 	for what, s := range w.spells {
-		if seen.At.Sub(s.last) >= Patience {
+		if now.Sub(s.last) >= Patience {
 			delete(w.spells, what)
 		}
 	}
 	return nil
 }
 
-// short notes that something is short, and tells of it when that has lasted.
+// short notes that something is short in what was looked at last, and tells of it when that has
+// lasted.
 func (w *Watch) short(what about, now time.Time, workers, wanted, in int, why string) {
 	s := w.spells[what]
 	if s == nil {
-		s = &spell{since: now}
+		s = &spell{since: now, began: w.at}
 		w.spells[what] = s
 	}
 	s.last = now
@@ -114,10 +120,10 @@ func (w *Watch) short(what about, now time.Time, workers, wanted, in int, why st
 	soon := ""
 	if in > 0 {
 		soon = fmt.Sprintf(" within %d minutes", in)
-		fields["by"] = now.Add(time.Duration(in) * time.Minute).UTC().Format(time.RFC3339)
+		fields["by"] = w.at.Add(time.Duration(in) * time.Minute).UTC().Format(time.RFC3339)
 	}
 	w.conf.Tell(store.Event{
-		Key:  fmt.Sprintf("%s/%s/%s/%d", Event, what.kind, what.name, minuteOf(s.since)),
+		Key:  fmt.Sprintf("%s/%s/%s/%d", Event, what.kind, what.name, minuteOf(s.began)),
 		Kind: Event, Subject: what.name, Fields: fields,
 		Text: fmt.Sprintf("%s %s has %d workers and needs %d%s: %s", what.kind, what.name, workers,
 			wanted, soon, why),
