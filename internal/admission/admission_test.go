@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -128,6 +129,10 @@ func TestLargestRatesDoNotOverflow(t *testing.T) {
 		if n := g.Left(1<<30, c.now); n != task.MaxRateCount {
 			t.Errorf("%s: %d, want %d", name, n, task.MaxRateCount)
 		}
+	}
+	slow := Gate{Limits: Limits{Rate: rate(1, task.MaxRatePer, 0)}}
+	if last, all := slow.Next(1e6, 0), slow.Next(math.MaxInt64, 0); all <= last {
+		t.Errorf("the last of all begins at %d, the millionth at %d", all, last)
 	}
 }
 

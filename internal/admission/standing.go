@@ -1,5 +1,7 @@
 package admission
 
+import "math"
+
 // Full tells whether as many tasks run as may.
 func (g *Gate) Full() bool { return g.Limits.Running > 0 && g.Running >= g.Limits.Running }
 
@@ -12,6 +14,7 @@ func (g *Gate) Next(n, now int64) int64 {
 		return now
 	}
 	b := g.Bucket
+	n = min(n, math.MaxInt64/2/r.price()) // what comes behind that has no time worth telling
 	missing := n*r.price() - b.look(r, now)
 	if missing <= 0 {
 		return now
