@@ -54,7 +54,7 @@ func (g *queueGate) admit(c *Caller, tasks []task.Submission, now time.Time) err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if list.At != g.seen {
+	if list.At.After(g.seen) { // else another caller has had a later one
 		g.seen, g.known = list.At, make(map[string]bool, len(list.Value))
 		for i := range list.Value {
 			g.known[list.Value[i].Name] = true

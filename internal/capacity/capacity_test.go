@@ -251,8 +251,8 @@ func TestAShortageIsToldOnceWhenItLasts(t *testing.T) {
 	})
 }
 
-// The store's clock may be set, by its machine or by a failover to another: a shortage has lasted no
-// longer by that, nor is it silent until the time comes again.
+// The store's clock may be set, by its machine or by a failover to another: a shortage has lasted
+// no longer by that, nor is it silent until the time comes again.
 func TestAShortageLastsNoLongerWhenTheStoresClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{perMinute: 600, workers: 2, jobs: 20, seats: 3}

@@ -250,30 +250,31 @@ func (qc *queueCalls) PauseQueue(ctx context.Context, name string, paused bool) 
 }
 
 // DeleteQueue deletes a queue with all its tasks. With unfinished ones and without force:
-// store.ErrConflict.
+// store.ErrConflict. Tasks go in pieces, which may take minutes: nobody who changes a queue waits
+// for that. So the queue may stand anew by then, and what it is now is read.
 func (qc *queueCalls) DeleteQueue(ctx context.Context, name string, force bool) error {
-	done, err := qc.change(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
 	if err := qc.store.DeleteQueue(ctx, name, force); err != nil {
 		qc.note(err)
 		return err
 	}
+	if done, err := qc.change(ctx); err == nil { // else the next round reads it
+		defer done()
+	}
 	qc.mu.Lock()
-	qc.mem.forgetQueue(name)
+	qc.mem.forgetTasks(name)
+	qc.mem.reconfigured()
 	qc.mem.waits.lookAround() // at those whose children were in it
 	qc.release()
+	_, err := qc.reloadQueues(ctx)
+	qc.note(err)
 	qc.spread(ctx)
 	return nil
 }
 
-// forgetQueue drops what memory has of a queue that was deleted. Some of its tasks may have been
+// forgetTasks drops what memory has of the tasks of a queue that was deleted. Some may have been
 // submitted since, to a new queue of that name, so the store is asked which of them stand.
-func (cs *configs) forgetQueue(name string) {
+func (cs *configs) forgetTasks(name string) {
 	m := cs.memory
-	cs.reconfigured()
 	q := m.queues[name]
 	if q == nil {
 		return
@@ -289,9 +290,4 @@ func (cs *configs) forgetQueue(name string) {
 		}
 	}
 	m.reloadSoon(held...)
-	q.setConf(limits.DefaultQueue(name))
-	q.stored = false
-	q.backlog = false
-	q.look = false
-	q.behind = noRank
 }

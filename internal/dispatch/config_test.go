@@ -147,3 +147,33 @@ func TestWhatIsSubmittedAsAQueueIsDeletedIsNotForgotten(t *testing.T) {
 		}
 	})
 }
+
+// A queue of very many tasks is deleted in pieces, for minutes: nobody who changes another one
+// waits for that, and what is said of its name meanwhile holds.
+func TestDeletionOfAQueueHoldsUpNoChange(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.many(1)
+		h.submit(task.Submission{Queue: "other"})
+		h.door.AfterNext("DeleteQueue", func(err error) error {
+			time.Sleep(time.Minute)
+			return err
+		})
+		deleted := make(chan error, 1)
+		go func() { deleted <- h.d.DeleteQueue(h.ctx, "q", true) }()
+		time.Sleep(time.Second)
+		began := time.Now()
+		if err := h.d.PauseQueue(h.ctx, "other", true); err != nil {
+			t.Fatal(err)
+		}
+		h.limit(1, task.Rate{}, 0)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("two changes took %v", took)
+		}
+		if err := <-deleted; err != nil {
+			t.Fatal(err)
+		}
+		if n := h.d.queueConf("q").MaxRunning; n != 1 {
+			t.Errorf("a limit that was set after the deletion is %d here", n)
+		}
+	})
+}
