@@ -59,9 +59,10 @@ func (c *core) afterYou() {
 }
 
 // note looks at a store's error: the first one after which the store can't be trusted ends Run, and
-// after any the rounds look for what an answer that did not come has left.
+// after any that is no answer the rounds look for what one that did not come has left.
 func (c *core) note(err error) {
-	if err != nil {
+	answered := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict)
+	if err != nil && !answered {
 		c.doubts.Store(doubtRounds)
 	}
 	if errors.Is(err, store.ErrBroken) {

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -97,5 +98,22 @@ func onPrimary(t *testing.T, story func(h *house, l *primary)) {
 		h := open(t, l)
 		defer h.close()
 		story(h, l)
+	})
+}
+
+// Whoever asks for what there is not has been answered: no answer is missed for that.
+func TestWhatThereIsNotIsNoLostAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.many(1)
+		for range 30 {
+			if _, err := h.d.Task(h.ctx, task.ID{Batch: 1 << 40}, 0); !errors.Is(err, store.ErrNotFound) {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := h.door.Calls("Held"); n > 30/calmRounds+1 {
+			t.Errorf("lost answers were looked for %d times in 30 rounds", n)
+		}
+		h.report("w", h.one("w"), task.Finish(nil), task.Recorded)
 	})
 }
