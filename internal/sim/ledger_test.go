@@ -33,6 +33,8 @@ type ledger struct {
 	judged bool
 	// nodes and workers, queues too: since when somebody knows it, until it is undone
 	drained map[string]time.Time
+	// when what a worker has beyond a part was to be taken from it, by its name
+	givenUp map[string][]time.Time
 
 	gate task.Queue // that has limits
 	// what ran of it when it got them; nil = it had them from the start
@@ -87,7 +89,7 @@ func newLedger(w *world, facts *model.Model) *ledger {
 		world: w, facts: facts, ctx: context.Background(), wishes: map[string]*wish{},
 		tales: map[task.ID]*tale{},
 		keys:  map[[2]string]task.ID{}, tokens: map[string]int64{}, stray: map[[2]int64]int{},
-		drained: map[string]time.Time{}, book: newWaitBook(),
+		drained: map[string]time.Time{}, givenUp: map[string][]time.Time{}, book: newWaitBook(),
 	}
 }
 

@@ -221,7 +221,9 @@ func (w *world) gives(worker string) (what store.Drain) {
 	}
 	what.Shed = task.Unit
 	if luck.IntN(2) == 0 {
-		what.By = w.storeNow() + (2 * time.Second).Microseconds()
+		const within = 2 * time.Second
+		what.By = w.storeNow() + within.Microseconds()
+		w.ledger.givenUp[worker] = append(w.ledger.givenUp[worker], time.Now().Add(within))
 	}
 	return what
 }

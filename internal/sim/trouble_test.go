@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rotahq/rota/task"
@@ -120,10 +121,14 @@ func (w *world) brewForsaken() {
 // the writing of its row.
 const youth = 2500 * time.Millisecond
 
-// excused tells whether the refusal of a report is no wonder even in calm weather.
+// excused tells whether the refusal of a report is no wonder even in calm weather: something was
+// done to its task, the hand-out was lost with its node, or the worker was to give it up.
 func (w *world) excused(t *tale, g *given) bool {
 	young := g.node.dead() && !g.node.orderly && g.node.died.Sub(g.at) < youth
-	return len(t.asked) > 0 || t.fallen > 0 || t.wish.sub.Timeout > 0 || young
+	taken := slices.ContainsFunc(w.ledger.givenUp[g.worker.name], func(at time.Time) bool {
+		return g.at.Before(at.Add(obedience)) && time.Now().After(at)
+	})
+	return len(t.asked) > 0 || t.fallen > 0 || t.wish.sub.Timeout > 0 || young || taken
 }
 
 // heal ends all trouble: what is down starts again, what is stopped goes on.
