@@ -106,7 +106,8 @@ func TestWhatThereIsNotIsNoLostAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		h.many(1)
 		for range 30 {
-			if _, err := h.d.Task(h.ctx, task.ID{Batch: 1 << 40}, 0); !errors.Is(err, store.ErrNotFound) {
+			_, err := h.d.Task(h.ctx, task.ID{Batch: 1 << 40}, 0)
+			if !errors.Is(err, store.ErrNotFound) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
