@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/task"
 )
 
@@ -63,21 +64,29 @@ func TestLimitIsLoweredOnlyWhenWorkersGoByIt(t *testing.T) {
 }
 
 // The same when the node of the workers dies instead: others judge them by what their seats say.
+// When the node dies that supervises, the next one may wait for orphans as long as it warms up, if
+// that is longer.
 func TestOrphansAreJudgedByWhatTheyWereTold(t *testing.T) {
+	judged := func(t *testing.T, limit, within time.Duration, dies, left string) {
+		inHouse(t, func(h *house) {
+			h.group("g", 6, silentFor(limit))
+			h.Start("n1") // it supervises
+			h.Pass(2 * beat)
+			h.Start("n2")
+			h.worker("w1", 60, "n1")
+			h.worker("w2", 60, "n2")
+			h.Await(2*time.Minute, "all run", h.allRun("g", 6))
+			h.Pass(settledAt)
+			h.Kill(dies)
+			h.Await(within+lease+5*beat, left+" has all", func() bool {
+				return h.spread("g")[left] == 6 && h.allRun("g", 6)()
+			})
+		})
+	}
 	for _, limit := range []time.Duration{4 * time.Second, 40 * time.Second} {
 		t.Run(limit.String(), func(t *testing.T) {
-			inHouse(t, func(h *house) {
-				h.group("g", 6, silentFor(limit))
-				h.Start("n1", "n2")
-				h.worker("w0", 60, "n1")
-				h.worker("w1", 60, "n2")
-				h.Await(2*time.Minute, "all run", h.allRun("g", 6))
-				h.Pass(settledAt)
-				h.Kill("n1")
-				h.Await(limit+lease+5*beat, "w1 has all", func() bool {
-					return h.spread("g")["w1"] == 6 && h.allRun("g", 6)()
-				})
-			})
+			judged(t, limit, limit, "n2", "w1")
+			judged(t, limit, max(limit, limits.DefaultGroup("g").Policy.Warmup), "n1", "w2")
 		})
 	}
 }
