@@ -233,9 +233,14 @@ func TestFollowerLeavesAServerThatFallsSilent(t *testing.T) {
 
 // What a reader does with an event takes its own time: no server falls silent meanwhile.
 func TestFollowerStaysAtItsServerWhileItsReaderIsSlow(t *testing.T) {
+	rested := make(chan struct{}) // closed when the reader has had its time
 	well := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		send(w, "0", 1)
-		send(w, "1", 2)
+		select {
+		case <-rested:
+			send(w, "1", 2)
+		case <-r.Context().Done():
+		}
 		<-r.Context().Done()
 	}))
 	defer well.Close()
@@ -261,6 +266,7 @@ func TestFollowerStaysAtItsServerWhileItsReaderIsSlow(t *testing.T) {
 			break
 		}
 		time.Sleep(3 * c.silence / 2)
+		close(rested)
 	}
 	if !slices.Equal(seqs, []int64{1, 2}) || c.servers.use() != well.URL {
 		t.Errorf("read %v, and uses %s", seqs, c.servers.use())
