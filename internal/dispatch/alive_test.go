@@ -48,3 +48,17 @@ func TestVouchingForALaterStartSavesNothingOfAnEarlierOne(t *testing.T) {
 		c.report("w", after, task.Finish(nil), task.Recorded)
 	}, "a", "b", "c")
 }
+
+// What says that a worker lives elsewhere comes through the store, and is as late as that is slow.
+func TestWorkerThatBeatsElsewhereKeepsItsTasksWhileEachRoundIsSlow(t *testing.T) {
+	town(t, func(t *testing.T, store contract.Store, houses map[string]*house) {
+		begun := orphan(t, houses)
+		houses["b"].door.Slow("AcquireAll", 20*time.Second) // what says that it is alive
+		houses["c"].door.Slow("Sync", 20*time.Second)
+		for range 300 {
+			time.Sleep(time.Second)
+			houses["b"].beat("w", "1", 4, begun)
+		}
+		houses["b"].report("w", begun, task.Finish(nil), task.Recorded)
+	}, "a", "b", "c")
+}

@@ -33,6 +33,23 @@ func TestSilentWorkerLosesItsTasksWithinItsLimitAndABeat(t *testing.T) {
 	})
 }
 
+// A slow store makes each round late. That excuses a worker once, not as long as it lasts.
+func TestDeadWorkerIsFoundWhileEachRoundIsSlow(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		id := h.many(1)[0]
+		h.beat("a", "1", 1)
+		got := h.one("a")
+		h.door.Slow("Sync", 6*time.Second)
+		h.beat("a", "1", 1, got)
+		begin := time.Now()
+		again := h.one("b")
+		if took := time.Since(begin); again.ID != id || took < limits.DefaultSilence ||
+			took > 2*limits.DefaultSilence+20*time.Second {
+			t.Errorf("handed out again after %v", took)
+		}
+	})
+}
+
 func TestWorkerThatNeverBeatsKeepsItsTaskUntilTheHardLimit(t *testing.T) {
 	bubble(t, func(t *testing.T, h *house) {
 		h.many(1)

@@ -307,11 +307,15 @@ func (ws workers) unheard(now time.Time) (list []*worker) {
 	return list
 }
 
-// pardon lets every worker's silence count from now: this process itself was stopped, so it could
-// not have heard them.
+// pardon lets every worker's silence count from now, as rounds stood still: while this process was
+// stopped it could not have heard them, and while the store was slow other nodes could not have
+// said so. One that gave no sign of life since it was pardoned is not pardoned again: else nobody
+// would find the dead while each round is slow.
 func (ws workers) pardon(now time.Time) {
 	for _, w := range ws {
-		w.excused = now
+		if !w.excused.After(w.seen) {
+			w.excused = now
+		}
 	}
 }
 
