@@ -127,3 +127,37 @@ func TestFinalOfAQueueWithNoticesIsToldOfDeathsByThem(t *testing.T) {
 		stop()
 	})
 }
+
+// What is stopped with its worker did not fail, so it can't have been the last attempt either.
+func TestLastAttemptThatIsStoppedWithItsWorkerGoesBackUncharged(t *testing.T) {
+	for name, final := range map[string]string{"told here": "", "told by notices": "ends"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newFake()
+				told := 0
+				_, stop := begin(t, q, Config{StopGrace: time.Second}, func(w *Worker) {
+					w.HandleHooks("q", Hooks{
+						Process: func(ctx context.Context, _ task.Handout) task.Outcome {
+							<-ctx.Done()
+							return task.Retry(ctx.Err())
+						},
+						Final: func(context.Context, task.Handout, task.Outcome) error {
+							told++
+							return nil
+						},
+						FinalQueue: final, MaxAttempts: 1,
+					})
+				})
+				id := q.submit("q", "", "")
+				synctest.Wait()
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+				v := q.task(id)
+				if !slices.Equal(v.steps, []task.Kind{task.KindRelease}) || told != 0 {
+					t.Errorf("steps %v, told %d times; want a release, and nobody told", v.steps, told)
+				}
+			})
+		})
+	}
+}

@@ -44,8 +44,9 @@ type Hooks struct {
 	// A Node configures it by itself.
 	FinalQueue string
 	// MaxAttempts, when not 0, makes the failure of this attempt (counted per stage) one for good,
-	// so that Final runs for it. Let it be at most the queue's max_attempts: at that the server
-	// ends the task without asking.
+	// so that Final runs for it; but not where the worker was stopped or cut off meanwhile, as that
+	// is no failure. Let it be at most the queue's max_attempts: at that the server ends the task
+	// without asking.
 	MaxAttempts int
 }
 
@@ -105,7 +106,8 @@ func (k Hooks) handle(ctx context.Context, t task.Handout) task.Outcome {
 		}
 	}()
 	o = k.attempt(ctx, &t)
-	if o.Kind == task.KindRetry && k.MaxAttempts > 0 && t.Attempt >= k.MaxAttempts {
+	if o.Kind == task.KindRetry && k.MaxAttempts > 0 && t.Attempt >= k.MaxAttempts &&
+		!wasStopped(context.Cause(ctx)) {
 		o = task.Outcome{Kind: task.KindFail, Context: o.Context, Error: o.Error}
 	}
 	returned = true

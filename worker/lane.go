@@ -113,8 +113,7 @@ func panicked(ctx context.Context, p any) task.Outcome {
 // finish gives the outcome to the reports and frees the lane. The task's log goes first: it is
 // closed with the outcome.
 func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
-	if o.Kind == task.KindRetry &&
-		(cause == ErrStopping || cause == ErrCutOff || cause == ErrSuperseded) {
+	if o.Kind == task.KindRetry && wasStopped(cause) {
 		o = task.Release()
 	}
 	o = sound(o)
@@ -128,6 +127,12 @@ func (w *Worker) finish(h *hand, o task.Outcome, cause error) {
 	defer w.mu.Unlock()
 	w.finished++
 	w.end(h, o)
+}
+
+// wasStopped tells whether a handler's context ended because of its worker: a retry that it returns
+// then is no failure of the task.
+func wasStopped(cause error) bool {
+	return cause == ErrStopping || cause == ErrCutOff || cause == ErrSuperseded
 }
 
 // expire frees the lane of a handler that was stopped because its attempt's time is over. The
