@@ -40,6 +40,7 @@ type pruner struct {
 	called atomic.Int64 // when Prune was called last, by stopwatch; 0 = never
 
 	mu    sync.Mutex
+	clock int64  // the store's time at the last call
 	kept  string // what the queues keep for how long, when a walk began: another node may change it
 	piece retain.Piece
 	walk  pruneWalk
@@ -129,7 +130,12 @@ func (s *upkeep) Prune(ctx context.Context, limit int) (pruned int, err error) {
 			}
 		}
 	}
-	if p.kept != kept {
+	// What was put off by a clock that was set back since may be put off for years.
+	back := now < p.clock
+	if p.clock = now; back {
+		p.ahead, p.blobs, p.sweep = 0, "", 0
+	}
+	if back || p.kept != kept {
 		p.kept, p.walk, p.rest, p.retry, p.later = kept, pruneWalk{}, 0, 0, nil
 	}
 	if now >= p.ahead {

@@ -363,3 +363,28 @@ func (c *client) takeAndSettle(round int, ended func(task.ID)) {
 		}
 	}
 }
+
+// A clock that was far ahead for a while puts no deletion off for as long.
+func TestPruneGoesOnAfterTheClockWasAhead(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	clock := contract.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now, Linger: -1}))
+	clock.Advance(year)
+	c.prune()
+	clock.Advance(-year)
+	c.settle(c.submit(c.batch(10, 10, true)))
+	orphan, err := c.Keep(t.Context(), make([]byte, 5000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.prune() != 0 {
+		t.Error("something was deleted that retention keeps")
+	}
+	clock.Advance(2 * limits.DefaultRetention)
+	if got := c.prune(); got != 10 {
+		t.Errorf("%d tasks were deleted, want all 10", got)
+	}
+	if _, err := c.Value(t.Context(), orphan); err == nil {
+		t.Error("a large value that nothing refers to is still there")
+	}
+}

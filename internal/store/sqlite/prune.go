@@ -48,6 +48,7 @@ type pruner struct {
 	walk   pruneWalk
 	rest   int64 // no walk before
 	events int64 // no look at events before
+	called int64 // the store's time at the last call
 }
 
 // pruneWalk is a walk in progress; it takes several calls when there is much to look at.
@@ -87,6 +88,12 @@ func (s *upkeepCalls) Prune(ctx context.Context, limit int) (pruned int, err err
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := s.clock()
+	if now < p.called {
+		// the clock was set back: what was put off by the time before may be put off for years
+		p.walk, p.rest, p.events = pruneWalk{}, 0, 0
+		s.values.swept, s.values.sweep = "", 0
+	}
+	p.called = now
 	p.behind.Store(false)
 	defer func() { p.behind.Store(err == nil && (pruned > 0 || p.walk.at != task.ID{})) }()
 	if s.queues.changed.Swap(false) {
