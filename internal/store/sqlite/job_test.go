@@ -312,3 +312,49 @@ func BenchmarkBoard(b *testing.B) {
 		b.Fatal("the seats were not listed: ", err)
 	}
 }
+
+// What a change of jobs writes is found before it has the writer. The tombstone of a job that comes
+// back may be deleted in between.
+func TestJobComesBackWhileItsTombstoneIsDeleted(t *testing.T) {
+	clock := contract.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now}))
+	c.crew(2, 2)
+	ctx := t.Context()
+	if _, err := c.ChangeJobs(ctx, store.JobChange{
+		Group: "g", Remove: []string{jobName(0)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ChangeJobs(ctx, store.JobChange{
+		Group: "g", Put: []task.Job{{Name: jobName(1), Load: 2 * task.Unit}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(2 * store.EndedKept)
+	change := store.JobChange{
+		Group: "g", Put: []task.Job{{Name: jobName(0), Load: task.Unit}},
+	}
+	var d jobDiff
+	if err := c.read(ctx, func(conn *conn) error {
+		g, err := conn.jobs().group("g")
+		if err == nil {
+			d, err = conn.jobs().jobDiff(&g, &change)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.pruneJobs(ctx, 10); err != nil || n != 1 {
+		t.Fatalf("pruned %d, %v, want the tombstone", n, err)
+	}
+	if err := c.write(ctx, func(t *tx) error {
+		_, err := t.jobs().changeJobs(&change, d)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Changes(ctx, "g", 0)
+	if err != nil || len(got.Jobs) != 2 {
+		t.Errorf("got %+v, %v, want both jobs", got.Jobs, err)
+	}
+}

@@ -19,7 +19,9 @@ const (
 	findJob   = `SELECT load, spec, gone FROM job WHERE grp = ? AND job = ?`
 	jobsThat  = `SELECT job FROM job WHERE grp = ? AND gone = 0`
 	removeJob = `UPDATE job SET gone = ?, version = ? WHERE grp = ? AND job = ? AND gone = 0`
-	putJob    = `UPDATE job SET load = ?, spec = ?, gone = 0, version = ? WHERE grp = ? AND job = ?`
+	// putJob makes the row, too: Prune may have deleted the tombstone that a diff was found with.
+	putJob = `INSERT INTO job (load, spec, version, grp, job, gone) VALUES (?1, ?2, ?3, ?4, ?5, 0)
+ON CONFLICT DO UPDATE SET load = ?1, spec = ?2, version = ?3, gone = 0`
 )
 
 var newJobs = newInserter("job", []string{"grp", "gone", "version"},
@@ -27,7 +29,8 @@ var newJobs = newInserter("job", []string{"grp", "gone", "version"},
 
 // jobDiff is how a change differs from the jobs that a group has. It is found before the write
 // begins: there is one writer, and others are not to wait while a hundred thousand jobs are looked
-// up. What stands then is what stood, unless the group has another newest job.
+// up. What stands then is what stood, but for tombstones that Prune deleted, unless the group has
+// another newest job.
 type jobDiff struct {
 	grp, newest int64
 	// there is no row of them; by name, so that they fill one page after another
