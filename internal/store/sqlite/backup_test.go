@@ -355,6 +355,32 @@ func TestNothingIsReplacedUnlessTold(t *testing.T) {
 	}
 }
 
+// A store that can't be moved aside as a whole, as when its folder is where a disk is mounted,
+// stays where it is.
+func TestStoreThatCannotBeMovedAsideStandsAsBefore(t *testing.T) {
+	s := open(t, Config{})
+	withLarge(t, s, 1)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "backup")
+	if _, err := (Backup{Path: s.path, File: file}).Write(t.Context(), time.Now); err != nil {
+		t.Fatal(err)
+	}
+	path := filled(t)
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	inTheWay := path + ".before-20261121T120000Z.blobs"
+	if err := os.Mkdir(inTheWay, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Restore{File: file, Path: path, Replace: true}).Write(t.Context(),
+		func() time.Time { return now }); err == nil {
+		t.Fatal("it was restored")
+	}
+	n := open(t, Config{Path: path})
+	if got, err := n.Counts(t.Context(), "q"); err != nil || got[0].Counts.Ready != 500 {
+		t.Errorf("got %+v, %v, want 500 ready tasks", got, err)
+	}
+}
+
 // A backup is made of what every crash leaves, and opens with all that was acknowledged; a store
 // whose log is lost is refused.
 func TestBackupAfterEveryCrash(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -310,9 +311,17 @@ func (r Restore) unpack(ctx context.Context, c *conn, dir string) (values int64,
 	return values, err
 }
 
-// moveAside keeps the store that is replaced, with its log.
+// moveAside keeps the store that is replaced, with its log: all of it, or it stands as before.
 func (r Restore) moveAside(now time.Time) (aside string, err error) {
 	suffix := ".before-" + now.UTC().Format("20060102T150405Z")
+	var moved [][2]string // from, to
+	defer func() {
+		for _, m := range slices.Backward(moved) {
+			if err != nil {
+				err = errors.Join(err, os.Rename(m[1], m[0]))
+			}
+		}
+	}()
 	for _, from := range []string{r.Path, r.Path + "-wal", r.Folder} {
 		to := r.Path + suffix + strings.TrimPrefix(from, r.Path)
 		if from == r.Folder {
@@ -324,7 +333,10 @@ func (r Restore) moveAside(now time.Time) (aside string, err error) {
 		if _, err := os.Stat(to); err == nil {
 			return "", fmt.Errorf("%s exists already", to)
 		}
-		if err := os.Rename(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		switch err := os.Rename(from, to); {
+		case err == nil:
+			moved = append(moved, [2]string{from, to})
+		case !errors.Is(err, fs.ErrNotExist):
 			return "", err
 		}
 	}
