@@ -73,7 +73,7 @@ func (d *Dispatcher) turn(now time.Time) {
 	d.mem.announce(now)
 	d.mem.forgetOld(now)
 	if stood > 0 {
-		d.log.Warn("rounds stood still, for the store or because this process was stopped: workers that were heard of get another limit",
+		d.log.Warn("rounds stood still: the store is slow, or this process was stopped",
 			"for", stood.Round(time.Millisecond).String())
 	}
 	if spared > 0 {
@@ -82,7 +82,7 @@ func (d *Dispatcher) turn(now time.Time) {
 	}
 }
 
-// begin begins a round. After a time in which there was none workers get another limit; stood says
+// begin begins a round. After a time in which there was none workers get one more limit; stood says
 // how long that was.
 func (m *memory) begin(now time.Time) (stood time.Duration) {
 	if !m.lastRound.IsZero() && now.Sub(m.lastRound) > 3*m.conf.Beat+time.Second {
