@@ -136,6 +136,30 @@ func TestTaskVariablesAreNoSettingsInsideATask(t *testing.T) {
 	}
 }
 
+func TestJobVariablesAreNoSettingsInsideAJob(t *testing.T) {
+	env := map[string]string{
+		"ROTA_GROUP": "tails", "ROTA_JOB": "a.log", "ROTA_REPLICA": "1", "ROTA_FENCE": "7",
+		"ROTA_TOKEN": "assignment", "ROTA_ALIVE": "/tmp/alive", "ROTA_SERVER": "http://node",
+	}
+	// what the settings file says must hold, as it does inside a task
+	a, cmd, err := configured(t, "token: access\n", env, "group", "logs", "tails", "a.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Token != "access" || cmd.Flag("replica").Value.String() != "-1" {
+		t.Errorf("token %q, replica %s were taken from the job", a.Token, cmd.Flag("replica").Value)
+	}
+	if a.Servers[0] != "http://node" {
+		t.Errorf("server = %q, want the environment's", a.Servers)
+	}
+	delete(env, "ROTA_FENCE")
+	if a, cmd, err = configured(t, "", env, "group", "logs", "tails", "a.log"); err != nil ||
+		a.Token != "assignment" || cmd.Flag("replica").Value.String() != "1" {
+		t.Errorf("outside a job token = %q, replica = %s (%v), want the environment's", a.Token,
+			cmd.Flag("replica").Value, err)
+	}
+}
+
 func TestBadEnvironmentIsNamed(t *testing.T) {
 	_, _, err := configured(t, "", map[string]string{"ROTA_BEAT": "soon"}, "serve")
 	if err == nil || !strings.Contains(err.Error(), "ROTA_BEAT: ") {

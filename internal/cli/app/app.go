@@ -56,9 +56,9 @@ func (a *App) Explain(ctx context.Context, err error) string {
 	case errors.Is(err, client.ErrUnreachable):
 		return fmt.Sprintf("no server at %s: start one with `rota serve`, or name it with --server",
 			strings.Join(a.Servers, " or "))
-	case errors.Is(err, client.ErrUnauthorized) && inTask(a.Env):
+	case errors.Is(err, client.ErrUnauthorized) && (inTask(a.Env) || inJob(a.Env)):
 		return err.Error() +
-			": inside a task ROTA_TOKEN is the token of the hand-out, no access token; give one with --token, or as token in the file that ROTA_CONFIG names"
+			": inside a task or job ROTA_TOKEN is the token of the hand-out, no access token; give one with --token, or as token in the file that ROTA_CONFIG names"
 	case errors.Is(err, client.ErrUnauthorized):
 		return err.Error() + ": give an access token with --token or ROTA_TOKEN"
 	case errors.Is(err, client.ErrForbidden):
@@ -72,4 +72,12 @@ func (a *App) Explain(ctx context.Context, err error) string {
 func inTask(env func(string) (string, bool)) bool {
 	task, _ := env("ROTA_TASK")
 	return task != ""
+}
+
+// inJob tells whether this process is part of a command that a worker runs for a job. Two variables
+// tell, since users may have ROTA_JOB as a setting of theirs.
+func inJob(env func(string) (string, bool)) bool {
+	job, _ := env("ROTA_JOB")
+	fence, _ := env("ROTA_FENCE")
+	return job != "" && fence != ""
 }

@@ -68,11 +68,18 @@ var taskVariables = []string{
 	"ROTA_WORKER", "ROTA_AFTER", "ROTA_AFTER_FILE",
 }
 
+// jobVariables describe the job to a command that a worker runs for it, and are no settings there:
+// else a worker that the command starts would serve the job's own group.
+var jobVariables = []string{
+	"ROTA_GROUP", "ROTA_JOB", "ROTA_REPLICA", "ROTA_FENCE", "ROTA_TOKEN", "ROTA_ALIVE",
+}
+
 func fromEnvironment(flags *pflag.FlagSet, env func(string) (string, bool)) error {
 	var wrong []error
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := "ROTA_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if f.Changed || f.Name == "help" || inTask(env) && slices.Contains(taskVariables, name) {
+		if f.Changed || f.Name == "help" || inTask(env) && slices.Contains(taskVariables, name) ||
+			inJob(env) && slices.Contains(jobVariables, name) {
 			return
 		}
 		if value, ok := env(name); ok && value != "" {
