@@ -17,6 +17,10 @@ import (
 // small tables that take the place of the large ones, and those are dropped. That costs one reading
 // of the partition, where deleting its rows would cost several writings.
 //
+// What the others have in tables that are not partitioned, as logs and blobs, is deleted after
+// that, in pieces: until the tables go, anybody may replay a task, and needs all of it. That it is
+// to be deleted is committed with the going, in the table task_remains.
+//
 // A queue that keeps its tasks for much longer than others does not hold theirs: what it has moves
 // along, when that is the smaller part. When it is the larger, or too much to move, what others
 // have is deleted task by task, and the tables stay until all of it is over.
@@ -65,6 +69,9 @@ func (s *upkeep) retireBeside(
 func (s *upkeep) retire(
 	ctx context.Context, keep *retention, now int64, later map[string]int64,
 ) error {
+	if err := s.dropRemains(ctx); err != nil {
+		return fmt.Errorf("delete what retired partitions left: %w", err)
+	}
 	var stand []partition
 	err := s.reading(ctx, func(ctx context.Context, r runner) (err error) {
 		stand, err = partitions(ctx, r)
@@ -119,14 +126,11 @@ func (s *upkeep) retireOne(
 	}
 	s.conf.Log.Info("partition is over: it goes", "partition", p.suffix, "kept tasks",
 		len(rest.tasks))
-	if err := s.dropBeside(ctx, p, rest.tasks); err != nil {
-		return err
-	}
 	if err := s.swap(ctx, p, rest); err != nil {
 		return err
 	}
 	s.conf.Log.Info("partition is gone", "partition", p.suffix, "took", time.Since(began))
-	return nil
+	return s.dropRemains(ctx)
 }
 
 // How much of what is done in a partition is kept no longer.
@@ -250,66 +254,6 @@ func (s *upkeep) remains(
 	return rest, err
 }
 
-// beside lists tasks of a partition that have rows in other tables.
-const beside = `SELECT batch, n FROM (
-  SELECT batch, n FROM rota.log_size WHERE (batch, n) > ($1, $2) AND batch < $3
-  UNION SELECT batch, n FROM rota.blob WHERE (batch, n) > ($1, $2) AND batch < $3
-  UNION SELECT batch, n FROM rota.edit WHERE (batch, n) > ($1, $2) AND batch < $3
-  UNION (SELECT batch, n FROM rota.wait WHERE (batch, n) > ($1, $2) AND batch < $3
-    ORDER BY batch, n LIMIT $4)
-  UNION (SELECT DISTINCT batch, n FROM rota.child_count
-    WHERE (batch, n) > ($1, $2) AND batch < $3 ORDER BY batch, n LIMIT $4)
-  UNION (SELECT DISTINCT batch, n FROM rota.dependency
-    WHERE (batch, n) > ($1, $2) AND batch < $3 ORDER BY batch, n LIMIT $4)
-  UNION (SELECT DISTINCT batch, n FROM rota.signal WHERE (batch, n) > ($1, $2) AND batch < $3
-    ORDER BY batch, n LIMIT $4)
-  UNION SELECT batch, n FROM rota.unique_key WHERE (batch, n) > ($1, $2) AND batch < $3
-  UNION SELECT batch, n FROM rota.key_owner WHERE (batch, n) > ($1, $2) AND batch < $3) x
-ORDER BY batch, n LIMIT $4`
-
-// dropBeside deletes the logs, blobs and edits of those that are not to be kept. It comes first:
-// should it be interrupted, the tasks are still there for another time.
-func (s *upkeep) dropBeside(ctx context.Context, p partition, tasks []task.ID) error {
-	spared := make(map[task.ID]bool, len(tasks))
-	for _, id := range tasks {
-		spared[id] = true
-	}
-	for at := (task.ID{Batch: p.from, N: -1}); ; {
-		var ids []task.ID
-		n := 0
-		err := s.glance(ctx, ask(beside, func(r row) error {
-			err := r.Scan(&at.Batch, &at.N)
-			if n++; !spared[at] {
-				ids = append(ids, at)
-			}
-			return err
-		}, at.Batch, at.N, p.to, piece))
-		if err != nil || n == 0 {
-			return err
-		}
-		var blobs []string
-		if len(ids) == 0 {
-			continue
-		}
-		batches, ns := idColumns(ids)
-		err = s.write(ctx, func(ctx context.Context, t *tx) error {
-			blobs = nil
-			return t.finish(ctx, append(dropped(ids), ask(dropBlobs, func(r row) error {
-				var name string
-				err := r.Scan(&name)
-				blobs = append(blobs, name)
-				return err
-			}, batches, ns), tell(dropLogs, batches, ns), tell(dropSizes, batches, ns),
-				tell(dropEdits, batches, ns), tell(dropUniquesOf, batches, ns),
-				tell(dropOwners, batches, ns))...)
-		})
-		if err != nil {
-			return err
-		}
-		s.values.deleteBlobs(ctx, blobs)
-	}
-}
-
 const (
 	// tasksInSpans finds final tasks that somebody brought back since they were counted as gone:
 	// they are in spans.
@@ -394,7 +338,7 @@ func (s *upkeep) swap(ctx context.Context, p partition, rest remains) error {
 		return t.finish(ctx,
 			append(gone.queries(), tell(markAllGaps, p.from, p.to),
 				tell(dropAllRuns, p.from, p.to), tell(dropAllLooks, p.from, p.to),
-				tell(dropAllKin, p.from, p.to))...)
+				tell(dropAllKin, p.from, p.to), tell(noteBeside, p.from, p.to))...)
 	})
 }
 
