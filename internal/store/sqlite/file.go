@@ -274,6 +274,7 @@ func (l *lock) remember(at standing) (err error) {
 	if _, err = l.notes.WriteAt([]byte(at.identity+"\n"), nameAt); err != nil {
 		return err
 	}
+	l.step("named")
 	l.identity, l.open = at.identity, false
 	l.note(at.commits)
 	return errors.Join(l.notes.Sync(), syncDir(filepath.Dir(l.path)))

@@ -29,6 +29,8 @@ type Restore struct {
 	// Progress is called while it works, often: what is done now, and how much of it. nil = nobody
 	// asks.
 	Progress func(what string, done, all int64)
+
+	crash func(step string) // for tests: called between steps
 }
 
 // Restored is what came of it.
@@ -96,6 +98,7 @@ func (r Restore) Write(ctx context.Context, now func() time.Time) (done Restored
 	if err != nil {
 		return done, err
 	}
+	l.crash = r.crash
 	defer func() { err = errors.Join(err, l.release()) }()
 	there, err := r.there()
 	if err != nil || there && !r.Replace {
@@ -121,6 +124,7 @@ func (r Restore) Write(ctx context.Context, now func() time.Time) (done Restored
 		if done.Aside, err = r.moveAside(now()); err != nil {
 			return done, err
 		}
+		l.step("moved aside")
 	}
 	if err := r.place(l, temp, folder, identity); err != nil {
 		if there {
@@ -352,13 +356,13 @@ func (r Restore) place(l *lock, temp, folder, identity string) error {
 	if err := os.Rename(folder, r.Folder); err != nil {
 		return err
 	}
-	if err := os.Truncate(l.path, nameAt); err != nil {
-		return err
-	}
+	l.step("folder placed")
+	// The new name is written over the old one, so that there is a name at every moment.
 	l.identity, l.commits, l.open = "", 0, false
 	if err := l.remember(standing{identity: identity}); err != nil {
 		return err
 	}
+	l.step("remembered")
 	if err := os.Rename(temp, r.Path); err != nil {
 		return err
 	}
