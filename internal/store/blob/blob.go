@@ -16,6 +16,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -48,6 +49,10 @@ func valid(name string) bool {
 // Folder is a folder of blobs. Its methods may be called at the same time.
 type Folder struct {
 	root *os.Root
+	sync func(dir string) error // makes what happened to the names in a directory durable
+
+	mu    sync.Mutex
+	known string // the day whose directory's own name is known to be on the disk
 }
 
 // Open opens the folder, and makes it when it is missing; not the folders above it: one that is
@@ -60,7 +65,9 @@ func Open(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open blob folder: %w", err)
 	}
-	return &Folder{root: root}, nil
+	f := &Folder{root: root}
+	f.sync = f.syncDir
+	return f, nil
 }
 
 // Close releases the folder.
@@ -79,12 +86,7 @@ func (f *Folder) Put(_ context.Context, name string, b []byte) error {
 
 func (f *Folder) put(name string, b []byte) error {
 	dir := path.Dir(name)
-	switch err := f.root.Mkdir(dir, 0o700); {
-	case err == nil:
-		if err := unsynced(f.sync(".")); err != nil {
-			return err
-		}
-	case !errors.Is(err, fs.ErrExist):
+	if err := f.makeDay(dir); err != nil {
 		return err
 	}
 	temp := name + ".part"
@@ -97,6 +99,25 @@ func (f *Folder) put(name string, b []byte) error {
 		return err
 	}
 	return unsynced(f.sync(dir))
+}
+
+// makeDay makes the directory of a day. One that is there already may not be on the disk yet:
+// another call may have just made it, or a process that was killed.
+func (f *Folder) makeDay(dir string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.root.Mkdir(dir, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err == nil || f.known != dir {
+		f.known = ""
+		if err := unsynced(f.sync(".")); err != nil {
+			return err
+		}
+		f.known = dir
+	}
+	return nil
 }
 
 func (f *Folder) write(name string, b []byte) error {

@@ -77,6 +77,27 @@ func TestOldDayGoesWithItsLastBlob(t *testing.T) {
 	}
 }
 
+// The directory of a day may be there and not on the disk: a process was killed that made it, or
+// another call has just made it. Whoever writes into it sees to that before it answers.
+func TestDayIsOnTheDiskBeforeItsFirstBlobIs(t *testing.T) {
+	f, dir := folder(t)
+	if err := os.Mkdir(filepath.Join(dir, Day(today)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var synced []string
+	syncDir := f.sync
+	f.sync = func(dir string) error {
+		synced = append(synced, dir)
+		return syncDir(dir)
+	}
+	for range 2 {
+		put(t, f, today, []byte("x"))
+	}
+	if want := []string{".", Day(today), Day(today)}; !slices.Equal(synced, want) {
+		t.Errorf("got %q synced, want %q", synced, want)
+	}
+}
+
 func TestListIsInOrderAndInPieces(t *testing.T) {
 	f, _ := folder(t)
 	var want []string

@@ -4,8 +4,8 @@ package blob
 
 import "errors"
 
-// sync makes what happened to the names in a directory durable.
-func (f *Folder) sync(dir string) error {
+// syncDir makes what happened to the names in a directory durable.
+func (f *Folder) syncDir(dir string) error {
 	d, err := f.root.Open(dir)
 	if err != nil {
 		return err
