@@ -348,12 +348,16 @@ func (r Restore) moveAside(now time.Time) (aside string, err error) {
 }
 
 // place gives folder and file their names, the file last: before that there is no store, and the
-// lock file says that there should be one.
+// lock file says that there should be one. The folder may stand elsewhere: its name is on the disk
+// before the file has one, so that no store loses its large values to a power cut.
 func (r Restore) place(l *lock, temp, folder, identity string) error {
 	if err := os.Remove(r.Folder); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is empty
 		return err
 	}
 	if err := os.Rename(folder, r.Folder); err != nil {
+		return err
+	}
+	if err := syncDir(filepath.Dir(r.Folder)); err != nil {
 		return err
 	}
 	l.step("folder placed")
@@ -366,5 +370,5 @@ func (r Restore) place(l *lock, temp, folder, identity string) error {
 	if err := os.Rename(temp, r.Path); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(filepath.Dir(r.Folder)), syncDir(filepath.Dir(r.Path)))
+	return syncDir(filepath.Dir(r.Path))
 }
