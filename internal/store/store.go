@@ -78,6 +78,10 @@ func (u unavailable) Is(target error) bool { return target == task.ErrUnavailabl
 // InlineLimit is the size in bytes up to which a context or result stands in its row.
 const InlineLimit = 4096
 
+// LogLineMin is how many bytes a line of a log counts at least, so that blank ones are bounded,
+// too.
+const LogLineMin = 4
+
 // Value is a context or a result: nil for none, JSON text kept byte for byte, or, when it begins
 // with a NUL (which no JSON text does), the name of the blob that holds the text.
 type Value []byte

@@ -290,8 +290,8 @@ type Texts interface {
 	Keep(ctx context.Context, v []byte) (store.Value, error)
 	// Value resolves what Keep returned.
 	Value(ctx context.Context, v store.Value) ([]byte, error)
-	// AppendLog adds lines to a task's log; past 1 MiB the middle is dropped first.
-	// store.ErrNotFound.
+	// AppendLog adds lines to a task's log; past 1 MiB, to which a line adds store.LogLineMin bytes
+	// at least, the middle is dropped first. store.ErrNotFound.
 	AppendLog(ctx context.Context, id task.ID, lines []task.LogLine) error
 	// Log reads lines from a position on (0 = the first).
 	Log(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error)

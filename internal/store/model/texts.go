@@ -47,8 +47,9 @@ func (m *Model) resolve(v store.Value) ([]byte, error) {
 // taskLog is the log of one task or job: its first lines, and its newest ones, which begin at
 // position from.
 type taskLog struct {
-	head, tail []task.LogLine
-	from       int64
+	head, tail           []task.LogLine
+	headBytes, tailBytes int
+	from                 int64
 }
 
 // logLimit is how many bytes of text a task's log keeps: the first half, and the newest half.
@@ -75,25 +76,23 @@ func (m *Model) AppendLog(ctx context.Context, id task.ID, lines []task.LogLine)
 // append adds lines; past the limit the middle is dropped first.
 func (l *taskLog) append(lines []task.LogLine) {
 	for _, line := range lines {
-		if len(l.tail) == 0 && size(append(l.head, line)) <= logLimit/2 {
+		if len(l.tail) == 0 && l.headBytes+size(line) <= logLimit/2 {
 			l.head = append(l.head, line)
+			l.headBytes += size(line)
 			l.from++
 			continue
 		}
 		l.tail = append(l.tail, line)
-		for size(l.tail) > logLimit/2 {
+		l.tailBytes += size(line)
+		for l.tailBytes > logLimit/2 {
+			l.tailBytes -= size(l.tail[0])
 			l.tail = l.tail[1:]
 			l.from++
 		}
 	}
 }
 
-func size(lines []task.LogLine) (n int) {
-	for _, l := range lines {
-		n += len(l.Stream) + len(l.Text)
-	}
-	return n
-}
+func size(l task.LogLine) int { return max(len(l.Stream)+len(l.Text), store.LogLineMin) }
 
 // Log implements [contract.Texts].
 func (m *Model) Log(ctx context.Context, id task.ID, from int64, limit int) (store.LogPage, error) {

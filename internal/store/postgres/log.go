@@ -49,8 +49,9 @@ WHERE ` + mine,
 		insertLines: `INSERT INTO rota.` + lines + ` (` + key + `, line, time, stream, text)
 SELECT ` + a + `, ` + b +
 			`, l.* FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::bytea[]) l`,
-		oldestLines: `SELECT line, octet_length(stream) + octet_length(text) FROM rota.` + lines +
-			` WHERE ` + mine + ` AND line >= $3 ORDER BY line LIMIT 1000`,
+		oldestLines: fmt.Sprintf(
+			`SELECT line, greatest(octet_length(stream) + octet_length(text), %d)
+FROM rota.%s WHERE %s AND line >= $3 ORDER BY line LIMIT 1000`, store.LogLineMin, lines, mine),
 		deleteLines: `DELETE FROM rota.` + lines + ` WHERE ` + mine +
 			` AND line >= $3 AND line <= $4`,
 		readLines: `SELECT line, time, stream, text FROM rota.` + lines + ` WHERE ` + mine +
@@ -119,7 +120,8 @@ func (t *tx) appendLog(ctx context.Context, log textLog, z *logSize, lines []tas
 	var texts [][]byte
 	for i := range lines {
 		l := &lines[i]
-		size := int64(len(l.Stream) + len(l.Text))
+		stream := printable(l.Stream) // as it is counted when it is dropped
+		size := int64(max(len(stream)+len(l.Text), store.LogLineMin))
 		if z.cut < 0 && z.head+size > logHalf {
 			z.cut = z.next
 		}
@@ -130,7 +132,7 @@ func (t *tx) appendLog(ctx context.Context, log textLog, z *logSize, lines []tas
 		}
 		numbers = append(numbers, z.next)
 		times = append(times, l.Time.UnixMicro())
-		streams = append(streams, printable(l.Stream))
+		streams = append(streams, stream)
 		texts = append(texts, []byte(l.Text))
 		z.next++
 	}

@@ -52,8 +52,8 @@ func newLogTables(lines, sizes, key string) *logTables {
 			`, next, head, tail, cut, dropped, dropped_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 		insertLine: `INSERT INTO ` + lines + ` (` + key +
 			`, line, time, stream, text) VALUES (?, ?, ?, ?, ?, ?)`,
-		oldestLine: `SELECT line, octet_length(stream) + octet_length(text) FROM ` + lines +
-			` WHERE ` + mine + ` AND line >= ? ORDER BY line LIMIT 1`,
+		oldestLine: fmt.Sprintf(`SELECT line, max(octet_length(stream) + octet_length(text), %d)
+FROM %s WHERE %s AND line >= ? ORDER BY line LIMIT 1`, store.LogLineMin, lines, mine),
 		deleteLine: `DELETE FROM ` + lines + ` WHERE ` + mine + ` AND line = ?`,
 		readLines: `SELECT line, time, stream, text FROM ` + lines + ` WHERE ` + mine +
 			` AND line >= ? ORDER BY line LIMIT ?`,
@@ -123,7 +123,7 @@ func (t logWrites) appendLog(log textLog, lines []task.LogLine) error {
 	}
 	for i := range lines {
 		l := &lines[i]
-		size := int64(len(l.Stream) + len(l.Text))
+		size := int64(max(len(l.Stream)+len(l.Text), store.LogLineMin))
 		if z.cut < 0 && z.head+size > logHalf {
 			z.cut = z.next
 		}

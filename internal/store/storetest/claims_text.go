@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/internal/store/caller"
@@ -150,6 +151,36 @@ func textClaims() []claim {
 			s.want("the newest lines", got[len(got)-100:], want[n-100:])
 			got, _ = s.readLog(other, 0, 10)
 			s.want("lines of another task", len(got), 1)
+		}},
+		{"LogsOfBlankLinesLoseTheirMiddleToo", func(s *scene) {
+			id := s.put(1)[0]
+			for range 27 {
+				s.ok(s.AppendLog(s.ctx, id, make([]task.LogLine, 10_000)))
+			}
+			const half = 1 << 19 / store.LogLineMin // lines
+			page, err := s.Log(s.ctx, id, half, 1)
+			s.ok(err)
+			if page.Next < 270_000-half {
+				s.fail("behind the first %d blank lines follows that before %d", half, page.Next)
+			}
+		}},
+		{"LogsOfStrangeStreamsLoseTheirMiddleToo", func(s *scene) {
+			id := s.put(1)[0]
+			lines := caller.LogLines(s.clock.Now(), 0, 1000, 1)
+			for i := range lines {
+				lines[i].Stream = strings.Repeat("\x00", 128)
+			}
+			for range 20 {
+				s.ok(s.AppendLog(s.ctx, id, lines))
+			}
+			got, _ := s.readLog(id, 0, 1000)
+			bytes := 0
+			for _, l := range got {
+				bytes += len(l.Stream) + len(l.Text)
+			}
+			if bytes > 1<<20 || bytes < 1<<19 {
+				s.fail("%d bytes are kept", bytes)
+			}
 		}},
 	}
 }
