@@ -422,6 +422,7 @@ func (l *acts) add(action *store.Action, a *acting, was task.State) {
 	to := f.MoveOf(action, &a.step)
 	if a.step.Kind == task.KindReplayed && l.reopened.add(f.ID, f.Seq+1, l.depend[f.ID]) {
 		to = *store.Parked()
+		l.tx.waits[f.ID] = true // its row is this transaction's own: the next action may find it
 	}
 	l.moves = append(l.moves, moved{f.ID, f.Seq + 1, f.Queue, to})
 }

@@ -76,6 +76,46 @@ func dependEdgeClaims() []claim {
 			s.ok(s.DeleteQueue(s.ctx, "q", true))
 			s.want("looks", s.looks(9), "ended 0")
 		}},
+		{"WhatOneCallReplaysItMayActOnAgain", func(s *scene) {
+			a := s.join("a")
+			b := s.batch("q", 2)
+			c := s.batchOf(store.DependBit, 4)
+			for i := range c.Tasks {
+				c.Tasks[i].After = []store.Dependency{on(b, 0, "x"), on(b, 1, "y")}
+			}
+			s.submit(a, b, c)
+			outs := s.takeThose(a, 2)
+			s.recorded(outs[0].Report(s.clock, task.Fail(errNo)))
+			s.looks(9)
+			now := s.clock.Micros()
+			second := []task.Kind{task.KindReplayed, task.KindCancelled, task.KindRemoved,
+				task.KindEdited}
+			var actions []store.Action
+			for i, kind := range second {
+				id := task.ID{Batch: c.ID, N: int32(i)}
+				s.wantState(id, task.Cancelled)
+				actions = append(actions,
+					store.Action{ID: id, Kind: task.KindReplayed, Rank: now, Due: now},
+					store.Action{ID: id, Kind: kind, Holder: a, Rank: now, Due: now})
+				if kind == task.KindEdited {
+					actions[2*i+1].Edit = &store.Edit{MaxAttempts: new(int32(7))}
+				}
+			}
+			acted, err := s.Act(s.ctx, actions)
+			s.ok(err)
+			for i, kind := range second {
+				s.want(fmt.Sprint("replayed, and ", kind), []any{acted[2*i].Changed,
+					acted[2*i+1].Changed, acted[2*i+1].Was},
+					[]any{true, kind != task.KindReplayed, task.Blocked})
+			}
+			s.want("counts", s.counts(),
+				task.Counts{Ready: 1, Blocked: 2, Dead: 1, Cancelled: 1})
+			s.changed(task.KindReplayed, outs[0].ID())
+			s.recorded(outs[1].Report(s.clock, task.Finish(nil)))
+			s.recorded(s.takeOnly(a, outs[0].ID()).Report(s.clock, task.Finish(nil)))
+			s.want("looks", s.looks(9), "ended 2 wakes q")
+			s.want("counts at the end", s.counts(), task.Counts{Ready: 2, Done: 2, Cancelled: 1})
+		}},
 		{"ChildrenWaitForEachOther", func(s *scene) {
 			a := s.join("a")
 			o := s.handed(a)
