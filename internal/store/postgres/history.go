@@ -18,12 +18,15 @@ const (
 	// historyPiece is how many rows of the history one transaction deletes.
 	historyPiece = 5000
 	// foldLock lets one node at a time write the rows of the history: it reads them before, and
-	// nobody else may have changed them meanwhile.
-	foldLock = migrateLock + 2
+	// nobody else may have changed them meanwhile. Between it and migrateLock are partitionLock and
+	// allPacks.
+	foldLock = migrateLock + 3
 )
 
 const (
-	tryFold = `SELECT pg_try_advisory_xact_lock($1)`
+	// tryFold also keeps apart from nodes of the version before, whose lock for it was that of
+	// allPacks. It shares that one, as those do who write marks, so that they keep nobody waiting.
+	tryFold = `SELECT pg_try_advisory_xact_lock($1) AND pg_try_advisory_xact_lock_shared($2)`
 
 	takeChanges = `WITH gone AS (
   DELETE FROM rota.history_change WHERE ctid = ANY(ARRAY(
@@ -77,8 +80,7 @@ func (s *statistics) fold(ctx context.Context, now int64) (left bool, err error)
 			n = 0
 			mine := false
 			f := history.NewFold(s.conf.History, now)
-			err := t.run(ctx, ask(tryFold, func(r row) error { return r.Scan(&mine) },
-				int64(foldLock)))
+			err := t.run(ctx, foldAlone(&mine))
 			if err != nil || !mine { // another node is at it
 				return err
 			}
@@ -105,6 +107,12 @@ func (s *statistics) fold(ctx context.Context, now int64) (left bool, err error)
 	return true, nil
 }
 
+// foldAlone has the fold's lock until the commit, if nobody else has it.
+func foldAlone(mine *bool) query {
+	return ask(tryFold, func(r row) error { return r.Scan(mine) }, int64(foldLock),
+		int64(allPacks))
+}
+
 // manyChanges tells whether there is so much that is not added up yet that it should be.
 func (s *statistics) manyChanges(ctx context.Context) (many bool, err error) {
 	err = s.glance(ctx, ask(`SELECT EXISTS (
@@ -128,7 +136,7 @@ func (s *statistics) sample(ctx context.Context, now int64) error {
 	mine := false
 	err = s.write(ctx, func(ctx context.Context, t *tx) error {
 		mine = false
-		err := t.run(ctx, ask(tryFold, func(r row) error { return r.Scan(&mine) }, int64(foldLock)))
+		err := t.run(ctx, foldAlone(&mine))
 		if err != nil || !mine {
 			return err
 		}
