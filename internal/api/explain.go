@@ -108,7 +108,7 @@ func (c *explainCalls) task(w *answer, r *http.Request) error {
 	if err := c.keyFacts(ctx, &t, &q); err != nil {
 		return err
 	}
-	if err := c.otherFacts(ctx, &t); err != nil {
+	if err := c.otherFacts(ctx, w.who, &t); err != nil {
 		return err
 	}
 	c.door.writeValue(w, http.StatusOK, explain.OfTask(t, q, time.UnixMicro(turn.Now)))
@@ -209,7 +209,8 @@ func queueNamed(ctx context.Context, queues QueueList, name string) (*task.Queue
 }
 
 // otherFacts adds to a task that waits for others how the first of those stand that it waits for.
-func (c *explainCalls) otherFacts(ctx context.Context, t *explain.Task) error {
+// Of those whose queue the caller's token does not reach, nothing is said.
+func (c *explainCalls) otherFacts(ctx context.Context, who principal, t *explain.Task) error {
 	if t.Awaits == nil || !t.Awaits.Others {
 		return nil
 	}
@@ -231,7 +232,10 @@ func (c *explainCalls) otherFacts(ctx context.Context, t *explain.Task) error {
 		return err
 	}
 	for i := range states {
-		t.Others[i].Queue, t.Others[i].Now = states[i].Queue, states[i].State
+		o, s := &t.Others[i], &states[i]
+		if o.Unseen = s.Queue != "" && !who.scope.queue(s.Queue); !o.Unseen {
+			o.Queue, o.Now = s.Queue, s.State
+		}
 	}
 	return nil
 }

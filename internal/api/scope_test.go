@@ -297,6 +297,37 @@ func TestTasksAndSchedulesOfOtherQueuesAreOutOfScope(t *testing.T) {
 	}
 }
 
+// What a task waits for may be of any queue: the explanation says of those that are out of scope
+// neither the queue nor the state.
+func TestExplanationTellsNothingOfTasksOutOfScope(t *testing.T) {
+	f := newFake()
+	f.tasks = append(f.tasks, task.View{
+		ID: idOf(7), Queue: "mail", State: task.Blocked, Attempt: 1, Created: moment,
+		Awaits: &task.Awaits{Others: true}, After: []task.Prior{
+			{ID: idOf(3), If: task.IfDone}, {ID: idOf(1), If: task.IfDone},
+			{ID: idOf(99), If: task.IfDone},
+		},
+	})
+	a := newAPI(t, f, func(c *Config) { c.Tokens = scoped(t) })
+	call := "GET /v1/tasks/" + idOf(7).String() + "/explain"
+	for token, want := range map[string][]string{
+		"viewer-in": {idOf(3).String() + " (of a queue that this token does not reach)",
+			idOf(1).String() + " (ready, queue mail)", idOf(99).String() + " (gone)",
+			`"change":"rota task explain ` + idOf(1).String() + `"`},
+		"admin-token": {idOf(3).String() + " (running, queue scan)"},
+	} {
+		response, text := ask(t, a, call, "", "Authorization: Bearer "+token)
+		for _, part := range want {
+			if response.StatusCode != http.StatusOK || !strings.Contains(text, part) {
+				t.Errorf("%s: %d %s, want %q", token, response.StatusCode, text, part)
+			}
+		}
+		if token == "viewer-in" && strings.Contains(text, "scan") {
+			t.Errorf("%s: %s", token, text)
+		}
+	}
+}
+
 func TestWorkerDeclaresOnlyWhatItsTokenSays(t *testing.T) {
 	tokens, err := ParseTokens(
 		strings.NewReader(

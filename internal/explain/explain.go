@@ -85,8 +85,10 @@ type Task struct {
 // Other is a task that another one waits for.
 type Other struct {
 	task.Prior
-	Queue string // "" = it is gone
+	Queue string // "" = it is gone, or Unseen
 	Now   task.State
+	// Unseen says that whoever asks may not know how it stands.
+	Unseen bool
 }
 
 // OfTask says why a task does not run. A final one, unless it expired, and one that runs at a

@@ -22,6 +22,8 @@ func others(t Task) view.Reason {
 			names[i] = fmt.Sprintf("%q %s", o.Ref, o.ID)
 		}
 		switch {
+		case o.Unseen:
+			names[i] += " (of a queue that this token does not reach)"
 		case o.Queue == "":
 			names[i] += " (gone)"
 		case o.Now.Final():
