@@ -36,7 +36,9 @@ func (o *outgoing) mail(ctx context.Context, n *store.Notifier, to []string, m m
 	if err != nil {
 		return hide(n, fmt.Errorf("reach %s: %w", n.Server, err))
 	}
-	if err := client.DialAndSendWithContext(ctx, letter); err != nil {
+	// What goes wrong once the server has taken the letter, as when it closes the connection before
+	// it is told goodbye, is no reason to send it again.
+	if err := client.DialAndSendWithContext(ctx, letter); err != nil && !letter.IsDelivered() {
 		hidden := hide(n, fmt.Errorf("send by %s: %w", n.Server, err))
 		return cmp.Or(recipient(err, hidden.Error()), hidden)
 	}

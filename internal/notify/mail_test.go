@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode"
@@ -333,5 +335,54 @@ func TestMessageIDsEndWithTheSendersDomain(t *testing.T) {
 		if got := domainOf(from); got != want {
 			t.Errorf("%s: %q, want %q", from, got, want)
 		}
+	}
+}
+
+// curtServer takes letters, and closes the connection once it has one.
+func curtServer(t *testing.T, letters *atomic.Int32) (server string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := func(c net.Conn) {
+		defer c.Close()
+		fmt.Fprint(c, "220 test\r\n")
+		for in := bufio.NewScanner(c); in.Scan(); {
+			switch verb, _, _ := strings.Cut(in.Text(), " "); verb {
+			case "DATA":
+				fmt.Fprint(c, "354 go on\r\n")
+				for in.Scan() && in.Text() != "." {
+				}
+				letters.Add(1)
+				fmt.Fprint(c, "250 taken\r\n")
+				return
+			default:
+				fmt.Fprint(c, "250 fine\r\n")
+			}
+		}
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() { serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		group.Wait()
+	})
+	return l.Addr().String()
+}
+
+func TestLetterThatWasTakenIsNotSentAgain(t *testing.T) {
+	var letters atomic.Int32
+	n := mailTo(curtServer(t, &letters), tlsNone)
+	n.User, n.Secrets.Password = "", ""
+	if err := deliverMail(t, n, offline(), nil, loopback); err != nil || letters.Load() != 1 {
+		t.Errorf("%v, %d letters", err, letters.Load())
 	}
 }
