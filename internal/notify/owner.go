@@ -91,12 +91,14 @@ func (s *Sender) mail(ctx context.Context, n *store.Notifier, m message) error {
 	if len(owners) == 0 || !errors.As(err, &refused) || refused.later && !s.overdue(n) {
 		return err
 	}
+	if len(to) > 0 { // perhaps it was one of these that was refused
+		if err := s.out.mail(ctx, n, to, m); err != nil {
+			return err
+		}
+	}
 	s.conf.Log.Warn("owner gets no mail", "notifier", n.Name, "event", m.event.Seq, "about",
 		m.event.Subject, "error", err)
-	if len(to) == 0 {
-		return nil
-	}
-	return s.out.mail(ctx, n, to, m)
+	return nil
 }
 
 // sameMailbox tells whether two addresses lead to the same place, whatever names stand before them.

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +61,7 @@ func TestMailGoesToTheOwner(t *testing.T) {
 		failing time.Duration // for so long the notifier could not deliver
 		want    string        // who gets a letter
 		err     string
+		log     string // what is said of the owner
 	}{
 		"an address":  {to: "owner", owner: "ana@example.com", want: "ana@example.com"},
 		"with a name": {to: "owner", owner: "Ана <ana@example.com>", want: "ana@example.com"},
@@ -80,14 +82,15 @@ func TestMailGoesToTheOwner(t *testing.T) {
 		"not asked for": {to: "ops@example.com", owner: "ana@example.com",
 			want: "ops@example.com"},
 		"refused": {to: "owner", owner: "ana@example.com",
-			unknown: map[string]error{"ana@example.com": gone}},
+			unknown: map[string]error{"ana@example.com": gone}, log: "owner gets no mail"},
 		"refused, besides others": {to: "ops@example.com owner", owner: "ana@example.com",
-			unknown: map[string]error{"ana@example.com": gone}, want: "ops@example.com"},
+			unknown: map[string]error{"ana@example.com": gone}, want: "ops@example.com",
+			log: "owner gets no mail"},
 		"refused for a while": {to: "ops@example.com owner", owner: "ana@example.com",
 			unknown: map[string]error{"ana@example.com": busy}, err: "450"},
 		"refused for too long": {to: "ops@example.com owner", owner: "ana@example.com",
 			unknown: map[string]error{"ana@example.com": busy}, failing: time.Hour,
-			want: "ops@example.com"},
+			want: "ops@example.com", log: "owner gets no mail"},
 		"another is refused": {to: "ops@example.com owner", owner: "ana@example.com",
 			unknown: map[string]error{"ops@example.com": gone}, err: "550"},
 		"the look-up fails": {to: "ops@example.com owner", owner: "!", err: "look up the owner"},
@@ -95,7 +98,9 @@ func TestMailGoesToTheOwner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			box, server, _ := openMailbox(t, tlsNone)
 			box.unknown = c.unknown
-			s := &Sender{conf: Config{Dead: time.Hour}}
+			var log strings.Builder
+			s := &Sender{conf: Config{Dead: time.Hour,
+				Log: slog.New(slog.NewTextHandler(&log, nil))}}
 			s.conf, _ = s.conf.withDefaults()
 			s.conf.Owner = func(_ context.Context, of Owned) (string, error) {
 				if c.owner == "!" {
@@ -127,6 +132,9 @@ func TestMailGoesToTheOwner(t *testing.T) {
 			}
 			if len(letters) > 1 || !slices.Equal(got, strings.Fields(c.want)) {
 				t.Errorf("%d letters, to %v, want %q", len(letters), got, c.want)
+			}
+			if (log.Len() > 0) != (c.log != "") || !strings.Contains(log.String(), c.log) {
+				t.Errorf("the log says %q, want %q", log.String(), c.log)
 			}
 		})
 	}
