@@ -73,7 +73,13 @@ Ctrl-C only ends the waiting.`,
 		if err != nil || !wait {
 			return err
 		}
-		return app.Each(args, func(name string) error { return a.drained(ctx, c, name) })
+		asked := make(map[string]*view.WorkerDrained, len(prices))
+		for i := range prices {
+			asked[args[i]] = &prices[i]
+		}
+		return app.Each(args, func(name string) error {
+			return a.drained(ctx, c, name, asked[name])
+		})
 	})
 	flags := cmd.Flags()
 	flags.Float64Var(&what.Shed, "shed", 0,
@@ -123,10 +129,19 @@ func (a commands) showPrices(prices []view.WorkerDrained) error {
 	})
 }
 
-// drained waits until a worker has given up what it is to, and tells what is left whenever
-// that changes.
-func (a commands) drained(ctx context.Context, c *client.Client, name string) error {
-	said := ""
+// hearsDrains is how long a node may take to hear of a drain that another one was asked for: a few
+// beats.
+const hearsDrains = 15 * time.Second
+
+// drained waits until a worker has given up what it was asked to, and tells what is left whenever
+// that changes. The node that answers may hear of the drain a beat after the one that was asked for
+// it; a worker of which it says nothing of the kind any more, or not at all, has given up nothing
+// for good.
+func (a commands) drained(
+	ctx context.Context, c *client.Client, name string, asked *view.WorkerDrained,
+) error {
+	said, heard := "", false
+	late := time.Now().Add(hearsDrains)
 	for {
 		w, err := c.Worker(ctx, name)
 		switch {
@@ -136,6 +151,16 @@ func (a commands) drained(ctx context.Context, c *client.Client, name string) er
 		case err != nil:
 			return err
 		}
+		if w.Draining != asked.Draining || w.Shed != asked.Shed {
+			if heard || time.Now().After(late) {
+				return fmt.Errorf("%s: its drain was changed or taken back meanwhile", name)
+			}
+			if err := pause.For(ctx, app.Poll); err != nil {
+				return err
+			}
+			continue
+		}
+		heard = true
 		left, err := a.leftToGive(ctx, c, &w)
 		if err != nil {
 			return err

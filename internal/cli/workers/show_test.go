@@ -14,6 +14,7 @@ import (
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/internal/term"
 	"github.com/rotahq/rota/task"
+	"github.com/rotahq/rota/view"
 )
 
 // Programs read the same of a worker, whether they ask the API or the command line.
@@ -69,7 +70,9 @@ func TestDrainWaitsForJobsThatTheWorkerHasNotSpokenOf(t *testing.T) {
 	defer c.Close()
 	var said bytes.Buffer
 	a := commands{&app.App{Output: term.Output{Err: &said}}}
-	if err := a.drained(t.Context(), c, "w1"); err != nil {
+	if err := a.drained(
+		t.Context(), c, "w1", &view.WorkerDrained{Draining: true},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if want := "w1 still runs 1 job and 0 tasks\nw1 is drained\n"; said.String() != want {
