@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rotahq/rota/client"
 	"github.com/rotahq/rota/internal/cli"
@@ -194,4 +195,35 @@ func TestSecondWorkerOfANameEndsTheFirst(t *testing.T) {
 		}
 		return living == 1 && strings.Count(textOf(pids), "\n") == 2
 	})
+}
+
+// A grace of nothing is none, not the default: a command that heeds no signal ends at once.
+func TestWorkerEndsAtOnceWithoutGrace(t *testing.T) {
+	t.Parallel()
+	s := newVictim(t)
+	c := s.serving()
+	if _, err := c.Submit(t.Context(), task.Submission{Queue: "q"}); err != nil {
+		t.Fatal(err)
+	}
+	pid := filepath.Join(s.folder, "pid")
+	worker := s.run("worker", "--server", s.url, "--queue", "q", "--log-level", "error",
+		"--stop-grace", "0s", "--grace", "0s", "--", "sh", "-c",
+		`trap '' TERM INT; echo $$ >`+pid+`.new; mv `+pid+`.new `+pid+
+			`; while :; do sleep 0.1; done`)
+	eventuallyTrue(t, "the command runs", func() bool { return textOf(pid) != "" })
+	if err := worker.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		exitsWith(t, worker, cli.ExitDone)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(25 * time.Second): // by default it would be 30 s, and 10 s after that
+		_ = worker.Process.Kill()
+		<-ended
+		t.Error("it did not end at once")
+	}
 }

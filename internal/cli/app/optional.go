@@ -1,6 +1,8 @@
 package app
 
 import (
+	"time"
+
 	"github.com/spf13/pflag"
 
 	"github.com/rotahq/rota/internal/usage"
@@ -64,13 +66,25 @@ func OwnerFlag(f *pflag.FlagSet, to **string) {
 		"`who` answers for it, a mail address or a name; \"\" = nobody (default nobody)")
 }
 
-// CheckGiven refuses 0s for durations whose default is another one: a call that has it leaves it
-// out.
-func CheckGiven(f *pflag.FlagSet, durations ...string) error {
-	for _, name := range durations {
-		if f.Changed(name) && f.Lookup(name).Value.String() == "0s" {
-			return usage.Errorf("--%s: must be more than 0s, or left out", name)
+// CheckGiven refuses 0 for durations and numbers whose default is another one: a call that has it
+// leaves it out.
+func CheckGiven(f *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if !f.Changed(name) {
+			continue
+		}
+		if zero := f.Lookup(name).Value.String(); zero == "0s" || zero == "0" {
+			return usage.Errorf("--%s: must be more than %s, or left out", name, zero)
 		}
 	}
 	return nil
+}
+
+// Grace is a grace as a worker's configuration has it, where 0 is the default: 0s is none, the
+// shortest one there is.
+func Grace(d time.Duration) time.Duration {
+	if d == 0 {
+		return 1
+	}
+	return d
 }

@@ -57,6 +57,9 @@ Files are read only below the folder that a node was started with (rota serve
 		if err := app.CheckNames("group", args[0]); err != nil {
 			return err
 		}
+		if err := app.CheckGiven(f.given, "every"); err != nil {
+			return err
+		}
 		change, err := f.change(args[1:])
 		if err != nil {
 			return err

@@ -105,8 +105,11 @@ func (a commands) claimText(c view.Claim) string {
 }
 
 func (a commands) claimAssign() *cobra.Command {
-	var how client.ClaimAssignment
-	cmd := a.Remote(&cobra.Command{
+	var (
+		how client.ClaimAssignment
+		cmd *cobra.Command
+	)
+	cmd = a.Remote(&cobra.Command{
 		Use:   "assign KEY NODE",
 		Short: "Give a key to a node",
 		Long: `Give a key to a node. Whoever has it finishes what it is at and gives it back, and then
@@ -118,7 +121,7 @@ A node that may own no more keys is refused, with the number; --force does it al
 		Example: "  rota claim assign group/feeds box-1\n  rota claim assign schedule/backup box-2 --for 8h",
 		Args:    app.Takes("KEY", "NODE"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		err := app.CheckNames("node", args[1])
+		err := errors.Join(app.CheckNames("node", args[1]), app.CheckGiven(cmd.Flags(), "for"))
 		if err == nil {
 			err = forced(c.AssignClaim(ctx, args[0], args[1], how), how.Force)
 		}

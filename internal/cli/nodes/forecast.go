@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,7 +34,9 @@ is, and how an autoscaler reads it.`,
 	cmd.Flags().DurationVar(&wait, "wait", 5*time.Second,
 		"the `wait` that 95 of 100 tasks are to stay below")
 	return a.Remote(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("queue", args...); err != nil {
+		if err := errors.Join(
+			app.CheckNames("queue", args...), app.CheckGiven(cmd.Flags(), "wait"),
+		); err != nil {
 			return err
 		}
 		f, err := c.Forecast(ctx, client.ForecastQuery{Queues: args, Wait: wait})

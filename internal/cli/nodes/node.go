@@ -83,9 +83,12 @@ func (a commands) table(nodes []view.Node) string {
 }
 
 func (a commands) drain() *cobra.Command {
-	var force, wait bool
-	var count int
-	cmd := a.Remote(&cobra.Command{
+	var (
+		force, wait bool
+		count       int
+		cmd         *cobra.Command
+	)
+	cmd = a.Remote(&cobra.Command{
 		Use:   "drain NAME",
 		Short: "Let a node take nothing new and give back what it looks after",
 		Long: `Let a node take nothing new and give the keys that it looks after to others, each after
@@ -100,7 +103,9 @@ With --count it gives back so many keys of each kind and works on, as rota node 
 		Example: "  rota node drain box-2\n  rota node drain box-2 --wait\n  rota node drain box-2 --count 3",
 		Args:    app.Takes("NAME"),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := app.CheckNames("node", args...); err != nil {
+		if err := errors.Join(
+			app.CheckNames("node", args...), app.CheckGiven(cmd.Flags(), "count"),
+		); err != nil {
 			return err
 		}
 		if count != 0 {

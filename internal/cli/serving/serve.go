@@ -84,6 +84,7 @@ gets. A drained node finishes what it runs and takes nothing new.`,
 			c := f.node
 			c.Log, c.Version = a.Logger(f.level), app.Version()
 			if err := errors.Join(
+				app.CheckGiven(cmd.Flags(), "beat", "lease", "tolerance", "warmup"),
 				checkAccess(c.Listen, c.TokenFile, c.Insecure),
 				f.own.check(cmd.ArgsLenAtDash(), args),
 			); err != nil {

@@ -33,7 +33,7 @@ func (f *ownWork) add(cmd *cobra.Command) {
 		"`group` whose jobs the node itself runs, by COMMAND; repeat it for more")
 	s.BoolVar(&f.shell, "shell", false,
 		"in place of COMMAND: run the command line that each task brings, as rota worker --shell does")
-	s.DurationVar(&f.grace, "grace", 10*time.Second, "from SIGTERM to SIGKILL of a COMMAND")
+	s.DurationVar(&f.grace, "grace", 10*time.Second, "from SIGTERM to SIGKILL of a COMMAND; 0s = at once")
 }
 
 // check refuses what makes no worker. dash is how many arguments stand before the "--".
@@ -82,7 +82,9 @@ func (a commands) handlers(node *rota.Node, name string, f *ownWork) error {
 	if len(f.queues)+len(f.groups) == 0 {
 		return nil
 	}
-	how := worker.CommandConfig{Argv: f.argv, Grace: f.grace, Worker: name, Leash: &a.Leash}
+	how := worker.CommandConfig{
+		Argv: f.argv, Grace: app.Grace(f.grace), Worker: name, Leash: &a.Leash,
+	}
 	handler := worker.Command
 	if f.shell {
 		handler = worker.Shell

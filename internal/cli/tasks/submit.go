@@ -88,7 +88,8 @@ told on stderr.`,
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		s.Queue = args[0]
 		if err := errors.Join(
-			nonZero(s.given, "timeout", "max-attempts"), s.check(a.Now()),
+			nonZero(s.given, "timeout", "max-attempts"),
+			app.CheckGiven(s.given, "key-for", "unique-for", "start-within"), s.check(a.Now()),
 		); err != nil {
 			return err
 		}

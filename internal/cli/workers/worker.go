@@ -148,9 +148,9 @@ func (f *workerFlags) add(cmd *cobra.Command) {
 	s.StringSliceVar(&f.labels, "label", nil,
 		"`k=v` that tells this worker from others, and lets groups select it; repeat it for more")
 	s.StringVar(&f.zone, "zone", "", "`zone` of this worker: what may fail together (default none)")
-	s.DurationVar(&f.grace, "grace", 10*time.Second, "from SIGTERM to SIGKILL")
+	s.DurationVar(&f.grace, "grace", 10*time.Second, "from SIGTERM to SIGKILL; 0s = at once")
 	s.DurationVar(&f.stopGrace, "stop-grace", 30*time.Second,
-		"how long tasks' commands may go on after Ctrl-C")
+		"how long tasks' commands may go on after Ctrl-C; 0s = they end at once")
 	s.BoolVar(&f.stream, "stream", true,
 		"make calls on one WebSocket to the server, where it takes one; --stream=false: over HTTP")
 	s.TextVar(&f.level, "log-level", slog.LevelInfo,
@@ -203,9 +203,11 @@ func (a commands) run(
 		// no command is so quick that it must wait here to be started
 		Queue: c, Name: f.name, Capacity: f.capacity, Ahead: -1,
 		Labels: labels, Zone: f.zone, Version: "rota " + app.Version(), Load: app.MachineLoad,
-		Log: log, StopGrace: f.stopGrace,
+		Log: log, StopGrace: app.Grace(f.stopGrace),
 	})
-	how := worker.CommandConfig{Argv: argv, Grace: f.grace, Worker: f.name, Leash: &a.Leash}
+	how := worker.CommandConfig{
+		Argv: argv, Grace: app.Grace(f.grace), Worker: f.name, Leash: &a.Leash,
+	}
 	handler := worker.Command
 	if f.shell {
 		handler = worker.Shell
