@@ -100,14 +100,19 @@ func panicked(ctx context.Context, p any) task.Outcome {
 	stack := debug.Stack()
 	Logf(ctx, "panic: %v\n%s", p, stack)
 	if h, _ := ctx.Value(workKey{}).(*hand); h != nil {
-		w := h.worker
-		w.config.Log.Error("handler panicked", "queue", h.task.Queue, "task", h.task.ID.String(),
-			"panic", p, "stack", string(stack))
-		w.mu.Lock()
-		w.stats.Panics++
-		w.mu.Unlock()
+		h.panicked("handler panicked", p, stack)
 	}
 	return task.Retry(fmt.Errorf("panic: %v", p))
+}
+
+// panicked logs and counts a panic of what was given to the worker.
+func (h *hand) panicked(what string, p any, stack []byte) {
+	w := h.worker
+	w.config.Log.Error(what, "queue", h.task.Queue, "task", h.task.ID.String(), "panic", p, "stack",
+		string(stack))
+	w.mu.Lock()
+	w.stats.Panics++
+	w.mu.Unlock()
 }
 
 // finish gives the outcome to the reports and frees the lane. The task's log goes first: it is

@@ -91,6 +91,7 @@ func (w *Worker) board(lingered bool) ([]*hand, []task.Report) {
 // fly makes one request. What fails goes behind the others and is repeated after a pause, each time
 // half as large: so one report that can't be sent stops no other for long.
 func (w *Worker) fly(ctx context.Context, hands []*hand, reports []task.Report) {
+	defer w.land() // deferred, as for one who is told of an outcome and calls runtime.Goexit
 	answers, err := w.config.Queue.Report(ctx, w.config.Name, reports)
 	if err == nil && len(answers) != len(reports) {
 		err = fmt.Errorf("%d answers to %d reports", len(answers), len(reports))
@@ -115,6 +116,10 @@ func (w *Worker) fly(ctx context.Context, hands []*hand, reports []task.Report) 
 		}
 		sleep(ctx, pauses.Delay(failures, rand.Uint64()))
 	}
+}
+
+// land takes in that a flight is over.
+func (w *Worker) land() {
 	w.mu.Lock()
 	w.flying--
 	w.mu.Unlock()

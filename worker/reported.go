@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"runtime/debug"
 
 	"github.com/rotahq/rota/task"
 )
@@ -13,8 +14,8 @@ import (
 // worker ended before.
 //
 // It is for what stands around handlers, to measure and to trace. f holds up a flight of reports,
-// so it should be quick. Of several calls each f is told, the last one first. Elsewhere than in a
-// handler it does nothing.
+// so it should be quick. A panic in it is logged and counted, and costs nothing else. Of several
+// calls each f is told, the last one first. Elsewhere than in a handler it does nothing.
 func Reported(ctx context.Context, f func(task.Outcome, task.Answer)) {
 	h, _ := ctx.Value(workKey{}).(*hand)
 	if h == nil || f == nil {
@@ -26,14 +27,22 @@ func Reported(ctx context.Context, f func(task.Outcome, task.Answer)) {
 		return
 	}
 	before := h.reported
-	if before == nil {
-		h.reported = f
-		return
-	}
 	h.reported = func(o task.Outcome, a task.Answer) {
-		f(o, a)
-		before(o, a)
+		h.tell(f, o, a)
+		if before != nil {
+			before(o, a)
+		}
 	}
+}
+
+// tell tells f. It is called where reports fly, so a panic must not get any further.
+func (h *hand) tell(f func(task.Outcome, task.Answer), o task.Outcome, a task.Answer) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.panicked("who was told of an outcome panicked", p, debug.Stack())
+		}
+	}()
+	f(o, a)
 }
 
 // NameOf is the name of the worker that ctx, a task's handler's, belongs to; "" = it belongs to

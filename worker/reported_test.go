@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,4 +149,37 @@ func TestSeveralAreToldTheLastOneFirst(t *testing.T) {
 			t.Errorf("told %q", told)
 		}
 	})
+}
+
+// What is told of an outcome may panic, or end its goroutine: that costs nothing but itself.
+func TestWhoIsToldMayPanic(t *testing.T) {
+	for name, fault := range map[string]func(){
+		"panic": func() { panic("boom") }, "goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newFake()
+				var told atomic.Int32
+				w, stop := begin(t, q, Config{Capacity: 1}, one(
+					func(ctx context.Context, _ task.Handout) task.Outcome {
+						Reported(ctx, func(task.Outcome, task.Answer) { told.Add(1) })
+						Reported(ctx, func(task.Outcome, task.Answer) { fault() })
+						return task.Finish(nil)
+					}))
+				const many = 2 * flights
+				for range many { // each in a flight of its own
+					q.submit("q", "", "")
+					rest(time.Second)
+				}
+				if got := w.Stats(); got.Recorded != many {
+					t.Errorf("%d of %d outcomes were recorded", got.Recorded, many)
+				}
+				stop()
+				got, others := w.Stats().Panics, told.Load()
+				if name == "panic" && (got != many || others != many) {
+					t.Errorf("%d panics counted, %d others told, want %d", got, others, many)
+				}
+			})
+		})
+	}
 }
