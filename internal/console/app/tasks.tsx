@@ -116,12 +116,13 @@ export function TasksScreen() {
   const filter = Object.fromEntries(Object.entries(of).filter(([, v]) => v));
   const acts = { ...Object.fromEntries(Object.entries(filter).filter(([k]) => !(k in also))), ...(Object.keys(also).length ? { meta: Object.fromEntries(Object.entries(also).map(([k, v]) => [k.slice("meta.".length), v])) } : {}) };
   const words = written(of);
-  const live = overview.value;
+  const live = overview.value, over = ["dead", "cancelled", "done", "expired"].includes(of.state);
+  const goesOn = !stuck && !over && live !== null && live.ready + live.blocked + live.waiting + live.running > 0;
   return (
     <>
       <Title side={<>
-        {!stuck && ["dead", "cancelled", "done", "expired"].includes(of.state ?? "") && <Bulk verb="retry" filter={acts} words={words} done={list.again} />}
-        {!stuck && !["dead", "cancelled", "done", "expired"].includes(of.state) && live && live.ready + live.blocked + live.waiting + live.running > 0 && <><Bulk verb="patch" filter={acts} words={words} done={list.again} /><Bulk verb="cancel" filter={acts} words={words} done={list.again} /></>}
+        <Bulk verb="retry" offered={!stuck && over} filter={acts} words={words} done={list.again} />
+        <Bulk verb="patch" offered={goesOn} filter={acts} words={words} done={list.again} /><Bulk verb="cancel" offered={goesOn} filter={acts} words={words} done={list.again} />
         <Submit.Button open={() => setAdding(true)} />
       </>}>{t("tasks")}</Title>
       {adding && <Submit.Form close={() => setAdding(false)} begin={{ queue: of.queue }} />}

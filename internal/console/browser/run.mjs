@@ -12,6 +12,7 @@ import { flow, million, ten } from "./fill.mjs";
 import { free, hostile } from "./hostile.mjs";
 import { Node, Worker, binary } from "./node.mjs";
 import { screens } from "./screens.mjs";
+import { stale } from "./stale.mjs";
 import { units } from "./units.mjs";
 
 const { values: flags } = parseArgs({ options: {
@@ -108,7 +109,7 @@ async function some(browser) {
       return faults;
     });
     const page = await open(browser, node);
-    for (const [name, f] of Object.entries({ ...actions, ...workers, ...edits })) {
+    for (const [name, f] of Object.entries({ ...actions, ...workers, ...edits, ...stale })) {
       await check("action: " + name, async () => { page.faults.length = 0; await f(page, node); return page.faults; });
     }
     await page.context().close();

@@ -1,0 +1,48 @@
+// What a screen shows, and what it does, while something else goes on: nothing stale, nothing cut in silence.
+import assert from "node:assert/strict";
+import { confirm, eventually, press, shows } from "./actions.mjs";
+import { go } from "./browser.mjs";
+
+export const stale = {
+  async "what was counted is what is acted on, also when the filter has changed meanwhile"(page, node) {
+    await node.call("POST", "/v1/tasks", { tasks: ["chosen", "chosen", "spared", "spared", "spared"].map((queue) => ({ queue, delay: "3h" })) });
+    const cancelled = async (queue) => (await node.call("GET", "/v1/queues/" + queue)).counts.cancelled;
+    await go(page, "/tasks?queue=spared");
+    await go(page, "/tasks?queue=chosen");
+    await press(page, "Cancel all that match");
+    const dialog = page.locator('dialog[open][aria-label="Cancel all that match"]');
+    await shows(page, "2 tasks match");
+    await page.goBack();
+    await eventually("the list has another filter", async () => page.url().includes("queue=spared") && (await page.locator("main table.list tbody tr").count()) === 3);
+    if (await dialog.count()) {
+      assert.match(await dialog.innerText(), /queue:chosen/, "the dialogue says what it counted");
+      await confirm(page, "Cancel all that match");
+      await shows(page, "2 of 2 changed");
+      await confirm(page, "Close", "Cancel all that match");
+    }
+    assert.deepEqual([await cancelled("chosen"), await cancelled("spared")], [2, 0]);
+  },
+  async "whoever leaves the screen stops what acts on all that match"(page, node) {
+    await node.call("POST", "/v1/tasks", { tasks: Array.from({ length: 3 }, () => ({ queue: "left-alone", delay: "3h" })) });
+    let pages = 0;
+    await page.route("**/v1/tasks/cancel", async (r) => {
+      if (r.request().postDataJSON().dry_run) return r.fulfill({ json: { matched: 3, changed: 0 } });
+      pages++;
+      await new Promise((done) => setTimeout(done, 300));
+      return r.fulfill({ json: { matched: 1, changed: 1, next: "more" } });
+    });
+    try {
+      await go(page, "/tasks?queue=left-alone");
+      await press(page, "Cancel all that match");
+      await shows(page, "3 tasks match");
+      await confirm(page, "Cancel all that match");
+      await eventually("it acts", async () => pages > 0);
+      await page.evaluate(() => { location.hash = "#/queues"; });
+      await eventually("another screen", async () => (await page.locator("main h1").innerText()) === "Queues");
+      await page.waitForTimeout(700);
+      const then = pages;
+      await page.waitForTimeout(1500);
+      assert.equal(pages, then, "nobody sees it, and nobody could stop it");
+    } finally { await page.unroute("**/v1/tasks/cancel"); }
+  },
+};
