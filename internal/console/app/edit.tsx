@@ -30,14 +30,16 @@ function trouble(text: string): string {
   try { if (text.trim()) JSON.parse(text); return ""; } catch (err) { return (err as Error).message; }
 }
 
-// EditForm asks what to change; does is given the JSON of it.
+// EditForm asks what to change; does is given the JSON of it. What was changed is told by the values that it opened with: those
+// of the task may be others by now, and are to stay.
 export function EditForm({ begin, title, go, does, close }: { begin: Values; title: string; go: string; does: (set: string) => Promise<void>; close: () => void }) {
-  const [is, setIs] = useState(begin);
+  const [was] = useState(begin);
+  const [is, setIs] = useState(was);
   const [error, setError] = useState<unknown>(null);
   const [busy, setBusy] = useState(false);
   const [away, setAway] = useState(new Set<Taken>());
   const wrong = { context: away.has("context") ? "" : trouble(is.context), meta: away.has("meta") ? "" : trouble(is.meta) };
-  const what = wrong.context || wrong.meta ? "" : set(begin, is, away);
+  const what = wrong.context || wrong.meta ? "" : set(was, is, away);
   const run = async () => {
     setBusy(true);
     setError(null);

@@ -45,4 +45,18 @@ export const stale = {
       assert.equal(pages, then, "nobody sees it, and nobody could stop it");
     } finally { await page.unroute("**/v1/tasks/cancel"); }
   },
+  async "a form sends what its reader changed, not what somebody else did while it was open"(page, node) {
+    const { tasks: [{ id }] } = await node.call("POST", "/v1/tasks", { tasks: [{ queue: "edited", delay: "3h", group_key: "a", meta: { customer: "7" }, context: { n: 1 } }] });
+    await go(page, "/tasks/" + id);
+    await press(page, "Change");
+    const form = page.locator('dialog[open][aria-label="Change the task"]');
+    await form.getByLabel("Group key", { exact: true }).fill("b");
+    await node.call("PATCH", "/v1/tasks/" + id, { priority: "5m", meta: { customer: "8" }, context: { n: 2 } });
+    await eventually("the screen has read it", async () => (await page.locator("main pre.json").innerText()).includes('"n": 2'));
+    await form.getByRole("button", { name: "Save", exact: true }).click();
+    await eventually("saved", async () => (await node.call("GET", "/v1/tasks/" + id)).group_key === "b");
+    const x = await node.call("GET", "/v1/tasks/" + id);
+    assert.deepEqual([x.priority, x.meta, x.context], ["5m0s", { customer: "8" }, { n: 2 }]);
+    assert.deepEqual(x.steps.at(-1).changed, ["group_key"]);
+  },
 };
