@@ -128,10 +128,11 @@ export function query(fields: Record<string, string | number | boolean | undefin
   return text ? "?" + text : "";
 }
 
-// events reads a stream of server-sent events until it ends or is cut off.
-export async function events(path: string, cut: AbortSignal, each: (event: string, data: string, id: string) => void) {
+// events reads a stream of server-sent events until it ends or is cut off; opened is called when the node has answered.
+export async function events(path: string, cut: AbortSignal, each: (event: string, data: string, id: string) => void, opened?: () => void) {
   const answer = await request("GET", path, { signal: cut });
   if (!answer.ok || !answer.body) throw problemOf(answer.status, await answer.text(), answer.statusText);
+  opened?.();
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let left = "";
   for (;;) {

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Alarms } from "./alarms";
-import { base, events as stream, get, query, tokens } from "./api";
+import { base, events as stream, get, Problem, query, tokens } from "./api";
 import { number, t } from "./i18n";
 import type { Page } from "./load";
 import { paused } from "./prefs";
@@ -40,9 +40,10 @@ export function EventsScreen() {
   useEffect(() => {
     const cut = new AbortController();
     setItems([]); setState("reading"); setError(null);
+    held.current = [];
+    const since = new Date(now.peek() - (spans[chosen] ?? spans["24h"])).toISOString();
+    // The list goes oldest first: it is read on to its end, then followed from there.
     const read = async () => {
-      // The list goes oldest first: read on to its end, then follow from there.
-      const since = new Date(now.peek() - (spans[chosen] ?? spans["24h"])).toISOString();
       let cursor = "";
       const all: EventItem[] = [];
       for (let n = 0; n < 200; n++) {
@@ -54,19 +55,32 @@ export function EventsScreen() {
       }
       setItems(all.slice(-most));
       setState("live");
-      let last = all.at(-1)?.seq;
-      while (!cut.signal.aborted) {
-        await stream("v1/events/stream" + query({ kind, cursor: last, since: last === undefined ? since : undefined }), cut.signal, (_, data) => {
-          const e = JSON.parse(data) as EventItem;
-          if (last !== undefined && e.seq <= last) return;
-          last = e.seq;
-          if (paused.peek()) held.current.push(e);
-          else setItems((l) => [...l, e].slice(-most));
-        });
-        await new Promise((done) => setTimeout(done, 1000));
+      setError(null);
+      return all.at(-1)?.seq ?? -1;
+    };
+    // follow goes on behind the last event until the screen is left, whatever breaks. A node that refuses to go on there has another
+    // store, or the one that was: all is read anew.
+    const follow = async () => {
+      let last: number | undefined;
+      for (let wait = 1000; !cut.signal.aborted; wait = Math.min(wait * 2, 10_000)) {
+        try {
+          last ??= await read();
+          await stream("v1/events/stream" + query({ kind, cursor: last < 0 ? undefined : last, since: last < 0 ? since : undefined }), cut.signal, (_, data) => {
+            const e = JSON.parse(data) as EventItem;
+            if (e.seq <= last!) return;
+            last = e.seq;
+            if (paused.peek()) held.current = [...held.current, e].slice(-most);
+            else setItems((l) => [...l, e].slice(-most));
+          }, () => { wait = 500; setError(null); });
+        } catch (err) {
+          if (cut.signal.aborted) return;
+          setError(err);
+          if (err instanceof Problem && err.status === 422) last = undefined;
+        }
+        await new Promise((done) => setTimeout(done, wait));
       }
     };
-    read().catch((err) => { if (!cut.signal.aborted) setError(err); });
+    void follow();
     return () => cut.abort();
   }, [kind, chosen, given]);
   useEffect(() => {

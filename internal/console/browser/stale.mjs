@@ -59,4 +59,41 @@ export const stale = {
     assert.deepEqual([x.priority, x.meta, x.context], ["5m0s", { customer: "8" }, { n: 2 }]);
     assert.deepEqual(x.steps.at(-1).changed, ["group_key"]);
   },
+  async "events are followed again after their stream broke, or the node was away"(page, node) {
+    const happens = (owner) => node.call("PUT", "/v1/queues/followed", { owner });
+    await happens("nobody");
+    let broken = 0;
+    await page.route("**/v1/events/stream*", (r) => [
+      () => r.abort("connectionreset"), () => r.fulfill({ status: 422, json: { title: "Unprocessable Entity", detail: "query.cursor: is behind the last event of this store" } }), () => r.continue(),
+    ][Math.min(2, broken++)]());
+    try {
+      await go(page, "/events?kind=audit.queue.*&q=followed");
+      await eventually("it broke", async () => broken > 0);
+      const rows = page.getByRole("region", { name: "Events", exact: true }).locator("tbody tr");
+      const before = await rows.count();
+      await happens("somebody");
+      await eventually("what is new", async () => (await rows.count()) > before);
+      await eventually("nothing is wrong any more", async () => (await page.locator("main .fault").count()) === 0 && broken > 2);
+    } finally { await page.unroute("**/v1/events/stream*"); }
+    await page.route("**/v1/events?*", (r) => r.abort("connectionreset"));
+    await go(page, "/");
+    await page.evaluate(() => { location.hash = "#/events?kind=audit.queue.*&q=followed"; });
+    await shows(page, "The node does not answer.");
+    await page.unroute("**/v1/events?*");
+    await eventually("they are read", async () => (await page.getByRole("region", { name: "Events", exact: true }).locator("tbody tr").count()) > 0);
+  },
+  async "events that came while it paused are those of the filter, each once"(page, node) {
+    await node.call("PUT", "/v1/queues/paused-by", {});
+    await go(page, "/events?kind=audit.queue.put");
+    await eventually("read", async () => (await page.locator("main").innerText()).includes("shown, newest first"));
+    await page.waitForTimeout(500);
+    await page.keyboard.press("p");
+    await node.call("PUT", "/v1/queues/paused-by", { owner: "once" });
+    await page.waitForTimeout(1500);
+    await press(page, "node.*");
+    await eventually("the other kind", async () => (await page.locator("main").innerText()).includes("node.online"));
+    await page.keyboard.press("p");
+    await page.waitForTimeout(500);
+    assert.ok(!(await page.getByRole("region", { name: "Events", exact: true }).innerText()).includes("audit.queue.put"), "it was of another filter");
+  },
 };
