@@ -1,6 +1,6 @@
 // One task: where it stands and why, what became of each hand-out, what it carries, what its worker wrote.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { call, may, part, send, events } from "./api";
+import { call, events, get, may, part, query, send } from "./api";
 import { Carried } from "./carried";
 import { EditForm, nothing } from "./edit";
 import { known, number, t } from "./i18n";
@@ -76,7 +76,7 @@ export function TaskScreen({ id }: { id: string }) {
       {x.children && <Tree id={x.id} over={final(x.state) && x.children.total === x.children.done + x.children.dead + x.children.cancelled + x.children.expired} />}
       <Timeline x={x} />
       <Carried key={x.id} x={x} />
-      <Log path={"v1/tasks/" + part(id) + "/logs"} />
+      <Log path={"v1/tasks/" + part(id) + "/logs"} over={final(x.state)} />
     </>
   );
 }
@@ -191,47 +191,63 @@ function Timeline({ x }: { x: Whole }) {
 type Line = { time: string | null; stream: string; text: string };
 const keptLines = 5000;
 
-// Log follows what a worker writes. Lines that are read already are not asked for again.
-export function Log({ path, side }: { path: string; side?: preact.ComponentChildren }) {
+// Log follows what a worker writes. Lines that are read already are not asked for again. over is whether who writes it is: what a
+// stream's end does not tell, as a node that stops ends streams, too. The log of a job is never over.
+export function Log({ path, over, side }: { path: string; over?: boolean; side?: preact.ComponentChildren }) {
   const [lines, setLines] = useState<Line[]>([]);
+  const [left, setLeft] = useState(0);
   const [state, setState] = useState<"reading" | "open" | "end" | "broken">("reading");
   const [error, setError] = useState<unknown>(null);
   const [stick, setStick] = useState(true);
-  const box = useRef<HTMLDivElement>(null);
+  const [turn, setTurn] = useState(0);
+  const box = useRef<HTMLDivElement>(null), ends = useRef(over);
+  ends.current = over;
   useEffect(() => {
     const cut = new AbortController();
-    let cursor = "", fresh: Line[] = [], timer = 0;
-    setLines([]); setState("reading"); setError(null);
-    const show = () => { timer = 0; const more = fresh; fresh = []; setLines((l) => [...l, ...more].slice(-keptLines)); };
+    let cursor = "", fresh: Line[] = [], timer = 0, came = 0;
+    setLines([]); setLeft(0); setState("reading"); setError(null);
+    const show = () => {
+      timer = 0;
+      const more = fresh;
+      fresh = [];
+      setLines((l) => [...l, ...more].slice(-keptLines));
+      setLeft(Math.max(0, came - keptLines));
+    };
     const read = async () => {
-      for (let tries = 0; !cut.signal.aborted && tries < 5; tries++) {
+      for (let wait = 500; !cut.signal.aborted; wait = Math.min(wait * 2, 10_000)) {
         try {
-          await events(path + "?follow=true" + (cursor ? "&cursor=" + part(cursor) : ""), cut.signal, (_, data, id) => {
+          await events(path + query({ follow: true, cursor }), cut.signal, (_, data, id) => {
             cursor = id || cursor;
-            tries = 0;
-            setState("open");
-            const v = JSON.parse(data) as Line | Line[];
-            fresh.push(...(Array.isArray(v) ? v : [v]));
+            wait = 500;
+            const v = JSON.parse(data) as Line | Line[], got = Array.isArray(v) ? v : [v];
+            came += got.length;
+            fresh.push(...got);
             timer ||= window.setTimeout(show, 100);
-          });
-          setState("end");
-          return;
+          }, () => { setState("open"); setError(null); });
+          if (ends.current && (await get<{ items: Line[] }>(path + query({ limit: 1, cursor }), { signal: cut.signal })).items.length === 0) {
+            setState("end");
+            return;
+          }
         } catch (err) {
           if (cut.signal.aborted) return;
           setError(err);
           setState("broken");
-          await new Promise((done) => setTimeout(done, 1500));
         }
+        await new Promise((done) => setTimeout(done, wait));
       }
     };
     void read();
     return () => { cut.abort(); clearTimeout(timer); };
-  }, [path]);
+  }, [path, turn]);
+  // What was over goes on: somebody retried it.
+  const again = state === "end" && !over;
+  useEffect(() => { if (again) setTurn((n) => n + 1); }, [again]);
   useEffect(() => { if (stick && box.current) box.current.scrollTop = box.current.scrollHeight; }, [lines, stick]);
   return (
     <Panel title={t("log")} side={<>{side}<span class="quiet" role="status">{state === "open" ? t("logFollows") : state === "end" ? t("logEnds") : ""}</span>
       <label class="check"><input type="checkbox" checked={stick} onChange={(e) => setStick(e.currentTarget.checked)} /> {t("stick")}</label></>}>
       {state === "broken" && <Fault error={error} />}
+      {left > 0 && <p class="pad quiet">{t("logCut", { n: number(left) })}</p>}
       {lines.length === 0 ? <p class="pad quiet">{state === "end" ? t("noLog") : t("logWaits")}</p> : <div class="log" ref={box} tabIndex={0} role="log" aria-label={t("log")}>{lines.map((l, i) => (
         <div key={i} class={l.stream === "stderr" ? "err" : ""}><time class="quiet">{l.time ? clock(Date.parse(l.time)) : ""}</time>{l.stream === "stderr" && <span class="stream">err</span>}<span><T s={l.text} /></span></div>
       ))}</div>}

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { confirm, eventually, press, shows } from "./actions.mjs";
 import { go } from "./browser.mjs";
+import { Worker } from "./node.mjs";
 
 export const stale = {
   async "what was counted is what is acted on, also when the filter has changed meanwhile"(page, node) {
@@ -95,5 +96,39 @@ export const stale = {
     await page.keyboard.press("p");
     await page.waitForTimeout(500);
     assert.ok(!(await page.getByRole("region", { name: "Events", exact: true }).innerText()).includes("audit.queue.put"), "it was of another filter");
+  },
+  async "a log goes on behind a stream that a node ended, and says what it leaves out"(page, node) {
+    const worker = new Worker(node, "logging", { queues: ["logged"] });
+    const { tasks: [{ id }] } = await node.call("POST", "/v1/tasks", { tasks: [{ queue: "logged" }] });
+    const held = await worker.hold(1);
+    const write = (...texts) => node.call("POST", `/v1/tasks/${id}/logs`, texts.map((text) => JSON.stringify({ stream: "stdout", text })).join("\n"));
+    await write("first line");
+    let streams = 0;
+    await page.route("**/logs?follow=true*", async (r) => {
+      if (streams++ > 0) return r.continue();
+      const { items, end } = await node.call("GET", `/v1/tasks/${id}/logs`);
+      return r.fulfill({ contentType: "text/event-stream", body: `id: ${end}\ndata: ${JSON.stringify(items[0])}\n\n` });
+    });
+    try {
+      await go(page, "/tasks/" + id);
+      const log = page.locator("section.panel", { has: page.getByRole("heading", { name: "Log", exact: true }) });
+      await eventually("the first line", async () => (await log.innerText()).includes("first line"));
+      await page.waitForTimeout(300);
+      assert.ok(!(await log.innerText()).includes("ended"), "the task still runs");
+      await write("second line");
+      await eventually("the second line", async () => (await log.innerText()).includes("second line"));
+      assert.equal((await log.innerText()).split("first line").length, 2, "no line comes twice");
+      for (let i = 0; i < 2; i++) await write(...Array.from({ length: 3000 }, (_, n) => "line " + (3000 * i + n)));
+      await eventually("the last line", async () => (await log.innerText()).includes("line 5999"));
+      assert.ok(!(await log.innerText()).includes("first line"));
+      await eventually("what is left out", async () => (await log.innerText()).includes("1,002"));
+      await worker.report(held, "fail", { error: "no" });
+      await eventually("its end", async () => (await log.innerText()).includes("ended"));
+      await press(page, "Retry");
+      await eventually("it is ready again", async () => (await node.call("GET", "/v1/tasks/" + id)).state === "ready");
+      await worker.hold(1);
+      await write("of the second attempt");
+      await eventually("what the next attempt writes", async () => (await log.innerText()).includes("of the second attempt"));
+    } finally { await page.unroute("**/logs?follow=true*"); worker.stop(); }
   },
 };

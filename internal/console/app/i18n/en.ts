@@ -294,6 +294,7 @@ export const en = {
   loadHere: "Load of this group",
   loads: "Loads",
   log: "Log",
+  logCut: "The first {n} lines are left out.",
   logEnds: "ended",
   logFollows: "live",
   logWaits: "Nothing was written yet.",

@@ -296,6 +296,7 @@ export const zh: Record<keyof typeof en, string> = {
   loadHere: "本组负载",
   loads: "负载",
   log: "日志",
+  logCut: "略去了前 {n} 行。",
   logEnds: "已结束",
   logFollows: "实时",
   logWaits: "尚无输出。",
