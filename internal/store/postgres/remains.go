@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	noteBeside = `INSERT INTO rota.task_remains (first, beyond) VALUES ($1, $2)
-ON CONFLICT (first) DO UPDATE SET beyond = greatest(task_remains.beyond, excluded.beyond)`
-	listBeside   = `SELECT first, beyond FROM rota.task_remains ORDER BY first`
-	forgetBeside = `DELETE FROM rota.task_remains WHERE first = $1 AND beyond = $2`
+	noteBeside = `INSERT INTO rota.batch_remains (first, beyond) VALUES ($1, $2)
+ON CONFLICT (first) DO UPDATE SET beyond = greatest(batch_remains.beyond, excluded.beyond)`
+	listBeside   = `SELECT first, beyond FROM rota.batch_remains ORDER BY first`
+	forgetBeside = `DELETE FROM rota.batch_remains WHERE first = $1 AND beyond = $2`
 
 	// goneAmong are those of some tasks that stand no more. None of them ever comes back.
 	goneAmong = `SELECT w.batch, w.n FROM unnest($1::bigint[], $2::int[]) w (batch, n)

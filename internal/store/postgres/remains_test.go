@@ -106,7 +106,7 @@ func TestReplayedTaskOfARetiringPartitionHasItsContext(t *testing.T) {
 		runSQL(t, c.conf.DSN, "DROP TRIGGER die ON rota.blob")
 		clock.Advance(retireAgain)
 		c.prune()
-		for _, of := range []string{"blob", "log", "log_size", "task_remains"} {
+		for _, of := range []string{"blob", "log", "log_size", "batch_remains"} {
 			if n := c.count("SELECT count(*) FROM rota." + of); n != 0 {
 				t.Errorf("%d rows of %s are left", n, of)
 			}

@@ -53,7 +53,7 @@ SELECT batch, n, stage, context, key, group_key, max_attempts, timeout FROM rota
   DROP key_burst, DROP fair, DROP key_stop`, "DROP TABLE rota.key_owner",
 		"ALTER TABLE rota.queue DROP max_running, DROP rate_count, DROP rate_per, DROP burst",
 		"DROP TABLE rota.pack, rota.keyed, rota.edit, rota.expiry, rota.gate, rota.bucket",
-		"DROP TABLE rota.unique_key, rota.task_remains", "ALTER TABLE rota.batch DROP existing",
+		"DROP TABLE rota.unique_key, rota.batch_remains", "ALTER TABLE rota.batch DROP existing",
 		"DELETE FROM rota.version WHERE version_id >= 20")
 }
 

@@ -19,7 +19,7 @@ import (
 //
 // What the others have in tables that are not partitioned, as logs and blobs, is deleted after
 // that, in pieces: until the tables go, anybody may replay a task, and needs all of it. That it is
-// to be deleted is committed with the going, in the table task_remains.
+// to be deleted is committed with the going, in the table batch_remains.
 //
 // A queue that keeps its tasks for much longer than others does not hold theirs: what it has moves
 // along, when that is the smaller part. When it is the larger, or too much to move, what others
