@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/rotahq/rota/internal/frame"
 	"github.com/rotahq/rota/internal/wire"
 )
 
@@ -26,6 +27,26 @@ func (a *API) body(w *answer, r *http.Request, spare int64) ([]byte, error) {
 		w.body += n
 		return true
 	})
+}
+
+// parsed takes what the elements of a body's lists need besides their bytes, once they are read: a
+// short one of three bytes becomes a structure of some hundred, and the call may wait for the store
+// with it.
+func (a *API) parsed(c *call, elements int, spare int64) error {
+	n := int64(elements) * frame.ItemCost
+	if n > 0 && !a.bodies.take(n, spare) {
+		return busy(tooManyBodies)
+	}
+	c.body += n
+	return nil
+}
+
+// childrenIn is how many children reports have.
+func childrenIn(given []wire.Report) (n int) {
+	for i := range given {
+		n += len(given[i].Spawn)
+	}
+	return n
 }
 
 // readBody reads a request body of at most limit bytes, for which it takes what it needs of a

@@ -2,12 +2,15 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/rotahq/rota/internal/frame"
 )
 
 // post sends body as it comes, with the given announced length; -1 = chunked.
@@ -120,5 +123,43 @@ func TestUnderLoadWorkersCallsGoFirst(t *testing.T) {
 			t.Errorf("%s: the budget is %d afterwards, want %d", c.name, a.bodies.taken.Load(),
 				c.taken)
 		}
+	}
+}
+
+// What stands in a body takes more memory than its bytes where its elements are short, and a call
+// may wait for the store with it: that is counted, too.
+func TestElementsOfBodiesAreCounted(t *testing.T) {
+	many := strings.TrimSuffix(strings.Repeat(`{"queue":"mail"},`, 100), ",")
+	report := fmt.Sprintf(`{"id":%q,"token":%q,"outcome":"done"`, idOf(1), token(0))
+	for name, c := range map[string]struct {
+		request, body string
+		elements      int64
+	}{
+		"submissions": {"/v1/tasks", `{"tasks":[` + many + `]}`, 100},
+		"reports": {"/v1/tasks/report", `{"worker":"w1","reports":[` +
+			strings.TrimSuffix(strings.Repeat(report+`},`, 100), ",") + `]}`, 100},
+		"children of reports": {"/v1/tasks/report",
+			`{"worker":"w1","reports":[` + report + `,"spawn":[` + many + `]}]}`, 101},
+		"children": {"/v1/tasks/" + idOf(1).String() + "/children", fmt.Sprintf(
+			`{"worker":"w1","token":%q,"tasks":[%s]}`, token(0), many), 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAPI(t, newFake(), nil)
+			need := int64(len(c.body)) + c.elements*frame.ItemCost
+			if !strings.Contains(name, "report") {
+				need += a.conf.MaxBodies / 4 // is left to workers
+			}
+			for left, refused := range map[int64]bool{need: false, need - 1: true} {
+				taken := a.bodies.limit - left
+				a.bodies.taken.Store(taken)
+				status, text := post(a, c.request, strings.NewReader(c.body), int64(len(c.body)))
+				if (status == 503) != refused || refused && !strings.Contains(text, tooManyBodies) {
+					t.Errorf("with %d bytes left: %d %.200s", left, status, text)
+				}
+				if got := a.bodies.taken.Load(); got != taken {
+					t.Errorf("with %d bytes left: %d bytes are taken after it", left, got-taken)
+				}
+			}
+		})
 	}
 }

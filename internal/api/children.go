@@ -125,6 +125,9 @@ func (c *childCalls) add(w *answer, r *http.Request) error {
 		return err
 	}
 	in, err := wire.ParseAdding(body)
+	if err == nil {
+		err = c.door.parsed(&w.call, len(in.Tasks), c.door.conf.MaxBodies/4)
+	}
 	if err != nil {
 		return err
 	}

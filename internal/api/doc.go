@@ -61,8 +61,9 @@
 //
 // The header must come within 5 s, the body within 30 s; of an answer 256 KiB must be read every
 // 10 s; a long poll is limited by its own wait alone. Bodies take memory as their bytes arrive, not
-// as they are announced, out of a common budget (256 MiB): when it is spent, submissions are
-// refused first, and a quarter of it is left for workers' calls.
+// as they are announced, out of a common budget (256 MiB), and 320 bytes for each task, report and
+// child in them: when it is spent, submissions are refused first, and a quarter of it is left for
+// workers' calls.
 //
 // Contexts and results in answers have a budget of their own (128 MiB, a quarter of it for holds
 // alone), from before they are read out of the store until they are written, without another copy.

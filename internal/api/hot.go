@@ -61,6 +61,9 @@ func (h *hotCalls) submit(w *answer, r *http.Request) error {
 		return err
 	}
 	tasks, err := wire.ParseSubmissions(body)
+	if err == nil {
+		err = h.door.parsed(&w.call, len(tasks), h.door.conf.MaxBodies/4)
+	}
 	if err != nil {
 		return err
 	}
@@ -106,6 +109,9 @@ func (h *hotCalls) report(w *answer, r *http.Request) error {
 		return err
 	}
 	worker, given, err := wire.ParseReports(body)
+	if err == nil {
+		err = h.door.parsed(&w.call, len(given)+childrenIn(given), 0)
+	}
 	if err != nil {
 		return err
 	}

@@ -84,14 +84,12 @@ func (s *streamed) begin(h frame.Header) *message {
 	}
 	m.spare = s.of.kinds[h.Kind].spare
 	if !s.door.bodies.take(callCost, m.spare) {
-		m.failed = crowded()
+		m.failed = busy(tooManyBodies)
 		return m
 	}
 	m.cost = callCost
 	return m
 }
-
-func crowded() error { return busy("too many large requests are under way") }
 
 // piece reads a piece of a message, or reads it away.
 func (s *streamed) piece(m *message, h frame.Header) error {
@@ -123,7 +121,7 @@ func (s *streamed) room(m *message, h frame.Header) error {
 		want = min(max(size, 4*had), limit)
 	}
 	if !s.door.bodies.take(want-had, m.spare) {
-		return crowded()
+		return busy(tooManyBodies)
 	}
 	m.body += want - had
 	m.text = append(make([]byte, 0, want), m.text...)
@@ -134,11 +132,9 @@ func (s *streamed) room(m *message, h frame.Header) error {
 // leave.
 func (s *streamed) whole(m *message) {
 	s.came(m)
-	if items := int64(frame.Items(m.kind, m.text)) * frame.ItemCost; m.failed == nil && items > 0 {
-		if !s.door.bodies.take(items, m.spare) {
-			s.refuse(m, crowded())
-		} else {
-			m.body += items
+	if m.failed == nil {
+		if err := s.door.parsed(&m.call, frame.Items(m.kind, m.text), m.spare); err != nil {
+			s.refuse(m, err)
 		}
 	}
 	m.ctx = s.ctx
@@ -329,10 +325,10 @@ func (s *streamed) hold(m *message) (int, error) {
 
 func (s *streamed) report(m *message) (int, error) {
 	worker, given, err := frame.ParseReports(m.text)
-	if err != nil {
-		return 0, err
+	if err == nil { // how many children there are is known once they are read
+		err = s.door.parsed(&m.call, childrenIn(given), m.spare)
 	}
-	if err := s.roomForChildren(m, given); err != nil {
+	if err != nil {
 		return 0, err
 	}
 	answers, err := s.of.hot.reportTasks(m.ctx, &m.call, m.text, worker, given)
@@ -343,21 +339,6 @@ func (s *streamed) report(m *message) (int, error) {
 		return frame.AppendAnswers(b, answers), nil
 	})
 	return http.StatusOK, nil
-}
-
-// roomForChildren makes room for what the children in reports take: how many there are is known
-// once they are read, and the call may wait for the store then.
-func (s *streamed) roomForChildren(m *message, given []wire.Report) error {
-	children := 0
-	for i := range given {
-		children += len(given[i].Spawn)
-	}
-	n := int64(children) * frame.ItemCost
-	if children > 0 && !s.door.bodies.take(n, m.spare) {
-		return crowded()
-	}
-	m.body += n
-	return nil
 }
 
 func (s *streamed) beat(m *message) (int, error) {
