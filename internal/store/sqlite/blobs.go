@@ -31,6 +31,12 @@ type valueCalls struct {
 	reading   sync.Mutex  // while large values are deleted
 	leftBlobs atomic.Bool // some were to be deleted while a backup read them
 
+	// passed is how much time has passed since the store was opened, whatever its clock was set to.
+	passed func() time.Duration
+
+	naming sync.Mutex
+	named  map[string]time.Duration // by days of names: when Keep gave the last name of it
+
 	// of pruneBlobs, which one call of Prune at a time makes
 	swept string // the last blob that was looked at
 	sweep int64  // no look at blobs before
@@ -95,7 +101,7 @@ func (s *valueCalls) Keep(ctx context.Context, v []byte) (store.Value, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	name := blob.NewName(s.now())
+	name := s.newName()
 	if err := s.blobs.Put(ctx, name, v); err != nil {
 		switch {
 		case errors.Is(err, blob.ErrSync):
@@ -107,6 +113,31 @@ func (s *valueCalls) Keep(ctx context.Context, v []byte) (store.Value, error) {
 		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err)
 	}
 	return store.Ref(name), nil
+}
+
+// newName names a blob, and notes when, so that it has time until its row comes also when the clock
+// is set ahead meanwhile.
+func (s *valueCalls) newName() string {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	now := s.now()
+	s.named[blob.Day(now)] = s.passed()
+	return blob.NewName(now)
+}
+
+// rowsCame is the day before which, of the days before one, all blobs have their rows, if those
+// ever come: none was named within blobGrace.
+func (s *valueCalls) rowsCame(before string) string {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	for day, at := range s.named {
+		if s.passed()-at >= blobGrace {
+			delete(s.named, day)
+		} else {
+			before = min(before, day)
+		}
+	}
+	return before
 }
 
 // Value resolves what Keep returned.
@@ -198,7 +229,7 @@ func (s *valueCalls) pruneBlobs(ctx context.Context, now int64) error {
 	if s.leftBlobs.Swap(false) {
 		s.swept = ""
 	}
-	before := blob.Day(time.UnixMicro(now).Add(-blobGrace))
+	before := s.rowsCame(blob.Day(time.UnixMicro(now).Add(-blobGrace)))
 	names, err := s.blobs.List(ctx, s.swept, before, blobsExamined)
 	if err != nil {
 		return err

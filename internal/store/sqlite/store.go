@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/rotahq/rota/internal/listing"
 )
@@ -57,7 +58,11 @@ func Open(ctx context.Context, conf Config) (_ *Store, err error) {
 // newStore puts the parts together. Who calls whom stands here: there are no circles.
 func newStore(d *database, conf Config) *Store {
 	s := &Store{database: d}
-	s.valueCalls = valueCalls{database: d, blobs: conf.Blobs}
+	opened := conf.Now()
+	s.valueCalls = valueCalls{
+		database: d, blobs: conf.Blobs, named: map[string]time.Duration{},
+		passed: func() time.Duration { return conf.Now().Sub(opened) },
+	}
 	values := &s.valueCalls
 	s.spanCalls = spanCalls{database: d, values: values}
 	s.stepCalls = stepCalls{

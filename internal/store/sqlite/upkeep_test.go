@@ -195,6 +195,38 @@ func TestOrphanBlobsGoAfterADay(t *testing.T) {
 	}
 }
 
+// A clock may be set ahead by days after a blob was written and before its row comes, as when a
+// machine that knew no time hears it.
+func TestBlobWaitsForItsRowWhateverTheClockSays(t *testing.T) {
+	clock := contract.NewClock()
+	c := join(t, open(t, Config{Now: clock.Now}))
+	passed := time.Duration(0)
+	c.passed = func() time.Duration { return passed }
+	keep := func() store.Value {
+		t.Helper()
+		v, err := c.Keep(t.Context(), []byte(strings.Repeat("x", store.InlineLimit+1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	b := c.batch(1, 1, false)
+	b.Tasks[0].Context = keep()
+	orphan := keep()
+	clock.Advance(72 * time.Hour)
+	c.prune()
+	c.submit(b)
+	if _, err := c.Value(t.Context(), b.Tasks[0].Context); err != nil {
+		t.Errorf("the context of an acknowledged task: %v", err)
+	}
+	passed = blobGrace
+	clock.Advance(time.Hour)
+	c.prune()
+	if _, err := c.Value(t.Context(), orphan); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the orphan, a day later: %v", err)
+	}
+}
+
 func TestLogSaysWhatItDropped(t *testing.T) {
 	c := join(t, open(t, Config{}))
 	b := c.batch(1, 1, false)
