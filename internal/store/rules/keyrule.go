@@ -50,8 +50,9 @@ func NewKeyUses(queue string, now int64) *KeyUses {
 	return &KeyUses{Queue: queue, Now: now, by: map[string]*store.KeyUse{}}
 }
 
-// Left is how many more spans or tasks may be examined.
-func (u *KeyUses) Left() int { return store.KeysExamined - u.examined }
+// Left is how many more spans or tasks may be examined. It is never less than none, since a query
+// with a limit below 0 has none.
+func (u *KeyUses) Left() int { return max(store.KeysExamined-u.examined, 0) }
 
 // Examined notes that a task or a span was.
 func (u *KeyUses) Examined() { u.examined++ }
