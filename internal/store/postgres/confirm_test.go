@@ -20,7 +20,9 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 	server := pgtest.Start(t, pgtest.Config{})
 	c := join(t, open(t, Config{DSN: server.Database(t), NoNotify: true}))
 	span := c.submit(c.batch(1, 1, true))[0]
-	must(c.ChangeGroup(t.Context(), "g", store.Whole(limits.DefaultGroup("g"))))(t)
+	for _, name := range []string{"g", "gone"} {
+		must(c.ChangeGroup(t.Context(), name, store.Whole(limits.DefaultGroup(name))))(t)
+	}
 	// cancelled is how a write is answered while every wait for a standby is cancelled.
 	cancelled := func(write func() error) error {
 		answered := make(chan error, 1)
@@ -51,6 +53,10 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 	for _, b := range []store.Batch{keyed, another} {
 		b.Tasks[0].Key, b.Tasks[0].KeyUntil = "k", time.Now().Add(time.Hour).UnixMicro()
 	}
+	remove := func() error { return c.DeleteGroup(t.Context(), "gone", false) }
+	if err := cancelled(remove); !errors.Is(err, store.ErrUnknown) {
+		t.Errorf("the deletion of a group: got %v, want %v", err, store.ErrUnknown)
+	}
 	for _, w := range []struct {
 		name string
 		do   func() error
@@ -76,6 +82,10 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 		}},
 		{"what is new of a group", func() error {
 			_, err := c.Changes(t.Context(), "g", 0)
+			return err
+		}},
+		{"that a group is gone", func() error {
+			_, err := c.Changes(t.Context(), "gone", 1)
 			return err
 		}},
 	} {

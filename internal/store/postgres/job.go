@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rotahq/rota/internal/limits"
@@ -164,8 +165,11 @@ func (s *jobs) Changes(
 			return changes(ctx, s.database, r, group, 0, &c)
 		})
 	}
-	if err == nil && c.Version != after {
-		err = s.confirmed(ctx)
+	gone := errors.Is(err, store.ErrNotFound)
+	if gone || err == nil && c.Version != after {
+		if e := s.confirmed(ctx); e != nil {
+			err = e
+		}
 	}
 	if err != nil {
 		return store.Changes{},
