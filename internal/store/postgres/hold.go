@@ -234,10 +234,13 @@ func (c *keyColumns) add(id task.ID, seq int32) {
 }
 
 const (
-	lockMine = `WITH me AS MATERIALIZED (
+	// lockMine also says by which time it found the lease good. What is written down before the
+	// spans go is to go by the same.
+	lockMine = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) AS now),
+me AS MATERIALIZED (
   SELECT 1 FROM rota.lease WHERE name = 'node/' || $2 AND token = $3
-  AND until > (SELECT rota.micros($1)) FOR KEY SHARE)
-SELECT s.id, s.queue FROM unnest($4::bigint[], $5::bigint[]) w (id, token)
+  AND until > (SELECT now FROM clock) FOR KEY SHARE)
+SELECT s.id, s.queue, (SELECT now FROM clock) FROM unnest($4::bigint[], $5::bigint[]) w (id, token)
 JOIN rota.span s ON s.id = w.id AND s.token = w.token
 WHERE s.holder = $2 AND s.htok = $3 AND EXISTS (SELECT FROM me)
 ORDER BY s.id FOR UPDATE OF s SKIP LOCKED`
@@ -265,11 +268,12 @@ func (s *spans) Give(ctx context.Context, g store.GiveRequest) error {
 	queues := map[string]bool{}
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		var mine []int64
+		var now int64
 		clear(queues)
 		err := t.run(ctx, ask(lockMine, func(r row) error {
 			var id int64
 			var queue string
-			err := r.Scan(&id, &queue)
+			err := r.Scan(&id, &queue, &now)
 			mine = append(mine, id)
 			queues[queue] = true
 			return err
@@ -294,7 +298,7 @@ func (s *spans) Give(ctx context.Context, g store.GiveRequest) error {
 		}
 		if len(running) > 0 {
 			queries = append([]query{
-				written(s.clock(), writeDown, g.Holder, running, nil, nil),
+				written(now, writeDown, g.Holder, running, nil, nil),
 			}, queries...)
 		}
 		return t.finish(ctx, queries...)
