@@ -161,22 +161,29 @@ whole AS (
   AND f.upto <= $5
   RETURNING s.*),
 rest AS (
-  UPDATE rota.span s SET lo = s.lo + k.n, size = greatest(s.size - k.size, 0)
-  FROM fit f CROSS JOIN LATERAL (SELECT ($5 - f.upto + f.width)::int AS n) c
-    JOIN rota.span o ON o.id = f.id
-    CROSS JOIN LATERAL (SELECT c.n, CASE WHEN o.gaps OR o.size <> o.hi - o.lo + 1
-      THEN (SELECT count(*)::int FROM rota.tasks(o.batch, o.lo, o.lo + c.n - 1) t
-      WHERE coalesce((SELECT base FROM rota.step WHERE batch = t.batch AND n = t.n
-      ORDER BY seq DESC LIMIT 1), 0) = o.seq0) ELSE c.n END AS size) k
+  UPDATE rota.span s SET lo = s.lo + k.n
+  FROM fit f CROSS JOIN LATERAL (SELECT ($5 - f.upto + f.width)::int AS n) k
   WHERE s.id = f.id AND f.upto > $5 AND f.upto - f.width < $5
-  RETURNING s.*, k.n AS taken, k.size AS taken_size),
+  RETURNING s.*, k.n AS taken),
 part AS (
   INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token, deaths,
   size, gaps, key, linked)
   SELECT $7, batch, lo - taken, lo - 1, seq0, queue, rank, due, $2, $3, token + 1, deaths,
-  taken_size, gaps, key, linked FROM rest
+  taken, gaps, key, linked FROM rest
   RETURNING *)
 SELECT ` + spanColumnList + ` FROM whole UNION ALL SELECT ` + spanColumnList + ` FROM part`
+
+	// countRest takes the tasks of the part $1 from the size of the rest. It is a statement of its
+	// own behind the one that may have waited for the row: it sees what went before it did.
+	countRest = `UPDATE rota.span s SET size = greatest(s.size - k.size, 0)
+FROM (SELECT r.id, CASE WHEN r.gaps OR r.size <> r.hi - p.lo + 1
+    THEN (SELECT count(*)::int FROM rota.tasks(p.batch, p.lo, p.hi) t
+    WHERE coalesce((SELECT base FROM rota.step WHERE batch = t.batch AND n = t.n
+    ORDER BY seq DESC LIMIT 1), 0) = p.seq0) ELSE p.hi - p.lo + 1 END AS size
+  FROM rota.span p
+  JOIN rota.span r ON r.batch = p.batch AND r.seq0 = p.seq0 AND r.lo = p.hi + 1
+  WHERE p.id = $1) k
+WHERE s.id = k.id`
 
 	// whatIsLeft is asked after it: whether the lease is good, what is ready all the same, and when
 	// the next sleeper wakes. What is parked is sorted by no key, and is not due.
@@ -236,6 +243,7 @@ func (s *spans) takeSpans(
 			got = append(got, sp)
 			return err
 		}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue, n, asked, id),
+			tell(countRest, id),
 			ask(whatIsLeft, func(r row) error {
 				return r.Scan(&answer.Now, &lives, &paused, &next, &answer.NextDue)
 			}, s.clock(), r.Holder.Node, r.Holder.Token, r.Queue))
