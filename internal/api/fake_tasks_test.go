@@ -164,7 +164,8 @@ func (f *fake) Tasks(
 		}
 		if after != (task.ID{}) && v.ID.Compare(after) >= 0 || filter.Queue != "" &&
 			v.Queue != filter.Queue || filter.State != "" && v.State != filter.State ||
-			!store.MetaOf(v.Meta).Has(filter.Meta) {
+			!store.MetaOf(v.Meta).Has(filter.Meta) ||
+			filter.Reach != nil && !filter.Reach(v.Queue) {
 			continue
 		}
 		if len(page) == limit {

@@ -109,3 +109,18 @@ func TestListsFilterByMeta(t *testing.T) {
 		}
 	}
 }
+
+// A page that ended at a task out of scope would tell that there is one that the filter selects:
+// who asks for errors, keys or strings could find out those of others.
+func TestPagesAreAsIfThereWereNoTasksOutOfScope(t *testing.T) {
+	f := newFake() // the newest task is of queue scan
+	a := newAPI(t, f, func(c *Config) { c.Tokens = scoped(t) })
+	for query, want := range map[string]string{
+		"limit=1": idOf(2).String(), "limit=1&state=running": `{"items":[],"next":""}`,
+	} {
+		response, text := ask(t, a, "GET /v1/tasks?"+query, "", "Authorization: Bearer viewer-in")
+		if response.StatusCode != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s, want %s", query, response.StatusCode, text, want)
+		}
+	}
+}

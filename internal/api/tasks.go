@@ -267,6 +267,9 @@ func (c *taskCalls) list(ctx context.Context, in *filterIn) (*listed[TaskItem], 
 	if f.Meta, err = metaOfQuery(in.w.meta); err != nil {
 		return nil, err
 	}
+	if in.who.scope != nil {
+		f.Reach = in.who.scope.queue
+	}
 	views, next, err := c.tasks.Tasks(ctx, f, after, in.Limit)
 	if err != nil {
 		return nil, err

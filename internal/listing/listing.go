@@ -156,7 +156,8 @@ func Live(f store.Filter, below task.ID) (ids []task.ID) {
 // Selects tells whether a filter selects a task by what its view shows.
 func Selects(f *store.Filter, v *task.View) bool {
 	created := v.Created.UnixMicro()
-	return cmp.Or(f.Queue, v.Queue) == v.Queue && cmp.Or(f.State, v.State) == v.State &&
+	return (f.Reach == nil || f.Reach(v.Queue)) &&
+		cmp.Or(f.Queue, v.Queue) == v.Queue && cmp.Or(f.State, v.State) == v.State &&
 		cmp.Or(f.Stage, v.Stage) == v.Stage &&
 		cmp.Or(f.Worker, v.Worker) == v.Worker && cmp.Or(f.Key, v.Key) == v.Key &&
 		(f.Meta == "" || store.MetaOf(v.Meta).Has(f.Meta)) &&

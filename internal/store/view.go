@@ -19,6 +19,9 @@ type Filter struct {
 	Until  int64 // created before
 	// Error selects tasks whose view shows an error that it matches; nil = all
 	Error *regexp.Regexp
+	// Reach selects tasks of the queues for which it says so, besides all else; nil = all. Pages
+	// are as if there were no other tasks: where one ends tells nothing of them.
+	Reach func(queue string) bool
 	// Stuck selects tasks that run and seem stuck, and says why. It is the dispatcher's affair;
 	// stores never see it.
 	Stuck *Suspicion

@@ -183,7 +183,8 @@ func selects(f store.Filter, v task.View, created int64) bool {
 			return false
 		}
 	}
-	return (f.Queue == "" || f.Queue == v.Queue) && (f.State == "" || f.State == v.State) &&
+	return (f.Reach == nil || f.Reach(v.Queue)) &&
+		(f.Queue == "" || f.Queue == v.Queue) && (f.State == "" || f.State == v.State) &&
 		(f.Stage == "" || f.Stage == v.Stage) &&
 		(f.Worker == "" || f.Worker == v.Worker) && (f.Key == "" || f.Key == v.Key) &&
 		(f.Since == 0 || created >= f.Since) && (f.Until == 0 || created < f.Until) &&
