@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -116,16 +117,41 @@ func groupConfOf(g *task.Group) GroupConf {
 	}
 }
 
-// redacted is a URL without its password.
+// hidden stands in a URL where something is not shown.
+const hidden = "xxxxx"
+
+// redacted is a URL without what may let somebody in: its password, a user without one, which may
+// be a token, and what its parameters say.
 func redacted(full string) string {
 	u, err := url.Parse(full)
 	if err != nil {
 		return ""
 	}
-	if _, secret := u.User.Password(); !secret {
-		return full
+	if _, password := u.User.Password(); !password && u.User != nil {
+		u.User = url.User(hidden)
 	}
-	return u.Redacted()
+	parameters := strings.Split(u.RawQuery, "&")
+	for i, p := range parameters {
+		if name, value, named := strings.Cut(p, "="); named && value != "" {
+			parameters[i] = name + "=" + hidden
+		} else if !named && p != "" {
+			parameters[i] = hidden
+		}
+	}
+	u.RawQuery = strings.Join(parameters, "&")
+	if shown := u.Redacted(); shown != u.String() || strings.Contains(shown, hidden) {
+		return shown
+	}
+	return full
+}
+
+// urlGiven is the URL that a group has from now on: who gives one as it is shown means the present
+// one.
+func urlGiven(is, given string) string {
+	if given == redacted(is) {
+		return is
+	}
+	return given
 }
 
 func groupOf(v *store.GroupView) groupItem {
@@ -171,7 +197,7 @@ type groupIn struct {
 type sourceIn struct {
 	Kind    *string   `json:"kind,omitempty" enum:"api,file,url,command" doc:"where the list of jobs comes from; api. Another kind than the present one forgets what that needed"`
 	Path    *string   `json:"path,omitempty" doc:"file: an absolute path on the nodes' machines; holds what a url answers, or lines of a name and if need be a load and a spec"`
-	URL     *string   `json:"url,omitempty" doc:"url: answers {\"jobs\":[…]} or the list alone; a password in it is never shown"`
+	URL     *string   `json:"url,omitempty" doc:"url: answers {\"jobs\":[…]} or the list alone; a password in it, a user without one and what its parameters say are never shown, and stay when it is given as it is shown"`
 	Command *[]string `json:"command,omitempty" maxItems:"100" doc:"command: prints what a url answers; runs only on nodes that allow it"`
 	Every   *duration `json:"every,omitempty" doc:"between two readings; 30m, at least 1s"`
 }
@@ -198,7 +224,9 @@ func (in *groupIn) change(g *task.Group, _ bool) error {
 			g.Source = task.Source{Kind: *s.Kind, Every: g.Source.Every}
 		}
 		set(&g.Source.Path, s.Path)
-		set(&g.Source.URL, s.URL)
+		if s.URL != nil {
+			g.Source.URL = urlGiven(g.Source.URL, *s.URL)
+		}
 		set(&g.Source.Command, s.Command)
 		setSpan(&g.Source.Every, s.Every)
 	}

@@ -380,3 +380,26 @@ func TestPlansThatFindNoTurnSayWhy(t *testing.T) {
 		t.Errorf("%d %s", response.StatusCode, text)
 	}
 }
+
+func TestURLsOfSourcesShowNothingThatLetsSomebodyIn(t *testing.T) {
+	for full, want := range map[string]string{
+		"https://example.com/jobs":                       "https://example.com/jobs",
+		"https://bot:secret@example.com/jobs":            "https://bot:xxxxx@example.com/jobs",
+		"https://ghp_secret@example.com/jobs":            "https://xxxxx@example.com/jobs",
+		"https://example.com/jobs?token=secret&of=":      "https://example.com/jobs?token=xxxxx&of=",
+		"https://a@example.com/?secret&sig=a%20secret#x": "https://xxxxx@example.com/?xxxxx&sig=xxxxx#x",
+		"https://example.com/a%2Fb//c?":                  "https://example.com/a%2Fb//c?",
+		"://":                                            "",
+	} {
+		if got := redacted(full); got != want {
+			t.Errorf("%s is shown as %s, want %s", full, got, want)
+		}
+		if got := urlGiven(full, want); want != "" && got != full {
+			t.Errorf("%s, given as it is shown, becomes %s", full, got)
+		}
+	}
+	const other = "https://a:xxxxx@example.org/"
+	if got := urlGiven("https://a:b@example.com/", other); got != other {
+		t.Errorf("another URL is not taken: %s", got)
+	}
+}

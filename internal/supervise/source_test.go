@@ -433,3 +433,16 @@ func (h *house) read() store.SourceRead {
 	h.Must(err)
 	return list[0].Read
 }
+
+// Errors of sources stand in logs, events and groups, which more people read than may know what is
+// in a URL.
+func TestErrorAboutAURLDoesNotRepeatIt(t *testing.T) {
+	sources := supervise.Sources{HTTP: http.DefaultClient, Timeout: 5 * time.Second, Limit: 100}
+	for _, from := range []string{"http://127.0.0.1:1/?token=s3cret", "x%zz://s3cret",
+		"https://s3cret@[::1/"} {
+		_, _, err := sources.Read(t.Context(), task.Source{Kind: task.SourceURL, URL: from})
+		if err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", from, err)
+		}
+	}
+}

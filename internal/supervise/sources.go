@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"time"
 
@@ -209,18 +210,18 @@ func (c Sources) stampOf(src task.Source) stamp {
 	return stamp{true, info.Size(), info.ModTime()}
 }
 
-func (c Sources) get(ctx context.Context, url string) ([]byte, error) {
+func (c Sources) get(ctx context.Context, from string) ([]byte, error) {
 	if c.HTTP == nil {
 		return nil, errors.New("this node reads no URLs")
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
-		return nil, err
+		return nil, withoutURL(err)
 	}
 	req.Header.Set("Accept", "application/json")
 	res, err := c.HTTP.Do(req)
 	if err != nil {
-		return nil, errors.Join(err, timeout(ctx))
+		return nil, errors.Join(withoutURL(err), timeout(ctx))
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
@@ -231,6 +232,15 @@ func (c Sources) get(ctx context.Context, url string) ([]byte, error) {
 		return nil, errors.Join(err, timeout(ctx))
 	}
 	return text, nil
+}
+
+// withoutURL is the error of a call without its URL, in which there may be a password or a token:
+// many read the error, in logs, in events and in the group.
+func withoutURL(err error) error {
+	if of, ok := errors.AsType[*url.Error](err); ok {
+		return of.Err
+	}
+	return err
 }
 
 // timeout says that the time is over, if it is.
