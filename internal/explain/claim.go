@@ -60,7 +60,7 @@ func nobodyMay(nodes []view.Node) view.Reason {
 // notThere says why a key is not with the node that somebody gave it to.
 func notThere(c view.Claim, nodes []view.Node) view.Reason {
 	r := view.Reason{Kind: view.ReasonRefused, Until: c.Assigned.Until,
-		Change: "rota claim assign " + c.Key + " NODE"}
+		Change: "rota claim assign " + shellWord(c.Key) + " NODE"}
 	switch n := nodeNamed(nodes, c.Assigned.Node); {
 	case n == nil:
 		r.Text = fmt.Sprintf("%s gave it to node %s, which is not known.", c.Assigned.By,

@@ -41,6 +41,12 @@ behind: ann gave it to node a, which takes it when its owner has finished what i
 		"its node drains": {given("b", "a"),
 			[]view.Node{node("a", view.NodeDraining, 3, 5), two[1]}, `owned
 refused: ann gave it to node a, which is draining: others have the key meanwhile. Until in 1h0m0s. [rota claim assign group/g NODE]`},
+		"a key that a shell would read": {func() view.Claim {
+			c := given("b", "c")
+			c.Key = "it's; rm -rf $HOME"
+			return c
+		}(), two, `owned
+refused: ann gave it to node c, which is not known. Until in 1h0m0s. [rota claim assign 'it'\''s; rm -rf $HOME' NODE]`},
 		"its node is gone": {given("b", "c"), two, `owned
 refused: ann gave it to node c, which is not known. Until in 1h0m0s. [rota claim assign group/g NODE]`},
 	} {
