@@ -55,9 +55,10 @@ func (o *outgoing) post(ctx context.Context, n *store.Notifier, m message) error
 				cut(printable(body), 200)), ": "),
 			after: retryAfter(response.Header),
 		})
+	case f.fine == nil: // the status has said it, whatever became of the rest of the answer
 	case err != nil:
 		return hide(n, fmt.Errorf("read its answer: %w", err))
-	case f.fine != nil:
+	default:
 		if err := f.fine(body); err != nil {
 			return hide(n, &refusedError{text: cut(printable([]byte(err.Error())), 200)})
 		}

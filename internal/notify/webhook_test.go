@@ -320,3 +320,20 @@ func TestHugeAnswersAreNotRead(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestMessageThatWasTakenIsNotSentAgainForItsAnswer(t *testing.T) {
+	address, got := receive(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "10")
+		w.Write([]byte("fin")) // and the connection breaks
+	})
+	n := store.Notifier{
+		Name: "ops", Format: "generic", Secrets: store.Secrets{URL: store.Secret(address)},
+	}
+	if err := sendTo(t, n, loopback); err != nil {
+		t.Error(err)
+	}
+	n.Format = "wecom" // where the answer says what became of it
+	if err := sendTo(t, n, loopback); err == nil || len(got()) != 2 {
+		t.Errorf("%v, %d messages", err, len(got()))
+	}
+}
