@@ -171,6 +171,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	for value, want := range map[string]time.Duration{
 		"": 0, "-5": 0, "7": 7 * time.Second, "x": 0, "99999999": 24 * time.Hour,
 		"Wed, 21 Oct 2015 07:28:30 GMT": 30 * time.Second, "Wed, 21 Oct 2015 07:27:00 GMT": 0,
+		"Fri, 31 Dec 9999 23:59:59 GMT": 24 * time.Hour,
 	} {
 		if got := retryAfter(value, "Wed, 21 Oct 2015 07:28:00 GMT"); got != want {
 			t.Errorf("retryAfter(%q) = %v, want %v", value, got, want)

@@ -157,11 +157,15 @@ func newError(status int, header http.Header, body []byte) *Error {
 	return e
 }
 
+// mostRetryAfter is the longest pause that is believed.
+const mostRetryAfter = 24 * time.Hour
+
 // retryAfter reads both forms of Retry-After: seconds, and a date, which counts from the server's
 // own Date.
 func retryAfter(value, date string) time.Duration {
+	const most = int(mostRetryAfter / time.Second)
 	if seconds, err := strconv.Atoi(value); err == nil {
-		return time.Duration(min(max(seconds, 0), 24*60*60)) * time.Second
+		return time.Duration(min(max(seconds, 0), most)) * time.Second
 	}
 	at, err := http.ParseTime(value)
 	if err != nil {
@@ -171,5 +175,5 @@ func retryAfter(value, date string) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return max(at.Sub(now), 0)
+	return min(max(at.Sub(now), 0), mostRetryAfter)
 }
