@@ -78,6 +78,7 @@ func (c *hookCalls) call(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	c.door.metrics.hooks.prune(time.Now(), c.hooks.FindHook)
 	request := hook.Request{Header: r.Header.Get, Body: body}
 	if h.Name != "" { // a name that nobody configured goes into no log
 		w.who = principal{Name: "hook:" + h.Name, Role: roleSubmitter}

@@ -441,3 +441,17 @@ func TestSlowBodiesGiveWayToSignedCalls(t *testing.T) {
 		}
 	})
 }
+
+// Series of hooks that another node deleted would stand for ever, and take the place of others.
+func TestSeriesOfHooksThatAreNoMoreAreDropped(t *testing.T) {
+	c := newCaller(t, nil)
+	hooks := c.api.metrics.hooks
+	hooks.count("gone", hookCreated)
+	hooks.count("pay", hookSignal)
+	c.call("builds", "{}", nil)
+	hooks.mu.Lock()
+	defer hooks.mu.Unlock()
+	if hooks.own["gone"] || !hooks.own["pay"] {
+		t.Errorf("series are there of %v", hooks.own)
+	}
+}

@@ -1,9 +1,15 @@
 package api
 
 import (
+	"errors"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rotahq/rota/internal/store"
 )
 
 // hookCounter counts what becomes of calls of hooks. There are no series of a hook that nobody
@@ -11,8 +17,9 @@ import (
 type hookCounter struct {
 	calls *prometheus.CounterVec
 
-	mu  sync.Mutex
-	own map[string]bool
+	mu     sync.Mutex
+	own    map[string]bool
+	pruned time.Time // when those that are no more were last looked for
 }
 
 func newHookCounter() *hookCounter {
@@ -35,6 +42,26 @@ func (c *hookCounter) count(hook, outcome string) {
 		hook = others
 	}
 	c.calls.WithLabelValues(hook, outcome).Inc()
+}
+
+// prune drops, once a minute at most, the series of hooks that are no more: other nodes delete
+// some. find looks a hook up; what it can't say now is left to the next time.
+func (c *hookCounter) prune(now time.Time, find func(string) (*store.Hook, error)) {
+	c.mu.Lock()
+	if now.Sub(c.pruned) < time.Minute {
+		c.mu.Unlock()
+		return
+	}
+	c.pruned = now
+	own := slices.Collect(maps.Keys(c.own))
+	c.mu.Unlock()
+	for _, hook := range own {
+		if _, err := find(hook); errors.Is(err, store.ErrNotFound) {
+			c.forget(hook)
+		} else if err != nil {
+			return
+		}
+	}
 }
 
 // forget drops the series of a hook that is no more.
