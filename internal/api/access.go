@@ -191,6 +191,8 @@ type principal struct {
 	Name  string // of a worker's token "*": any worker
 	Role  role
 	scope *scope // nil = everything
+	// peer says that it is another node, by its pass: that tells of the caller for whom it asks.
+	peer bool
 }
 
 // as tells whether the principal may speak for the named worker.
@@ -295,15 +297,22 @@ func (a *API) admit(r *http.Request, need right) (principal, error) {
 		return principal{Name: a.conf.Node, Role: roleAdmin}, nil
 	}
 	tokens := a.tokens.Load()
-	if len(tokens.by) == 0 {
-		return anonymous, a.neighbour(r)
-	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	asPeer := scheme == pass.Scheme && a.conf.Peer != nil
+	if len(tokens.by) == 0 {
+		who := anonymous
+		err := a.neighbour(r)
+		if err == nil && asPeer {
+			_, who.peer = a.conf.Peer(r)
+		}
+		return who, err
+	}
 	who, known := tokens.by[sha256.Sum256([]byte(token))]
 	known = known && strings.EqualFold(scheme, "Bearer")
-	if scheme == pass.Scheme && a.conf.Peer != nil {
+	if asPeer {
 		who.Role, who.scope = roleAdmin, nil
 		who.Name, known = a.conf.Peer(r)
+		who.peer = known
 	}
 	switch {
 	case need == toKnock && !known: // a wrong token is as good as none, and nobody counts it

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/bucket"
-	"github.com/rotahq/rota/internal/pass"
 	"github.com/rotahq/rota/internal/store"
 )
 
@@ -119,8 +118,7 @@ func (w *answer) dry(run bool) { w.quiet = run }
 func (a *API) auditCall(w *answer, r *http.Request, how audited) {
 	done := w.status/100 == 2
 	doubtful := w.status/100 == 5 && w.outcome != unchanged && a.conf.Reach() == nil
-	if how.kind == "" || w.quiet || !done && !doubtful ||
-		strings.HasPrefix(r.Header.Get("Authorization"), pass.Scheme+" ") {
+	if how.kind == "" || w.quiet || !done && !doubtful || w.who.peer {
 		return
 	}
 	if how.subject == "job" {

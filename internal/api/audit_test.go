@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -163,7 +164,8 @@ func TestManyChangesAreSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &heard{}
 		a := newAuditor(h.tell)
-		ann, bob := principal{"ann", roleOperator, nil}, principal{"bob", roleOperator, nil}
+		ann := principal{Name: "ann", Role: roleOperator}
+		bob := principal{Name: "bob", Role: roleOperator}
 		cancel := changes["POST /v1/tasks/{id}/cancel"]
 		const n = 60_000
 		for i := range n {
@@ -278,4 +280,29 @@ func TestRefusalsAreCountedAndLoggedNowAndThen(t *testing.T) {
 			t.Errorf("%d are known", len(a.refusalLog.by))
 		}
 	})
+}
+
+// What a node asks another one is told by the one that a caller asked. A header that only looks as
+// if it was a node's hides nothing, also where everybody may do everything.
+func TestOnlyWhatANodeAsksIsNotTold(t *testing.T) {
+	peer := func(r *http.Request) (string, bool) {
+		return "n2", r.Header.Get("Authorization") == "Rota-Node good"
+	}
+	for _, tokens := range []Tokens{{}, testTokens(t)} {
+		h := &heard{}
+		a := newAPI(t, newFake(), func(c *Config) {
+			c.Tell, c.Peer, c.Tokens = h.tell, peer, tokens
+		})
+		for pass, want := range map[string]int{"good": 0, "bad": 1} {
+			response, _ := ask(t, a, "POST /v1/queues/mail/pause", "",
+				"Authorization: Rota-Node "+pass)
+			if response.StatusCode == http.StatusUnauthorized {
+				want = 0 // nothing was done
+			}
+			if events := h.take(); len(events) != want {
+				t.Errorf("with %d tokens and a %s pass: %d, told %+v", len(tokens.by), pass,
+					response.StatusCode, events)
+			}
+		}
+	}
 }

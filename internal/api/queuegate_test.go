@@ -37,9 +37,9 @@ func TestSubmissionsMakeOnlySoManyQueues(t *testing.T) {
 			asked++
 			return there, nil
 		})
-		shop := &Caller{who: principal{"shop", roleSubmitter, nil}}
-		db := &Caller{who: principal{"store", roleSubmitter, nil}}
-		ann := &Caller{who: principal{"ann", roleOperator, nil}}
+		shop := &Caller{who: principal{Name: "shop", Role: roleSubmitter}}
+		db := &Caller{who: principal{Name: "store", Role: roleSubmitter}}
+		ann := &Caller{who: principal{Name: "ann", Role: roleOperator}}
 		try := func(c *Caller, names ...string) error {
 			return g.admit(c, to(names...), time.Now())
 		}
