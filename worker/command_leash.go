@@ -17,8 +17,10 @@ import (
 type Leash struct {
 	// Guard, when not nil, is told of the commands' process groups, for somebody who outlives this
 	// process and then kills what it left behind: a line +N before the group N begins, and -N when
-	// it has ended. Its errors change nothing. Set it first.
+	// it has ended. Its errors change nothing, but commands wait for it to be told. Set it first.
 	Guard io.Writer
+
+	telling sync.Mutex // held while Guard is told, for its order; not with mu: it may take long
 
 	mu      sync.Mutex
 	killed  bool
@@ -46,11 +48,6 @@ func (l *Leash) start(cmd *exec.Cmd) error {
 	if l == nil {
 		return cmd.Start()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.killed {
-		return errKilled
-	}
 	dieWithUs(cmd)
 	begin := func() {}
 	if l.Guard != nil { // what a command starts before its group is known would outlive us
@@ -60,6 +57,20 @@ func (l *Leash) start(cmd *exec.Cmd) error {
 		}
 	}
 	defer begin()
+	if err := l.hold(cmd); err != nil {
+		return err
+	}
+	l.tell(cmd.Process.Pid)
+	return nil
+}
+
+// hold starts cmd unless Kill was called, which kills it from then on.
+func (l *Leash) hold(cmd *exec.Cmd) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.killed {
+		return errKilled
+	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -67,7 +78,6 @@ func (l *Leash) start(cmd *exec.Cmd) error {
 		l.running = make(map[*os.Process]struct{})
 	}
 	l.running[cmd.Process] = struct{}{}
-	l.tell(cmd.Process.Pid)
 	return nil
 }
 
@@ -77,13 +87,17 @@ func (l *Leash) drop(p *os.Process) {
 		return
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	delete(l.running, p)
+	l.mu.Unlock()
 	l.tell(-p.Pid)
 }
 
+// tell tells the guard of a group. It waits for as long as the guard does not read.
 func (l *Leash) tell(group int) {
-	if l.Guard != nil {
-		fmt.Fprintf(l.Guard, "%+d\n", group)
+	if l.Guard == nil {
+		return
 	}
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	fmt.Fprintf(l.Guard, "%+d\n", group)
 }

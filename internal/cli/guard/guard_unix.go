@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/spf13/cobra"
@@ -22,6 +23,10 @@ import (
 type Guard struct {
 	process *exec.Cmd
 	in      io.WriteCloser
+	// How long it may take to read what it is told. One that takes longer, as when somebody has
+	// stopped it, is killed: commands wait for it, and of what it missed it would kill process
+	// groups that have ended, whose numbers may be somebody else's by then.
+	patience time.Duration
 }
 
 // Start starts a guard. It lasts as long as we do, or until it is closed.
@@ -30,17 +35,27 @@ func Start() (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{process: exec.Command(self, "worker", "guard")}
+	return start(exec.Command(self, "worker", "guard"), 5*time.Second)
+}
+
+func start(process *exec.Cmd, patience time.Duration) (*Guard, error) {
+	g := &Guard{process: process, patience: patience}
 	// a signal to our group is none to it
 	g.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if g.in, err = g.process.StdinPipe(); err != nil {
+	in, err := g.process.StdinPipe()
+	if err != nil {
 		return nil, err
 	}
+	g.in = in
 	return g, g.process.Start()
 }
 
-// Write tells of a process group, as worker.Leash does.
-func (g *Guard) Write(p []byte) (int, error) { return g.in.Write(p) }
+// Write tells of a process group, as worker.Leash does. It is for one goroutine at a time.
+func (g *Guard) Write(p []byte) (int, error) {
+	late := time.AfterFunc(g.patience, func() { g.process.Process.Kill() })
+	defer late.Stop()
+	return g.in.Write(p)
+}
 
 // Close ends it.
 func (g *Guard) Close() {

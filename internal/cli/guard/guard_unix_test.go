@@ -3,10 +3,14 @@
 package guard
 
 import (
+	"errors"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestGuardKillsOnlyGroupsThatHaveNotEnded(t *testing.T) {
@@ -52,4 +56,34 @@ func FuzzGuardKillsNothingThatHasEnded(f *testing.F) {
 			}
 		})
 	})
+}
+
+// A guard that reads nothing any more, as when somebody has stopped it, holds nobody up for long.
+func TestGuardThatIsStoppedIsKilled(t *testing.T) {
+	g, err := start(exec.Command("sleep", "1000"), 50*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.process.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	full := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := g.Write([]byte("+100000\n")); err != nil {
+				full <- err
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-full:
+		if !errors.Is(err, syscall.EPIPE) {
+			t.Errorf("it ended with %v", err)
+		}
+		g.Close()
+	case <-time.After(20 * time.Second):
+		t.Error("whoever tells it still waits")
+		_ = g.process.Process.Kill()
+	}
 }
