@@ -51,8 +51,8 @@ delivered, and what keeps the next one from it. Secrets are never shown.`,
 						": " +
 						term.OneLine(n.Trouble)
 				}
-				t.Add(n.Name, destination(n), strings.Join(n.On, ","), term.Count(n.Delivered),
-					state)
+				t.Add(n.Name, destination(n), term.OneLine(strings.Join(n.On, ",")),
+					term.Count(n.Delivered), state)
 			}
 			return t.String()
 		})
@@ -82,10 +82,10 @@ func notifierText(n view.Notifier) string {
 	s := term.Sheet{Indent: 10}
 	s.Line("notifier", term.Bold(n.Name))
 	s.Line("kind", n.Kind)
-	s.Line("on", strings.Join(n.On, ", "))
-	s.Line("about", strings.Join(n.Subjects, ", "))
+	s.Line("on", term.OneLine(strings.Join(n.On, ", ")))
+	s.Line("about", term.OneLine(strings.Join(n.Subjects, ", ")))
 	s.Line("to", destination(n))
-	s.Line("server", n.Server)
+	s.Line("server", term.OneLine(n.Server))
 	s.Line("tls", n.TLS)
 	if n.Signed {
 		s.Line("signed", "yes")

@@ -101,17 +101,17 @@ func text(h *view.Hook) string {
 	s.Line("path", "/v1/hooks/"+h.Name)
 	s.Line("scheme", h.Scheme)
 	s.Line("secrets", fmt.Sprint(h.Secrets))
-	s.Line("header", strings.TrimSpace(h.Header+" "+h.Prefix))
+	s.Line("header", term.OneLine(h.Header+" "+h.Prefix))
 	if h.Tolerance != 0 {
 		s.Line("tolerance", time.Duration(h.Tolerance).String())
 	}
-	s.Line("id", h.ID)
-	s.Line("headers", strings.Join(h.Headers, ", "))
+	s.Line("id", term.OneLine(h.ID))
+	s.Line("headers", term.OneLine(strings.Join(h.Headers, ", ")))
 	s.Line("becomes", becomes(h))
 	if h.Priority != 0 {
 		s.Line("priority", time.Duration(h.Priority).String())
 	}
-	s.Line("group key", h.GroupKey)
+	s.Line("group key", term.OneLine(h.GroupKey))
 	s.Line("meta", app.MetaText(h.Meta))
 	if h.Keep != 0 {
 		s.Line("keep", time.Duration(h.Keep).String())

@@ -44,8 +44,8 @@ stopped, when a dead one stops them.`,
 				if k.State != view.KeyOpen {
 					state = term.Yellow(state)
 				}
-				t.Add(k.Key, term.Count(k.Ready), term.Count(k.Running), term.Count(k.Weight),
-					term.Yellow(PausedText(&k.KeyRule, a.Now())), state)
+				t.Add(term.OneLine(k.Key), term.Count(k.Ready), term.Count(k.Running),
+					term.Count(k.Weight), term.Yellow(PausedText(&k.KeyRule, a.Now())), state)
 			}
 			text := t.String()
 			if keys.Cut {
