@@ -77,6 +77,7 @@ type splitter struct {
 	log    *lines // nil = the lines go nowhere
 	stream string
 	part   []byte // of a line whose end has not come; at most maxLine
+	cut    bool   // the line before was cut, and nothing has come of its rest yet
 	last   string // the last line that isn't empty
 }
 
@@ -93,13 +94,19 @@ func (s *splitter) Write(p []byte) (int, error) {
 		if end >= 0 {
 			s.part = append(s.part, p[:end]...)
 			p = p[end+1:]
+			if rest := string(s.part); s.cut && (rest == "" || rest == "\r") {
+				s.part, s.cut = s.part[:0], false // its end, not a line of its own
+				continue
+			}
 			s.emit(len(s.part))
+			s.cut = false
 			continue
 		}
 		take := min(len(p), maxLine-len(s.part))
 		s.part, p = append(s.part, p[:take]...), p[take:]
 		if len(s.part) == maxLine {
 			s.emit(wholeRunes(s.part))
+			s.cut = true
 		}
 	}
 	return n, nil

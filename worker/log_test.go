@@ -239,6 +239,10 @@ func TestLinesAreCutAtTheirEnds(t *testing.T) {
 		{"a\xffb\n", []string{"a\uFFFDb"}},
 		{long + "é\n", []string{long, "é"}},
 		{long + "yz", []string{long + "y", "z"}},
+		{long + "y\nz\n", []string{long + "y", "z"}},
+		{long + "y\r\nz\n", []string{long + "y", "z"}},
+		{long + "y\n\nz\n", []string{long + "y", "", "z"}},
+		{long + "y" + long + "y\n", []string{long + "y", long + "y"}},
 	} {
 		if got := split([]byte(c.in)); !slices.Equal(got, c.want) {
 			t.Errorf("split(%.20q): %d lines %.60q, want %.60q", c.in, len(got), got, c.want)
