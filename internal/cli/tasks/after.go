@@ -44,7 +44,7 @@ func (a commands) submitTasks(ctx context.Context, c *client.Client, s submissio
 	}
 	got, err := c.Submit(ctx, tasks...)
 	if err != nil {
-		return err
+		return a.unsure(ctx, err)
 	}
 	if s.wait {
 		r := a.newReceipts(s)
@@ -66,7 +66,7 @@ func parseTasks(text []byte) ([]task.Submission, error) {
 	switch {
 	case bytes.HasPrefix(text, []byte("[")):
 	case json.Unmarshal(text, &body) == nil && body.Tasks != nil:
-		text = body.Tasks
+		return someTasks(wire.ParseSubmissions(text))
 	default:
 		var list [][]byte
 		d := json.NewDecoder(bytes.NewReader(text))
@@ -81,7 +81,11 @@ func parseTasks(text []byte) ([]task.Submission, error) {
 		}
 		text = append(append([]byte("["), bytes.Join(list, []byte(","))...), ']')
 	}
-	tasks, err := wire.ParseTasks(text, "tasks")
+	return someTasks(wire.ParseTasks(text, "tasks"))
+}
+
+// someTasks refuses a list without a task.
+func someTasks(tasks []task.Submission, err error) ([]task.Submission, error) {
 	if err == nil && len(tasks) == 0 {
 		err = errors.New("there is no task")
 	}

@@ -143,7 +143,7 @@ ROTA_OUTPUT names, as "spawn". Of a hand-out that is no longer the worker's no c
 		a.traceChildren(children)
 		receipts, err := c.AddChildren(ctx, worker, id, token, children)
 		if err != nil {
-			return err
+			return a.unsure(ctx, err)
 		}
 		return a.showReceipts(receipts)
 	})

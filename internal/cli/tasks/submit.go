@@ -225,7 +225,7 @@ func (a commands) submitOne(ctx context.Context, c *client.Client, s submission)
 	}
 	receipts, err := c.Submit(ctx, s.Submission)
 	if err != nil {
-		return err
+		return a.unsure(ctx, err)
 	}
 	if s.wait {
 		return await.Result(ctx, a.App, c, receipts[0].ID)
@@ -236,6 +236,14 @@ func (a commands) submitOne(ctx context.Context, c *client.Client, s submission)
 		Action   task.Submitted `json:"action"`
 	}{receipts[0].ID, receipts[0].Existing, receipts[0].Action}
 	return a.Show(doc, func() string { return doc.ID.String() + "\n" })
+}
+
+// unsure says of a call that was interrupted on its way that it may have been done all the same.
+func (a commands) unsure(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, client.ErrOutcomeUnknown) {
+		fmt.Fprintln(a.Err, "It may be submitted all the same: nobody waited for the answer.")
+	}
+	return err
 }
 
 // readText reads the value of --context-text.

@@ -2,6 +2,7 @@ package tasks_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -153,5 +154,55 @@ func TestTextBecomesAStringHoweverItIsGiven(t *testing.T) {
 			!strings.Contains(complaint, c.says) {
 			t.Errorf("%q: exit code %d, contexts %q, %s", c.flags, code, s.taken, complaint)
 		}
+	}
+}
+
+// Who is interrupted while a submission is on its way is told that it may be there.
+func TestInterruptedSubmitSaysThatTheTaskMayBeThere(t *testing.T) {
+	for name, flags := range map[string][]string{
+		"one": nil, "several": {"--tasks", `[{"ref":"a"},{"after":["a"]}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			server := httptest.NewServer(http.HandlerFunc(
+				func(_ http.ResponseWriter, r *http.Request) {
+					io.ReadAll(r.Body)
+					interrupt()
+					<-r.Context().Done()
+				}))
+			defer server.Close()
+			stderr := new(bytes.Buffer)
+			a := app.New(nil, io.Discard, stderr, clitest.NoEnv)
+			args := append([]string{"submit", "q", "--server", server.URL}, flags...)
+			if code := cli.Run(ctx, a, args); code != cli.ExitFailed {
+				t.Errorf("exit code %d", code)
+			}
+			if got := stderr.String(); !strings.Contains(got, "It may be submitted all the same") ||
+				!strings.Contains(got, "rota: interrupted") {
+				t.Errorf("it said %q", got)
+			}
+		})
+	}
+}
+
+// What stands beside the tasks of a body is refused, as the server would: it has a meaning to
+// somebody.
+func TestTasksOfABodyStandAlone(t *testing.T) {
+	for _, text := range []string{
+		`{"tasks":[{"context":1}],"delay":"10m"}`, `{"tasks":[{"context":1}],"Tasks":[]}`,
+		`{"tasks":[{"context":1}],"tasks":[]}`, `{"tasks":[{"contxt":1}]}`, `[{"contxt":1}]`,
+		`{"tasks":[]}`,
+	} {
+		s := new(submitServer)
+		code, _, complaint := submitBy(t, s, "", "--tasks", text)
+		if code != cli.ExitUsage || len(s.taken) != 0 {
+			t.Errorf("%s: exit code %d, took %q: %s", text, code, s.taken, complaint)
+		}
+	}
+	s := new(submitServer)
+	code, _, _ := submitBy(t, s, "", "--tasks", `{"tasks":[{"context":1}]}`)
+	if code != cli.ExitDone {
+		t.Errorf("a body: exit code %d, took %q", code, s.taken)
 	}
 }
