@@ -107,13 +107,18 @@ func (r *run) end(cause error) {
 	}
 }
 
-// sweep forgets the runs that have ended; what they took is free for others. Worker.mu is held.
+// sweep forgets the runs that have ended; what they took is free for others. What one that ends
+// between two calls has logged, and nobody has looked at yet, is sent all the same. Worker.mu is
+// held.
 func (w *Worker) sweep() {
 	before := len(w.runs)
 	w.runs = slices.DeleteFunc(w.runs, func(r *run) bool {
 		over := !r.wanted && r.cancel == nil
 		if over {
 			w.reserved -= r.load
+			if r.log.queue() != nil {
+				w.closing.Go(r.log.close)
+			}
 		}
 		return over
 	})

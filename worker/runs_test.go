@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rotahq/rota/task"
 )
@@ -132,4 +134,30 @@ func BenchmarkQuietBeatWithJobs(b *testing.B) {
 		w.say(func(error) {})
 		w.obeyOrders(task.Orders{})
 	}
+}
+
+// A job that ends between two calls, before anybody has looked at what the last one logged, has a
+// log all the same.
+func TestJobThatEndsBetweenTwoCallsKeepsItsLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake()
+		q.assign(post("a", 1), post("b", 1))
+		_, stop := begin(t, q, Config{}, jobs(func(ctx context.Context, a task.Assignment) error {
+			if a.Job == "b" { // its log is under way while a logs
+				Logf(ctx, "up")
+				<-ctx.Done()
+				return nil
+			}
+			time.Sleep(100 * time.Millisecond)
+			Logf(ctx, "last words")
+			return errors.New("no")
+		}))
+		rest(150 * time.Millisecond)
+		q.assign(post("b", 1))
+		rest(time.Second)
+		same(t, "log", q.jobLog("g", "a"), "log.0: last words")
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -179,7 +179,8 @@ type Worker struct {
 	stats      Stats
 
 	// assignments, in the order in which they came, until they have ended
-	runs []*run
+	runs    []*run
+	closing sync.WaitGroup // sends the last lines of those that ended between two calls
 	// their load, whether they are called or not: tasks get the rest
 	reserved task.Units
 	cramped  bool                    // one of them waits for tasks or others to end
@@ -343,6 +344,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	grace := time.AfterFunc(w.config.StopGrace, func() { stopWork(ErrStopping) })
 	handlers.Wait()
 	grace.Stop()
+	w.closing.Wait()
 	err := w.flush(speak)
 	endSpeech()
 	loops.Wait()
