@@ -19,8 +19,14 @@ export function ScheduleScreen({ name }: { name: string }) {
   const path = "v1/schedules/" + part(name);
   const schedule = useLoad<Schedule>(path, 4000);
   const s = schedule.data;
-  const rule = s && s.cron ? JSON.stringify({ cron: s.cron, zone: s.zone, name, count: coming, ...(s.calendar ? { calendar: s.calendar } : {}) }) : null;
+  // A preview knows no span: it is asked for what comes from the schedule's start on, and what is behind its end is left out, as is what
+  // is over since it was read.
+  const starts = s?.starts ? Date.parse(s.starts) : 0, ends = s?.ends ? Date.parse(s.ends) : Infinity;
+  const from = starts > now.value ? { from: new Date(starts - 1).toISOString() } : {};
+  const rule = s && s.cron ? JSON.stringify({ cron: s.cron, zone: s.zone, name, count: coming, ...from, ...(s.calendar ? { calendar: s.calendar } : {}) }) : null;
   const preview = useLoad<Preview>(rule, 600_000, async (raw, signal) => JSON.parse(await call("POST", "v1/schedules/preview", { raw, signal, need: "read" })) as Preview);
+  const all = preview.data?.times ?? [], over = all.findIndex((at) => Date.parse(at) > now.value);
+  const times = useMemo(() => (over < 0 ? [] : all.slice(over).filter((at) => Date.parse(at) <= ends)), [preview.data, over, ends]);
   const [filling, setFilling] = useState(false);
   const [audited, setAudited] = useState(false);
   return (
@@ -51,11 +57,12 @@ export function ScheduleScreen({ name }: { name: string }) {
             <Fault error={preview.error} />
             {preview.data && <>
               {preview.data.notes.length > 0 && <ul class="reasons">{preview.data.notes.slice(0, 2).map((n) => <li key={n.at}><strong>{clock(Date.parse(n.at), s.zone)}</strong> <T s={n.text} /></li>)}</ul>}
-              <ol class="times">{preview.data.times.slice(0, 12).map((at) => <li key={at}><time dateTime={at} title={at}>{clock(Date.parse(at), s.zone)}</time> <span class="quiet">{rough(now.value - Date.parse(at))}</span></li>)}</ol>
+              {times.length === 0 && <p class="pad quiet">{t("noTimes")}</p>}
+              <ol class="times">{times.slice(0, 12).map((at) => <li key={at}><time dateTime={at} title={at}>{clock(Date.parse(at), s.zone)}</time> <span class="quiet">{rough(now.value - Date.parse(at))}</span></li>)}</ol>
             </>}
           </Panel> : null}
         </div>
-        {s.cron && preview.data && preview.data.times.length > 1 && <Density times={preview.data.times} zone={s.zone} />}
+        {s.cron && times.length > 1 && <Density times={times} zone={s.zone} />}
         <Fires path={path} zone={s.zone} />
       </>}
     </>

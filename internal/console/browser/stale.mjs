@@ -131,4 +131,33 @@ export const stale = {
       await eventually("what the next attempt writes", async () => (await log.innerText()).includes("of the second attempt"));
     } finally { await page.unroute("**/logs?follow=true*"); worker.stop(); }
   },
+  async "due times that are over are not shown as next ones"(page) {
+    const times = (from) => Array.from({ length: 20 }, (_, i) => new Date(from + i * 2000).toISOString());
+    await page.route("**/v1/schedules/preview", (r) => r.fulfill({ json: { times: times(Date.now() + 1500), notes: [], sentence: "every two seconds", chinese: "", zone: "UTC" } }));
+    try {
+      await go(page, "/schedules/cleanup");
+      const list = page.locator("ol.times time");
+      await eventually("next times", async () => (await list.count()) > 0);
+      await page.waitForTimeout(6000);
+      const shown = await list.evaluateAll((all) => all.map((e) => Date.parse(e.dateTime)));
+      assert.ok(shown.length > 0 && shown.every((ms) => ms > Date.now() - 1500), "over by now: " + (Date.now() - shown[0]) + " ms");
+    } finally { await page.unroute("**/v1/schedules/preview"); }
+  },
+  async "next times are within the span of a schedule"(page, node) {
+    const hour = 36e5, at = (ms) => new Date(ms).toISOString(), begin = Date.now() + 48 * hour;
+    await node.call("PUT", "/v1/schedules/spanned", { cron: "0 * * * *", zone: "UTC", queue: "reports", starts: at(begin), ends: at(begin + 3 * hour) });
+    await go(page, "/schedules/spanned");
+    const list = page.locator("ol.times time");
+    await eventually("those three", async () => (await list.count()) === 3);
+    const shown = await list.evaluateAll((all) => all.map((e) => Date.parse(e.dateTime)));
+    assert.ok(shown.every((ms) => ms >= begin && ms <= begin + 3 * hour), String(shown));
+    assert.equal(at(shown[0]), at(Date.parse((await node.call("GET", "/v1/schedules/spanned")).next)), "the first one is the next one");
+    await node.call("DELETE", "/v1/schedules/spanned");
+    await node.call("PUT", "/v1/schedules/spanned", { cron: "0 0 1 1 *", zone: "UTC", queue: "reports", ends: at(Date.now() + 1000) });
+    await page.waitForTimeout(1500);
+    await go(page, "/queues");
+    await go(page, "/schedules/spanned");
+    await shows(page, "No due time is to come.");
+    await node.call("DELETE", "/v1/schedules/spanned");
+  },
 };

@@ -334,6 +334,7 @@ export const en = {
   noLog: "Its worker wrote nothing.",
   noMatch: "Nothing matches.",
   noHooks: "No other program submits by a webhook. One may by:",
+  noTimes: "No due time is to come.",
   noNotifiers: "Nobody is told of what happens. One is told by:",
   noOverview: "This node does not tell its overview.",
   noQueues: "No queue yet. One comes to be with the first task:",

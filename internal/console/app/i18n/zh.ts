@@ -336,6 +336,7 @@ export const zh: Record<keyof typeof en, string> = {
   noLog: "工作者没有输出。",
   noMatch: "没有匹配项。",
   noHooks: "尚无其他程序通过 webhook 提交。设置方法:",
+  noTimes: "没有即将到来的到期时间。",
   noNotifiers: "尚未通知任何人。设置方法:",
   noOverview: "此节点不提供概览。",
   noQueues: "尚无队列。提交第一个任务即会创建:",
