@@ -29,7 +29,7 @@ export function subjectPlace(e: EventItem): string | undefined {
 }
 
 export function EventsScreen() {
-  const kind = route.value.query.get("kind") ?? "", chosen = route.value.query.get("span") ?? "24h";
+  const kind = route.value.query.get("kind") ?? "", wanted = route.value.query.get("span") ?? "", chosen = Object.hasOwn(spans, wanted) ? wanted : "24h";
   const [items, setItems] = useState<EventItem[]>([]);
   const [state, setState] = useState<"reading" | "live">("reading");
   const [error, setError] = useState<unknown>(null);
@@ -41,7 +41,7 @@ export function EventsScreen() {
     const cut = new AbortController();
     setItems([]); setState("reading"); setError(null);
     held.current = [];
-    const since = new Date(now.peek() - (spans[chosen] ?? spans["24h"])).toISOString();
+    const since = new Date(now.peek() - spans[chosen]).toISOString();
     // The list goes oldest first: it is read on to its end, then followed from there.
     const read = async () => {
       let cursor = "";

@@ -82,10 +82,19 @@ function Strip({ path, zone }: { path: string; zone: string }) {
   );
 }
 
+// zoned is the zone, or UTC where the browser does not know it: a node may know newer ones.
+function zoned(zone: string): string {
+  try {
+    new Intl.DateTimeFormat("en-GB", { timeZone: zone });
+    return zone;
+  } catch { return "UTC"; }
+}
+
 // Density counts the coming due times by hour and day of the week, in the schedule's zone.
 function Density({ times, zone }: { times: string[]; zone: string }) {
+  const by = zoned(zone || "UTC");
   const cells = useMemo(() => {
-    const form = new Intl.DateTimeFormat("en-GB", { weekday: "short", hour: "2-digit", hourCycle: "h23", timeZone: zone || "UTC" });
+    const form = new Intl.DateTimeFormat("en-GB", { weekday: "short", hour: "2-digit", hourCycle: "h23", timeZone: by });
     const days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
     const sum = Array.from({ length: 7 }, () => new Array<number>(24).fill(0));
     for (const at of times) {
@@ -94,11 +103,11 @@ function Density({ times, zone }: { times: string[]; zone: string }) {
       if (day >= 0) sum[day][hour]++;
     }
     return sum;
-  }, [times, zone]);
+  }, [times, by]);
   const top = Math.max(1, ...cells.flat());
   const name = (d: number) => new Intl.DateTimeFormat(lang.value === "zh" ? "zh-CN" : "en-GB", { weekday: "short", timeZone: "UTC" }).format(new Date(Date.UTC(2024, 0, 1 + d)));
   return (
-    <Panel title={t("density")} side={<span class="quiet">{t("ofNextTimes", { n: number(times.length) })}</span>}>
+    <Panel title={t("density")} side={<span class="quiet">{t("ofNextTimes", { n: number(times.length) })}{by !== (zone || "UTC") && " · " + by}</span>}>
       <div class="scroll" tabIndex={0} role="region" aria-label={t("density")}>
         <table class="density"><caption class="sr">{t("density")}</caption><thead><tr><td />{Array.from({ length: 24 }, (_, h) => <th scope="col" key={h}>{h}</th>)}</tr></thead>
           <tbody>{cells.map((row, d) => <tr key={d}><th scope="row">{name(d)}</th>{row.map((n, h) => <td key={h} class={"d" + (n === 0 ? 0 : Math.max(1, Math.ceil((n / top) * 4)))} title={String(n)}>{n > 0 ? n : ""}</td>)}</tr>)}</tbody></table>

@@ -18,7 +18,7 @@ export type Stats = { items: Bucket[]; missing?: boolean };
 
 export const spans = { "1h": [36e5, 60], "6h": [216e5, 300], "24h": [864e5, 900], "7d": [6048e5, 7200], "30d": [2592e6, 21600] } as const;
 export type Span = keyof typeof spans;
-export const span = (): Span => { const s = route.value.query.get("span") as Span; return s in spans ? s : "1h"; };
+export const span = (): Span => { const s = route.value.query.get("span") as Span; return Object.hasOwn(spans, s) ? s : "1h"; };
 
 export function SpanChoice() {
   const chosen = span();

@@ -48,9 +48,10 @@ export function typed(text: string): { fields: Record<string, string>; wrong: st
   return { fields: out, wrong };
 }
 
-// instant lets "2h" stand for two hours ago.
+// instant lets "2h" stand for two hours ago. What is no time goes as it is, for the node to refuse.
 function instant(value: string): string {
-  return /^[\d.]+(?:s|m|h)(?:[\d.]+(?:s|m))*$/.test(value) ? new Date(now.peek() - millis(value)).toISOString() : value;
+  const at = /^[\d.]+(?:s|m|h)(?:[\d.]+(?:s|m))*$/.test(value) ? new Date(now.peek() - millis(value)) : null;
+  return at && !Number.isNaN(at.getTime()) ? at.toISOString() : value;
 }
 
 export function written(of: Record<string, string>): string {

@@ -1,6 +1,7 @@
 import { signal } from "@preact/signals";
 import { lang, paused } from "./prefs";
 import { t } from "./i18n";
+import { T } from "./text";
 
 // now is the node's time as well as this browser can tell it. It stands still while live updates pause.
 export const now = signal(Date.now());
@@ -56,7 +57,10 @@ export function about(ms: number): string {
   return n.join(" ");
 }
 
+// clock is an instant by the reader's clock, or by that of a zone; in UTC, and saying so, where the browser does not know the zone,
+// and "–" where it is none.
 export function clock(ms: number, zone?: string): string {
+  if (Number.isNaN(new Date(ms).getTime())) return "–";
   const at = new Date(ms), today = new Date(now.peek());
   const near = Math.abs(ms - now.peek()) < 20 * 36e5 && at.toDateString() === today.toDateString() && !zone;
   const o: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone: zone || undefined };
@@ -68,6 +72,7 @@ export function clock(ms: number, zone?: string): string {
 export function When({ at, zone }: { at: string | null | undefined; zone?: string }) {
   if (!at) return <span class="quiet">–</span>;
   const ms = Date.parse(at);
+  if (Number.isNaN(ms)) return <T s={at} />;
   return (
     <time dateTime={at} title={at} class="when">
       {clock(ms, zone)} <span class="quiet">{rough(now.value - ms)}</span>
@@ -78,6 +83,7 @@ export function When({ at, zone }: { at: string | null | undefined; zone?: strin
 // Age is how long something lasts by now.
 export function Age({ since }: { since: string | null | undefined }) {
   if (!since) return <span class="quiet">–</span>;
+  if (Number.isNaN(Date.parse(since))) return <T s={since} />;
   return <time dateTime={since} title={since}>{duration(Math.max(0, Math.floor((now.value - Date.parse(since)) / 1000) * 1000))}</time>;
 }
 

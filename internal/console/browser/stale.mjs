@@ -160,4 +160,29 @@ export const stale = {
     await shows(page, "No due time is to come.");
     await node.call("DELETE", "/v1/schedules/spanned");
   },
+  async "a zone that the browser does not know, and times that are none, break no screen"(page, node) {
+    const is = await node.call("GET", "/v1/schedules/nightly");
+    await page.route("**/v1/schedules/nightly", (r) => r.fulfill({ json: { ...is, zone: "Mars/Olympus", next: "2026-13-45T00:00:00Z", last: "soon" } }));
+    await page.route("**/v1/schedules/preview", (r) => r.fulfill({ json: { times: [1, 2, 3].map((h) => new Date(Date.now() + h * 36e5).toISOString()), notes: [{ at: "never", text: "a note" }], sentence: "sometimes", chinese: "", zone: "Mars/Olympus" } }));
+    try {
+      await go(page, "/schedules/nightly");
+      await shows(page, "Mars/Olympus");
+      await shows(page, "a note");
+      await eventually("a table of hours and days", async () => (await page.locator("table.density").count()) === 1);
+      await go(page, "/queues");
+      await eventually("other screens are drawn", async () => (await page.locator("main h1").innerText()) === "Queues");
+    } finally { await page.unroute("**/v1/schedules/nightly"); await page.unroute("**/v1/schedules/preview"); }
+  },
+  async "words that are no time and no span break no screen"(page) {
+    for (const place of ["/?span=constructor", "/events?span=toString", "/tasks?since=1..2h", "/tasks?since=99999999999999h", "/queues"]) {
+      await page.evaluate((at) => { location.hash = "#" + at; }, place);
+      const title = { "/?": "Overview", "/e": "Events", "/t": "Tasks", "/q": "Queues" }[place.slice(0, 2)];
+      await eventually(place, async () => (await page.locator("main h1").innerText()) === title);
+      if (title !== "Tasks") continue;
+      await page.locator("#filter").fill("since:1.2.3h queue:mail");
+      await page.waitForTimeout(200);
+      assert.equal(await page.locator("#filter").inputValue(), "since:1.2.3h queue:mail");
+      await page.locator("#filter").fill("");
+    }
+  },
 };
