@@ -128,15 +128,23 @@ export function query(fields: Record<string, string | number | boolean | undefin
   return text ? "?" + text : "";
 }
 
-// events reads a stream of server-sent events until it ends or is cut off; opened is called when the node has answered.
-export async function events(path: string, cut: AbortSignal, each: (event: string, data: string, id: string) => void, opened?: () => void) {
+// A node says something on a stream every 15 seconds at least: one that says nothing for three times as long is gone.
+const longest = 45_000;
+
+// events reads a stream of server-sent events until it ends or is cut off, or until nothing at all came for so long, which is a
+// break: no browser notices by itself that what lies between forgot the connection. opened is called when the node has answered.
+export async function events(
+  path: string, cut: AbortSignal, each: (event: string, data: string, id: string) => void, opened?: () => void, silence = longest,
+) {
   const answer = await request("GET", path, { signal: cut });
   if (!answer.ok || !answer.body) throw problemOf(answer.status, await answer.text(), answer.statusText);
   opened?.();
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let left = "";
+  let left = "", gone = false;
   for (;;) {
-    const { done, value } = await reader.read();
+    const timer = setTimeout(() => { gone = true; reader.cancel().catch(() => {}); }, silence);
+    const { done, value } = await reader.read().finally(() => clearTimeout(timer));
+    if (gone) throw new Problem(0, "");
     if (done) return;
     left += value.replaceAll("\r\n", "\n");
     for (let end = left.indexOf("\n\n"); end >= 0; end = left.indexOf("\n\n")) {

@@ -70,6 +70,9 @@ export function rates(of: (s: Sample) => number | undefined): number[] {
   return out;
 }
 
+// A node tells of the time at least every five seconds: a screen that says that it is live was told a moment ago.
+const silence = 15_000;
+
 type Message = { kind: "ask" } | { kind: "told"; overview: Overview | null; link: Link };
 
 const pause = (ms: number, cut: AbortSignal) => new Promise<void>((done) => {
@@ -125,7 +128,7 @@ class Sharing {
           link.value = "live";
           took(this.whole);
           this.tell();
-        });
+        }, undefined, silence);
         link.value = "broken";
       } catch (err) {
         const status = err instanceof Problem ? err.status : 0;

@@ -1,5 +1,6 @@
 // What a screen shows, and what it does, while something else goes on: nothing stale, nothing cut in silence.
 import assert from "node:assert/strict";
+import { connect, createServer } from "node:net";
 import { confirm, eventually, press, shows } from "./actions.mjs";
 import { go } from "./browser.mjs";
 import { Worker } from "./node.mjs";
@@ -183,6 +184,34 @@ export const stale = {
       await page.waitForTimeout(200);
       assert.equal(await page.locator("#filter").inputValue(), "since:1.2.3h queue:mail");
       await page.locator("#filter").fill("");
+    }
+  },
+  async "a stream on which nothing comes any more is not live, and is begun anew"(page, node) {
+    // What lies between, as a firewall does, forgets a connection: neither end is told.
+    const target = new URL(node.url), open = new Set();
+    const between = createServer((from) => {
+      const on = connect(Number(target.port), target.hostname);
+      open.add(on);
+      for (const [a, b] of [[from, on], [on, from]]) a.pipe(b), a.on("error", () => b.destroy()), a.on("close", () => b.destroy());
+    });
+    await new Promise((done) => between.listen(0, "127.0.0.1", done));
+    const other = await page.context().newPage();
+    try {
+      await other.goto(`http://127.0.0.1:${between.address().port}/`);
+      const word = () => other.locator(".live-word").innerText();
+      await eventually("it is live", async () => (await word()) === "Live");
+      await other.evaluate(() => {
+        window.words = [];
+        new MutationObserver(() => window.words.push(document.querySelector(".live-word").textContent)).observe(document.querySelector(".live-word"), { characterData: true, subtree: true, childList: true });
+      });
+      for (const on of open) { on.unpipe(); on.pause(); }
+      await node.call("POST", "/v1/tasks", { tasks: [{ queue: "behind-the-silence" }] });
+      await other.waitForFunction(() => window.words.includes("No answer"), null, { timeout: 30_000 });
+      await eventually("it is live again", async () => (await word()) === "Live" && (await other.locator("main").innerText()).includes("behind-the-silence"));
+    } finally {
+      await other.close();
+      for (const on of open) on.destroy();
+      between.close();
     }
   },
 };
