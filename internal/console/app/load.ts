@@ -64,33 +64,26 @@ function useReading<A>(path: string | null, every: number, read: (path: string, 
 export type Page<A> = { items: A[]; next: string };
 export type Pages<A> = Loaded<A[]> & { more: (() => void) | null; pages: number; reading: boolean };
 
-// usePages reads a list page by page, and its first page again and again. A page may be empty while there is a next one,
-// where a search was cut short: so many are read at once.
+// usePages reads a list page by page, and all pages that somebody wanted to see again and again, so that none of them stands still.
+// A page may be empty while there is a next one, where a search was cut short: so many are read at once.
 export function usePages<A>(path: string | null, every = 0, idle = 5): Pages<A> {
-  const first = useLoad<Page<A>>(path, every, (p, signal) => filled<A>(p, "", signal, idle));
-  const [rest, setRest] = useState<{ path: string | null; pages: Page<A>[]; first: Page<A> | null; error: unknown }>({ path, pages: [], first: null, error: null });
-  const [reading, setReading] = useState(false);
-  const cut = useRef<AbortController | null>(null);
-  useEffect(() => () => cut.current?.abort(), [path]);
-  const mine = rest.path === path && rest.pages.length > 0;
-  const begin = mine ? rest.first : first.data;
-  const all = begin ? [begin, ...(mine ? rest.pages : [])] : [];
-  const next = all.at(-1)?.next ?? "";
+  const [wanted, setWanted] = useState({ path, pages: 1 });
+  const pages = wanted.path === path ? wanted.pages : 1;
+  const many = useRef(pages);
+  many.current = pages;
+  const list = useLoad<Page<A>[]>(path, every, async (p, signal) => {
+    const all = [await filled<A>(p, "", signal, idle)];
+    for (let next = all[0].next; next && all.length < many.current; next = all.at(-1)!.next) all.push(await filled<A>(p, next, signal, idle));
+    return all;
+  });
+  const reading = list.busy && list.data !== null && list.data.length < pages;
   const more = () => {
-    if (!path || reading) return;
-    setReading(true);
-    cut.current = new AbortController();
-    const signal = cut.current.signal;
-    filled<A>(path, next, signal, idle)
-      .then((page) => setRest((r) => ({ path, first: begin, pages: [...(r.path === path ? r.pages : []), page], error: null })))
-      .catch((error) => { if (!signal.aborted) setRest((r) => ({ ...r, error })); })
-      .finally(() => setReading(false));
+    if (reading) return;
+    setWanted({ path, pages: (list.data?.length ?? 0) + 1 });
+    list.again();
   };
-  return {
-    data: begin ? all.flatMap((p) => p.items) : null, error: first.error ?? rest.error, busy: first.busy, pages: all.length, reading,
-    again: () => { setRest({ path, pages: [], first: null, error: null }); first.again(); },
-    more: next ? more : null,
-  };
+  const next = list.data?.at(-1)?.next;
+  return { ...list, data: list.data && list.data.flatMap((p) => p.items), pages: list.data?.length ?? 0, reading, more: next ? more : null };
 }
 
 const firstPages = 5;

@@ -214,4 +214,22 @@ export const stale = {
       between.close();
     }
   },
+  async "all pages of a list are as they are now, also after more of it was read"(page, node) {
+    await node.call("POST", "/v1/tasks", { tasks: Array.from({ length: 150 }, () => ({ queue: "paged", delay: "3h" })) });
+    await go(page, "/tasks?queue=paged");
+    const rows = page.locator("main table.list").last().locator("tbody tr");
+    await eventually("a page", async () => (await rows.count()) === 100);
+    await press(page, "More");
+    await eventually("both pages", async () => (await rows.count()) === 150);
+    const ids = await rows.locator("td:first-child a").allInnerTexts();
+    for (const id of [ids[3], ids[120]]) await node.call("POST", `/v1/tasks/${id}/cancel`);
+    const { tasks: [{ id }] } = await node.call("POST", "/v1/tasks", { tasks: [{ queue: "paged", delay: "3h" }] });
+    const row = (id) => rows.filter({ hasText: id });
+    for (const i of [3, 120]) await eventually("row " + i + " is cancelled", async () => (await row(ids[i]).locator("td").nth(1).innerText()).toLowerCase().includes("cancelled"));
+    await eventually("the new one", async () => (await row(id).count()) === 1);
+    assert.equal(new Set(await rows.locator("td:first-child a").allInnerTexts()).size, 151, "each stands there once");
+    // Another filter begins with its first page.
+    await go(page, "/tasks?queue=paged&state=waiting");
+    await eventually("its first page", async () => (await rows.count()) === 100);
+  },
 };
