@@ -46,6 +46,7 @@ export function GroupScreen({ name }: { name: string }) {
         {what && <WhatIf path={path} workers={here} />}
         <Panel title={t("placement")}>
           <Fault error={placed.error ?? workers.error} />
+          {workers.data?.next && <p class="quiet pad">{t("firstOnly", { n: number(workers.data.items.length) })}</p>}
           {placed.data && workers.data && <Picture placed={placed.data.items} more={placed.data.more} workers={here} loads={loads} open={(job) => setQuery({ explain: job })} />}
         </Panel>
         <Replicas path={path} />

@@ -22,7 +22,7 @@ export function GroupsScreen() {
       <Title>{t("jobs")}</Title>
       <Filter label={t("filterGroups")} />
       <Fault error={list.error} again={list.again} />
-      {list.data === null ? !list.error && <div class="still" /> : list.data.length === 0 ? <Empty command={`rota group set feeds --server ${base.replace(/\/$/, "")} --replicas 2`}>{t("noGroups")}</Empty> : rows.length === 0 ? <Empty>{t("noMatch")}</Empty> : <Table caption={t("jobs")} rows={rows} id={(g) => g.name} sorts more={list.more} busy={list.reading} columns={[
+      {list.data === null ? !list.error && <div class="still" /> : list.data.length === 0 ? <Empty command={`rota group set feeds --server ${base.replace(/\/$/, "")} --replicas 2`}>{t("noGroups")}</Empty> : rows.length === 0 && !list.more ? <Empty>{t("noMatch")}</Empty> : <Table caption={t("jobs")} rows={rows} id={(g) => g.name} sorts more={list.more} busy={list.reading} columns={[
         { key: "name", head: t("group"), grow: true, by: (g) => g.name, cell: (g) => <><a href={to(["jobs", g.name])}><T s={g.name} /></a> {g.paused && <Mark state="paused" />}{g.title && <div class="quiet"><T s={g.title} /></div>}</> },
         { key: "jobs", head: t("jobs"), num: true, by: (g) => g.jobs, cell: (g) => <N n={g.jobs} to={to(["jobs", g.name])} /> },
         { key: "share", head: t("runningOfWanted"), by: (g) => g.running / Math.max(1, g.wanted), cell: (g) => <Bar part={g.running} of={g.wanted} tone={g.pending ? "warn" : undefined} /> },

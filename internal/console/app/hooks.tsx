@@ -16,7 +16,7 @@ export function HooksScreen() {
       <Title>{t("hooks")}</Title>
       <Filter label={t("filterHooks")} />
       <Fault error={list.error} again={list.again} />
-      {list.data && (list.data.length === 0 ? <Empty command="rota hook set builds --scheme github --secret-file secret --queue builds">{t("noHooks")}</Empty> : rows.length === 0 ? <Empty>{t("noMatch")}</Empty> : <Table caption={t("hooks")} rows={rows} id={(h) => h.name} sorts more={list.more} busy={list.reading} columns={[
+      {list.data && (list.data.length === 0 ? <Empty command="rota hook set builds --scheme github --secret-file secret --queue builds">{t("noHooks")}</Empty> : rows.length === 0 && !list.more ? <Empty>{t("noMatch")}</Empty> : <Table caption={t("hooks")} rows={rows} id={(h) => h.name} sorts more={list.more} busy={list.reading} columns={[
         { key: "name", head: t("hook"), by: (h) => h.name, cell: (h) => <strong><T s={h.name} /></strong> },
         { key: "scheme", head: t("scheme"), by: (h) => h.scheme, cell: (h) => h.scheme },
         { key: "becomes", head: t("becomes"), grow: true, cell: (h) => (h.queue ? <><a href={to(["queues", h.queue])}><T s={h.queue} /></a>{h.stage && <> · <T s={h.stage} /></>}</> : <>{t("signal")} <T s={h.signal ?? ""} /> · <T s={h.key ?? ""} /></>) },

@@ -17,7 +17,7 @@ export function NotifiersScreen() {
       <Title>{t("notifiers")}</Title>
       <Filter label={t("filterNotifiers")} />
       <Fault error={list.error} again={list.again} />
-      {list.data && (list.data.length === 0 ? <Empty command={`rota notifier set ops --server ${base.replace(/\/$/, "")} --on 'node.*,queue.unserved' --url-file url`}>{t("noNotifiers")}</Empty> : rows.length === 0 ? <Empty>{t("noMatch")}</Empty> : <Table caption={t("notifiers")} rows={rows} id={(n) => n.name} sorts more={list.more} busy={list.reading} columns={[
+      {list.data && (list.data.length === 0 ? <Empty command={`rota notifier set ops --server ${base.replace(/\/$/, "")} --on 'node.*,queue.unserved' --url-file url`}>{t("noNotifiers")}</Empty> : rows.length === 0 && !list.more ? <Empty>{t("noMatch")}</Empty> : <Table caption={t("notifiers")} rows={rows} id={(n) => n.name} sorts more={list.more} busy={list.reading} columns={[
         { key: "name", head: t("notifier"), by: (n) => n.name, cell: (n) => <strong><T s={n.name} /></strong> },
         { key: "kind", head: t("kind"), by: (n) => n.kind, cell: (n) => n.kind },
         { key: "on", head: t("onEvents"), cell: (n) => n.on.map((k) => <a class="label" key={k} href={to(["events"], { kind: k })}><T s={k} /></a>) },

@@ -33,7 +33,7 @@ export function QueuesScreen() {
       <Title>{t("queues")}</Title>
       <Filter label={t("filterQueues")} />
       <Fault error={list.error} again={list.again} />
-      {list.data === null ? !list.error && <div class="still" /> : list.data.length === 0 ? <Empty command={firstTask()}>{t("noQueues")}</Empty> : rows.length === 0 ? <Empty>{t("noMatch")}</Empty> : <Table caption={t("queues")} rows={rows} id={(q) => q.name} sorts more={list.more} busy={list.reading} columns={[
+      {list.data === null ? !list.error && <div class="still" /> : list.data.length === 0 ? <Empty command={firstTask()}>{t("noQueues")}</Empty> : rows.length === 0 && !list.more ? <Empty>{t("noMatch")}</Empty> : <Table caption={t("queues")} rows={rows} id={(q) => q.name} sorts more={list.more} busy={list.reading} columns={[
         { key: "name", head: t("queue"), grow: true, by: (q) => q.name, cell: (q) => <><a href={to(["queues", q.name])}><T s={q.name} /></a> {q.paused ? <Mark state="paused" /> : held(q) && <Mark state="limited" />}{q.title && <div class="quiet"><T s={q.title} /></div>}</> },
         { key: "oldest", head: t("oldestReady"), num: true, by: (q) => (q.oldest_ready ? now.peek() - Date.parse(q.oldest_ready) : -1), cell: (q) => <a class="n" href={to(["tasks"], { queue: q.name, state: "ready" })}><Age since={q.oldest_ready} /></a> },
         count("ready"), count("waiting"), ...(rows.some((q) => q.counts.blocked) ? [count("blocked")] : []), count("running"),

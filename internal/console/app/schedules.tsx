@@ -37,7 +37,7 @@ export function SchedulesScreen() {
       <Filter label={t("filterSchedules")} />
       <Fault error={list.error} again={list.again} />
       {drawn && linked && <Panel title={t("whatFollows")}><Follows all={list.data ?? []} /></Panel>}
-      {list.data === null ? !list.error && <div class="still" /> : list.data.length === 0 ? <Empty command={`rota schedule set nightly --server ${base.replace(/\/$/, "")} --cron "0 3 * * *" --queue hello`}>{t("noSchedules")}</Empty> : rows.length === 0 ? <Empty>{t("noMatch")}</Empty> : <Table caption={t("schedules")} rows={rows} id={(s) => s.name} sorts more={list.more} busy={list.reading} columns={[
+      {list.data === null ? !list.error && <div class="still" /> : list.data.length === 0 ? <Empty command={`rota schedule set nightly --server ${base.replace(/\/$/, "")} --cron "0 3 * * *" --queue hello`}>{t("noSchedules")}</Empty> : rows.length === 0 && !list.more ? <Empty>{t("noMatch")}</Empty> : <Table caption={t("schedules")} rows={rows} id={(s) => s.name} sorts more={list.more} busy={list.reading} columns={[
         { key: "name", head: t("schedule"), grow: true, by: (s) => s.name, cell: (s) => <><a href={to(["schedules", s.name])}><T s={s.name} /></a> {s.paused && <Mark state="paused" />}{s.title && <div class="quiet"><T s={s.title} /></div>}</> },
         { key: "when", head: t("whenDue"), cell: (s) => <DueRule s={s} /> },
         { key: "zone", head: t("zone"), by: (s) => s.zone, cell: (s) => <T s={s.zone} /> },

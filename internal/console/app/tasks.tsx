@@ -74,20 +74,24 @@ function FilterBar({ of }: { of: Record<string, string> }) {
   );
 }
 
+// useCounts is how many tasks there are by state, of a queue or of all; what is not known is left out, as is how many are done in more
+// queues than a list has. Nobody counts what other filters select.
 function useCounts(queue: string): Record<string, number> | null {
   const one = useLoad<Queue>(queue ? "v1/queues/" + encodeURIComponent(queue) : null, 2000);
   const all = useLoad<Page<Queue>>(queue ? null : "v1/queues?limit=1000", 5000);
-  if (queue) return one.data?.counts ?? null;
+  const none = () => Object.fromEntries(states.map((s) => [s, 0]));
+  if (queue) return one.data && { ...none(), ...one.data.counts };
   if (!all.data) return null;
-  const sum: Record<string, number> = {};
-  for (const q of all.data.items) for (const [k, v] of Object.entries(q.counts)) sum[k] = (sum[k] ?? 0) + v;
+  const sum: Record<string, number> = all.data.next ? {} : none();
+  if (!all.data.next) for (const q of all.data.items) for (const [k, v] of Object.entries(q.counts)) sum[k] += v;
   const o = overview.value;
   return o ? { ...sum, blocked: o.blocked, ready: o.ready, waiting: o.waiting, running: o.running } : sum;
 }
 
-function StateTabs({ of }: { of: Record<FieldName, string> }) {
-  const counts = useCounts(of.queue);
-  const total = counts && states.reduce((n, s) => n + (counts[s] ?? 0), 0);
+function StateTabs({ of, stuck }: { of: Record<FieldName, string>; stuck: boolean }) {
+  const all = useCounts(of.queue), filtered = stuck || Object.entries(of).some(([k, v]) => v && k !== "queue" && k !== "state");
+  const counts = filtered ? null : all;
+  const total = counts && states.every((s) => counts[s] !== undefined) ? states.reduce((n, s) => n + counts[s], 0) : null;
   const tab = (state: string, label: preact.ComponentChildren, n: number | null | undefined) => (
     <a href={to(["tasks"], { ...of, state: state || null })} aria-current={of.state === state ? "true" : undefined} key={state}>{label} <span class="count">{n === null || n === undefined ? "–" : number(n)}</span></a>
   );
@@ -128,7 +132,7 @@ export function TasksScreen() {
       </>}>{t("tasks")}</Title>
       {adding && <Submit.Form close={() => setAdding(false)} begin={{ queue: of.queue }} />}
       <FilterBar of={{ ...of, ...(stuck ? { stuck: "true" } : {}) }} />
-      <StateTabs of={of} />
+      <StateTabs of={of} stuck={stuck} />
       <Panel title={t("arrivals")} side={<SpanChoice />}>
         <Arrivals queue={of.queue} brush={(a, b) => setQuery({ since: new Date(a * 1000).toISOString(), until: new Date(b * 1000).toISOString() })} />
       </Panel>

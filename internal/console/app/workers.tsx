@@ -23,6 +23,7 @@ export function WorkersScreen() {
   const states = route.value.query.get("state") ?? "";
   const open = route.value.query.get("open");
   const all = list.data?.items ?? [];
+  const cut = list.data?.next ? "+" : "";
   const rows = all.filter((w) => (!states || w.state === states) && matches(w.name, w.node, w.zone, w.state, ...w.queues, ...Object.entries(w.labels).map((l) => l.join("="))));
   const listed = open ? all.find((w) => w.name === open) : undefined;
   // The list has a bound: one that is not in it is asked for by itself.
@@ -32,9 +33,10 @@ export function WorkersScreen() {
     <>
       <Title side={<a href="#/forecast">{t("howManyWanted")}</a>}>{t("workers")}</Title>
       <Filter label={t("filterWorkers")} />
-      <nav class="tabs" aria-label={t("states")}>{["", "active", "draining", "silent", "left"].map((s) => <a key={s} href={to(["workers"], { q: route.value.query.get("q"), state: s })} aria-current={s === states ? "true" : undefined}>{s ? <Mark state={s} /> : t("all")} <span class="count">{number(s ? all.filter((w) => w.state === s).length : all.length)}</span></a>)}</nav>
+      <nav class="tabs" aria-label={t("states")}>{["", "active", "draining", "silent", "left"].map((s) => <a key={s} href={to(["workers"], { q: route.value.query.get("q"), state: s })} aria-current={s === states ? "true" : undefined}>{s ? <Mark state={s} /> : t("all")} <span class="count">{number(s ? all.filter((w) => w.state === s).length : all.length)}{cut}</span></a>)}</nav>
       <Fault error={list.error} again={list.again} />
       {list.data?.missing?.length ? <p class="warn-text">{t("missingNodes")} <T s={list.data.missing.join(", ")} /></p> : null}
+      {cut && <p class="quiet">{t("firstOnly", { n: number(all.length) })}</p>}
       {list.data && (all.length === 0 ? <Empty command={`rota worker --server ${base.replace(/\/$/, "")} --queue hello -- cat`}>{t("noWorkers")}</Empty> : rows.length === 0 ? <Empty>{t("noMatch")}</Empty> : <Table caption={t("workers")} rows={rows} id={(w) => w.name + " " + w.node} sorts columns={[
         { key: "name", head: t("worker"), grow: true, by: (w) => w.name, cell: (w) => <a href={to(["workers"], { ...Object.fromEntries(route.value.query), open: w.name })}><T s={w.name} /></a> },
         { key: "state", head: t("state"), by: (w) => w.state, cell: (w) => <Mark state={w.state} /> },

@@ -232,4 +232,27 @@ export const stale = {
     await go(page, "/tasks?queue=paged&state=waiting");
     await eventually("its first page", async () => (await rows.count()) === 100);
   },
+  async "counts are those of what a tab leads to, and of all"(page, node) {
+    await node.call("POST", "/v1/tasks", { tasks: [{ queue: "counted", stage: "a", delay: "3h" }, { queue: "counted", stage: "b", delay: "3h" }, { queue: "counted", stage: "b", delay: "3h" }] });
+    const tab = (word) => page.locator("nav.tabs").first().locator("a").filter({ hasText: word }).locator(".count");
+    await go(page, "/tasks?queue=counted");
+    await eventually("three wait", async () => (await tab("waiting").innerText()) === "3");
+    await go(page, "/tasks?queue=counted&stage=a");
+    await eventually("one of them is shown", async () => (await page.locator("main table.list tbody tr").count()) === 1);
+    await eventually("how many of that stage is not known", async () => (await tab("waiting").innerText()) === "–");
+    // A list of queues has a bound: beyond it the sums are of a part.
+    await page.route("**/v1/queues?limit=1000", async (r) => r.fulfill({ json: { ...await (await r.fetch()).json(), next: "more" } }));
+    await go(page, "/queues?q=no-such-queue");
+    await eventually("the others may match", async () => (await page.locator("main").getByRole("button", { name: "More", exact: true }).count()) === 1);
+    await go(page, "/tasks");
+    await eventually("how many are done is not known", async () => (await tab("done").innerText()) === "–");
+    assert.equal(await tab("All").innerText(), "–");
+    await eventually("those that go on are", async () => /^\d/.test(await tab("waiting").innerText()));
+    await page.unroute("**/v1/queues?limit=1000");
+    await page.route("**/v1/workers?limit=1000", async (r) => r.fulfill({ json: { ...await (await r.fetch()).json(), next: "more" } }));
+    await go(page, "/workers");
+    await shows(page, "are listed; there are more.");
+    await eventually("of the workers listed", async () => (await tab("All").innerText()).endsWith("+"));
+    await page.unroute("**/v1/workers?limit=1000");
+  },
 };

@@ -24,6 +24,7 @@ export const en = {
   becomes: "Becomes",
   secrets: "Secrets",
   signal: "signal",
+  firstOnly: "The first {n} are listed; there are more.",
   forecast: "Forecast",
   workersShort: "Need more workers",
   allHaveEnough: "queues and groups have enough",

@@ -26,6 +26,7 @@ export const zh: Record<keyof typeof en, string> = {
   becomes: "转为",
   secrets: "密钥数",
   signal: "信号",
+  firstOnly: "仅列出前 {n} 项，还有更多。",
   forecast: "预测",
   workersShort: "工作者不足",
   allHaveEnough: "各队列与组都足够",
