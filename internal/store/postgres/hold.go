@@ -141,12 +141,14 @@ func (s *spans) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 	err := s.write(ctx, func(ctx context.Context, t *tx) error {
 		answer, litter = store.Synced{}, keyColumns{}
 		lives := false
-		queries := []query{ask(leaseGood, func(r row) error {
-			return r.Scan(&answer.Now, &lives)
-		}, s.clock(), r.Holder.Node, r.Holder.Token)}
+		var queries []query
 		if len(r.Insert) > 0 {
 			queries = append(queries, written(s.clock(), writeDown, r.Holder, r.Insert, nil, nil))
 		}
+		// behind the rows: where the lease is good by now, it was when they were written down
+		queries = append(queries, ask(leaseGood, func(r row) error {
+			return r.Scan(&answer.Now, &lives)
+		}, s.clock(), r.Holder.Node, r.Holder.Token))
 		if len(r.Watch) > 0 {
 			var watch keyColumns
 			var first []task.ID

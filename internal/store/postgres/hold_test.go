@@ -11,24 +11,31 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-// A lease that runs out while spans are given back runs out before all of it, or behind it: no span
-// is free without the rows of what runs of it, or the next holder hands that out again.
-func TestSpansAreFreeWithTheRowsOfWhatRuns(t *testing.T) {
-	clock := contract.NewClock()
-	looks := -1 // how often it is asked for the time before the lease is over; -1 = it goes on
-	c := join(t, used.fresh(t, Config{NoNotify: true, Now: func() time.Time {
-		switch looks {
+// leasedFor makes a node whose lease is over once the time was asked for a number of times; -1 = it
+// goes on.
+func leasedFor(t *testing.T) (c *client, clock *contract.Clock, runsOut func(looks int)) {
+	clock = contract.NewClock()
+	left := -1
+	c = join(t, used.fresh(t, Config{NoNotify: true, Now: func() time.Time {
+		switch left {
 		case 0:
 			return clock.Now().Add(2 * time.Hour)
 		case -1:
 		default:
-			looks--
+			left--
 		}
 		return clock.Now()
 	}}, ""))
+	return c, clock, func(looks int) { left = looks }
+}
+
+// A lease that runs out while spans are given back runs out before all of it, or behind it: no span
+// is free without the rows of what runs of it, or the next holder hands that out again.
+func TestSpansAreFreeWithTheRowsOfWhatRuns(t *testing.T) {
+	c, clock, runsOut := leasedFor(t)
 	for n := range 3 {
 		sp := c.submit(c.batch(2, 2, true))[0]
-		looks = n
+		runsOut(n)
 		err := c.Give(t.Context(), store.GiveRequest{
 			Holder: c.holder, Spans: []store.Taking{sp.Taking()},
 			Running: []store.Running{{
@@ -36,7 +43,7 @@ func TestSpansAreFreeWithTheRowsOfWhatRuns(t *testing.T) {
 				Started: clock.Micros(), Until: clock.Micros() + 60e6,
 			}},
 		})
-		looks = -1
+		runsOut(-1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,6 +51,32 @@ func TestSpansAreFreeWithTheRowsOfWhatRuns(t *testing.T) {
 		rows := c.count("SELECT count(*) FROM rota.running")
 		if free != rows {
 			t.Errorf("over after %d looks: %d spans are free, %d rows stand", n, free, rows)
+		}
+	}
+}
+
+// A node that is told that its lease is good believes that its rows stand.
+func TestRowsStandWhereTheLeaseIsSaidToBeGood(t *testing.T) {
+	c, clock, runsOut := leasedFor(t)
+	for n := range 4 {
+		sp := c.submit(c.batch(1, 1, true))[0]
+		before := c.count("SELECT count(*) FROM rota.running")
+		runsOut(n)
+		got, err := c.Sync(t.Context(), store.SyncRequest{
+			Holder: c.holder,
+			Insert: []store.Running{{
+				ID: task.ID{Batch: sp.Batch}, Span: sp.ID, Token: sp.Token, Worker: "w",
+				Started: clock.Micros(), Until: clock.Micros() + 60e6,
+			}},
+			Watch: []store.Watch{{ID: task.ID{Batch: sp.Batch}}},
+		})
+		runsOut(-1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := c.count("SELECT count(*) FROM rota.running") - before
+		if !got.LeaseGone && rows != 1 {
+			t.Errorf("over after %d looks: the lease is good, but no row stands", n)
 		}
 	}
 }
