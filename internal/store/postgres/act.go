@@ -333,10 +333,12 @@ const (
   SELECT id FROM rota.span WHERE id = ANY($1::bigint[]) AND holder IS NULL AND lo = hi
   ORDER BY id FOR UPDATE SKIP LOCKED)
 DELETE FROM rota.span s USING o WHERE s.id = o.id`
+	// shrinkSpans locks spans one after the other, in the order in which they are numbered.
 	shrinkSpans = `UPDATE rota.span s SET size = size - k.n::int FROM (
-  SELECT o.id, w.n FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) w (id) GROUP BY id) w
+  SELECT o.id, w.n FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) w (id) GROUP BY id
+    ORDER BY id OFFSET 0) w
   CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE id = w.id AND token = 0 FOR UPDATE) o
-  ORDER BY o.id) k
+  OFFSET 0) k
 WHERE s.id = k.id`
 )
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 )
 
 // Who takes a part of a span that others have changed meanwhile counts what is left by how it is.
@@ -29,5 +30,37 @@ ran) SELECT batch, n, 0, -1, 0, 0, 1, 0, -1, 9, '' FROM rota.span, generate_seri
 	}
 	if n := o.count("SELECT size FROM rota.span WHERE holder IS NULL"); n != 6 {
 		t.Errorf("the rest has %d tasks, want 6", n)
+	}
+}
+
+// Whoever waits for spans waits in the order of their ids: an action on tasks of many has none
+// that comes behind the one that it waits for.
+func TestActionsLockSpansInTheOrderOfTheirIDs(t *testing.T) {
+	o := meanwhile(t)
+	b := o.batch(80, 2, false)
+	o.submit(b)
+	var moves []store.Action
+	for n := range int32(40) {
+		moves = append(moves, store.Action{
+			ID: task.ID{Batch: b.ID, N: 2 * n}, Kind: task.KindMoved, Rank: b.Rank, Due: b.Due,
+		})
+	}
+	o.do("SELECT FROM rota.span ORDER BY id LIMIT 1 FOR UPDATE")
+	acted := make(chan []store.Acted, 1)
+	go func() { acted <- must(o.Act(t.Context(), moves))(t) }()
+	o.awaitLock(t)
+	free := 0
+	if err := o.QueryRow(t.Context(), `SELECT count(*) FROM (SELECT FROM rota.span
+ORDER BY id OFFSET 1 FOR UPDATE SKIP LOCKED) s`).Scan(&free); err != nil {
+		t.Fatal(err)
+	}
+	o.commits()
+	for _, a := range <-acted {
+		if !a.Changed {
+			t.Errorf("%+v", a)
+		}
+	}
+	if free != 39 {
+		t.Errorf("%d of 39 spans were free behind the first", free)
 	}
 }
