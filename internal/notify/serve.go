@@ -150,11 +150,12 @@ func (s *Sender) hung(ctx context.Context, n store.Notifier, trouble error) resu
 }
 
 // failing is the progress of a notifier whose next message can't be delivered, and whether it is
-// time to tell of that: once.
+// time to tell of that: once. Trouble that began in the future began by a clock that was ahead: it
+// is counted anew, as else nothing would be told until that time comes again.
 func failing(
 	p store.Progress, now int64, dead time.Duration, trouble string,
 ) (after store.Progress, tell bool) {
-	if p.Failing == 0 {
+	if p.Failing == 0 || p.Failing > now {
 		p.Failing = now
 	}
 	p.Trouble = cut(trouble, 500)

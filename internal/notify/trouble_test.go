@@ -221,6 +221,9 @@ func TestFailingIsToldOfOnceAfterAnHour(t *testing.T) {
 			store.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, true},
 		{store.Progress{Delivered: 3, Failing: 10, Told: true}, 10 + 2*hour,
 			store.Progress{Delivered: 3, Failing: 10, Told: true, Trouble: "no"}, false},
+		// it began by a clock that was ahead, and was set since, or is another node's
+		{store.Progress{Delivered: 3, Failing: 9000 * hour}, 10,
+			store.Progress{Delivered: 3, Failing: 10, Trouble: "no"}, false},
 	} {
 		if after, tell := failing(
 			c.before, c.now, time.Hour, "no",
