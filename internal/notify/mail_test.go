@@ -338,8 +338,8 @@ func TestMessageIDsEndWithTheSendersDomain(t *testing.T) {
 	}
 }
 
-// curtServer takes letters, and closes the connection once it has one.
-func curtServer(t *testing.T, letters *atomic.Int32) (server string) {
+// curtServer takes letters, and closes the connection once it has one, or is told a verb.
+func curtServer(t *testing.T, end string, letters *atomic.Int32) (server string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -349,6 +349,8 @@ func curtServer(t *testing.T, letters *atomic.Int32) (server string) {
 		fmt.Fprint(c, "220 test\r\n")
 		for in := bufio.NewScanner(c); in.Scan(); {
 			switch verb, _, _ := strings.Cut(in.Text(), " "); verb {
+			case end:
+				return
 			case "DATA":
 				fmt.Fprint(c, "354 go on\r\n")
 				for in.Scan() && in.Text() != "." {
@@ -380,7 +382,7 @@ func curtServer(t *testing.T, letters *atomic.Int32) (server string) {
 
 func TestLetterThatWasTakenIsNotSentAgain(t *testing.T) {
 	var letters atomic.Int32
-	n := mailTo(curtServer(t, &letters), tlsNone)
+	n := mailTo(curtServer(t, "", &letters), tlsNone)
 	n.User, n.Secrets.Password = "", ""
 	if err := deliverMail(t, n, offline(), nil, loopback); err != nil || letters.Load() != 1 {
 		t.Errorf("%v, %d letters", err, letters.Load())

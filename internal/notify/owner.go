@@ -144,10 +144,12 @@ type recipientError struct {
 
 func (e *recipientError) Error() string { return e.text }
 
-// recipient is the error that shows text if err is about whom a letter is to, else nil.
+// recipient is the error that shows text if err is a server's answer about whom a letter is to,
+// else nil: a connection that broke when they were named says nothing of them.
 func recipient(err error, text string) error {
 	var of *gomail.SendError
-	if !errors.As(err, &of) || of.Reason != gomail.ErrSMTPRcptTo {
+	if !errors.As(err, &of) || of.Reason != gomail.ErrSMTPRcptTo ||
+		of.ErrorCode() == 0 {
 		return nil
 	}
 	return &recipientError{text, of.IsTemp()}

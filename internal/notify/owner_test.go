@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,5 +149,27 @@ func TestNoticeToNobodyIsServed(t *testing.T) {
 	n := store.Notifier{Name: "owners", Kind: kindEmail, To: []string{toOwner}}
 	if err := s.deliver(t.Context(), &n, store.Event{Seq: 1, Kind: "node.offline"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A connection that breaks when the recipients are named is no refusal: an owner whose address is
+// good would get no letter.
+func TestOwnerIsNotPassedOverWhenTheConnectionBreaks(t *testing.T) {
+	for _, to := range []string{"owner", "ops@example.com owner"} {
+		var letters atomic.Int32
+		s := &Sender{out: newOutgoing(loopback, nil, 5*time.Second)}
+		s.conf, _ = s.conf.withDefaults()
+		s.conf.Owner = func(context.Context, Owned) (string, error) {
+			return "ana@example.com", nil
+		}
+		n := mailTo(curtServer(t, "RCPT", &letters), tlsNone)
+		n.User, n.Secrets.Password, n.To = "", "", strings.Fields(to)
+		e := store.Event{Seq: 7, Kind: "queue.unserved", Subject: "mail"}
+		err := s.transmit(t.Context(), &n, messageOf(&n, &e, moment))
+		var refused *recipientError
+		if err == nil || errors.As(err, &refused) {
+			t.Errorf("to %s: %v", to, err)
+		}
+		s.out.close()
 	}
 }
