@@ -13,7 +13,7 @@ import (
 
 // Group is a group of jobs, and how it stands.
 type Group struct {
-	task.Group // the password of a source's URL is masked
+	task.Group // what lets somebody in is masked in a source's URL
 	Created    time.Time
 	Jobs       int64
 	Wanted     int // replicas of all jobs
