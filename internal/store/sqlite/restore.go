@@ -107,6 +107,9 @@ func (r Restore) Write(ctx context.Context, now func() time.Time) (done Restored
 		}
 		return done, err
 	}
+	if err := notInUse(r.Path); err != nil {
+		return done, err
+	}
 	temp, folder := r.Path+".restoring", r.Folder+".restoring"
 	clear := func() error {
 		return errors.Join(removeAll(temp, temp+"-wal", temp+"-shm", temp+"-journal"),
@@ -164,6 +167,20 @@ func (r Restore) there() (bool, error) {
 		return false, nil
 	}
 	return len(list) > 0, err
+}
+
+// notInUse refuses a store that a process has open under another name, which the lock file beside
+// this name does not tell. That there is no store is no error.
+func notInUse(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil // whoever moves it says what is wrong with it
+	}
+	free, err := lockInode(f)
+	if err == nil && !free {
+		err = fmt.Errorf("%s is in use by another process, under another name", path)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // build makes the file and the folder beside where they are to stand.

@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -407,6 +409,36 @@ func TestHardLinkIsRefused(t *testing.T) {
 		t.Context(), Config{Path: other},
 	); err == nil || !strings.Contains(err.Error(), "2 names") {
 		t.Errorf("got %v, want a refusal", err)
+	}
+}
+
+// A store that is open is not replaced under another name either, as where that is mounted.
+func TestRestoreReplacesNoStoreThatIsOpenUnderAnotherName(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere files are not locked themselves")
+	}
+	s := open(t, Config{})
+	file := filepath.Join(t.TempDir(), "backup")
+	if _, err := (Backup{Path: s.path, File: file}).Write(t.Context(), time.Now); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other.db")
+	if err := os.Link(s.path, other); err != nil {
+		t.Fatal(err)
+	}
+	restore := Restore{File: file, Path: other, Replace: true}
+	if _, err := restore.Write(t.Context(), time.Now); err == nil ||
+		!strings.Contains(err.Error(), "is in use") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	if info, err := os.Stat(other); err != nil || !os.SameFile(info, s.file) {
+		t.Errorf("another file stands there: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := restore.Write(t.Context(), time.Now); err != nil {
+		t.Errorf("when it is closed: %v", err)
 	}
 }
 
