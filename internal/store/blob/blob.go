@@ -58,7 +58,11 @@ type Folder struct {
 // Open opens the folder, and makes it when it is missing; not the folders above it: one that is
 // missing there is more likely a mistake, or a disk that is not mounted.
 func Open(dir string) (*Folder, error) {
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := os.Mkdir(dir, 0o700)
+	if err == nil { // else a power cut could take the folder, with all that was put into it
+		err = syncParent(dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("open blob folder: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
