@@ -40,10 +40,13 @@ func valid(name string) bool {
 	if !ok || len(rest) != randomChars {
 		return false
 	}
-	if t, err := time.Parse(day, d); err != nil || t.Format(day) != d {
-		return false
-	}
-	return strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz234567") == ""
+	return isDay(d) && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+// isDay tells whether Day could have given a name.
+func isDay(name string) bool {
+	t, err := time.Parse(day, name)
+	return err == nil && t.Format(day) == name
 }
 
 // Folder is a folder of blobs. Its methods may be called at the same time.
@@ -190,7 +193,8 @@ func (f *Folder) Delete(_ context.Context, name string) error {
 }
 
 // List lists at most limit names after the given one ("" = from the first), in order, of days
-// before the given one. What a dying process left half written is removed on the way.
+// before the given one. What a dying process left half written is removed on the way; what others
+// left beside the days is passed over.
 func (f *Folder) List(ctx context.Context, after, before string, limit int) ([]string, error) {
 	days, err := fs.ReadDir(f.root.FS(), ".")
 	if err != nil {
@@ -198,7 +202,7 @@ func (f *Folder) List(ctx context.Context, after, before string, limit int) ([]s
 	}
 	var names []string
 	for _, d := range days {
-		if d.Name() < path.Dir(after) && after != "" || d.Name() >= before {
+		if !isDay(d.Name()) || d.Name() < path.Dir(after) && after != "" || d.Name() >= before {
 			continue
 		}
 		if err := ctx.Err(); err != nil {

@@ -98,6 +98,24 @@ func TestDayIsOnTheDiskBeforeItsFirstBlobIs(t *testing.T) {
 	}
 }
 
+// What others leave in the folder is in nobody's way: file managers, file systems, people.
+func TestListPassesOverWhatIsNoDay(t *testing.T) {
+	f, dir := folder(t)
+	name := put(t, f, today, []byte("x"))
+	for _, other := range []string{".DS_Store", "2026", "2026-11-20.tar"} {
+		if err := os.WriteFile(filepath.Join(dir, other), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, ".snapshots"), 0o000); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.List(t.Context(), "", "2027-01-01", 10)
+	if err != nil || !slices.Equal(got, []string{name}) {
+		t.Errorf("got %q, %v, want %q", got, err, name)
+	}
+}
+
 func TestListIsInOrderAndInPieces(t *testing.T) {
 	f, _ := folder(t)
 	var want []string
