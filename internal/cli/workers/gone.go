@@ -26,7 +26,8 @@ func endKinds() []string {
 	return []string{"worker.left", "worker.silent", "worker.dead", "audit.worker.delete"}
 }
 
-// endPages is how many pages of events are read for one of a worker; they begin with the oldest.
+// endPages is how many pages of events are read for one of a worker; they begin with the oldest
+// that may tell of its end, the first after its last task.
 const endPages = 5
 
 // goneOf reads the past of a worker that nobody knows; false = it has none in that time.
@@ -34,7 +35,18 @@ func (a commands) goneOf(
 	ctx context.Context, c *client.Client, name string, last, step time.Duration,
 ) (g goneWorker, found bool, err error) {
 	g = goneWorker{Name: name, Gone: true}
+	g.History, err = chart.Of(ctx, a.App, c, client.StatsQuery{Worker: name}, last, step)
+	if err != nil {
+		return g, false, err
+	}
 	f := client.EventFilter{Since: a.Now().Add(-last), Kinds: endKinds()}
+	worked := false
+	for _, p := range slices.Backward(g.Periods) {
+		if worked = p.Started > 0; worked {
+			f.Since = p.At.Time
+			break
+		}
+	}
 	for cursor, n := "", 0; n < endPages; n++ {
 		var page []view.Event
 		if page, cursor, err = c.Events(ctx, f, cursor, limits.MaxHold); err != nil {
@@ -50,9 +62,7 @@ func (a commands) goneOf(
 			break
 		}
 	}
-	g.History, err = chart.Of(ctx, a.App, c, client.StatsQuery{Worker: name}, last, step)
-	worked := slices.ContainsFunc(g.Periods, func(p view.Period) bool { return p.Started > 0 })
-	return g, worked || g.Event != nil, err
+	return g, worked || g.Event != nil, nil
 }
 
 func (a commands) goneText(g *goneWorker) string {
