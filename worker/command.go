@@ -326,9 +326,7 @@ func (c CommandConfig) wait(cmd *exec.Cmd, stdout, stderr *splitter) error {
 	err := c.Leash.start(cmd)
 	closeAll(theirs)
 	if err == nil {
-		cmd.Wait() // its error repeats what ProcessState says
-		killGroup(cmd.Process)
-		c.Leash.drop(cmd.Process)
+		c.Leash.end(cmd)
 	}
 	late := time.AfterFunc(c.Drain, func() { closeAll(ours) })
 	readers.Wait()

@@ -81,6 +81,21 @@ func (l *Leash) hold(cmd *exec.Cmd) error {
 	return nil
 }
 
+// end waits until cmd ends, kills what is left of its group, and takes it from the leash. Where the
+// system lets us, that is before its number is free for others: a group that has it then is not
+// ours.
+func (l *Leash) end(cmd *exec.Cmd) {
+	early := awaitEnd(cmd.Process)
+	if !early {
+		cmd.Wait() // its error repeats what ProcessState says
+	}
+	killGroup(cmd.Process)
+	l.drop(cmd.Process)
+	if early {
+		cmd.Wait()
+	}
+}
+
 // drop takes a command that has ended from the leash.
 func (l *Leash) drop(p *os.Process) {
 	if l == nil {
