@@ -71,11 +71,17 @@ func (p *process) live(started chan<- error, stderr *os.File) {
 	}
 	var reading sync.WaitGroup
 	reading.Go(func() { io.Copy(&p.words, stderr) }) // ends with the pipe, or at the deadline below
-	p.cmd.Wait()                                     // its error repeats what ProcessState says
+	early := awaitEnd(p.cmd.Process)                 // then its number is nobody else's yet
+	if !early {
+		p.cmd.Wait() // its error repeats what ProcessState says
+	}
 	p.mu.Lock()
 	p.reaped = true
 	killGroup(p.cmd.Process)
 	p.mu.Unlock()
+	if early {
+		p.cmd.Wait()
+	}
 	end := time.Now().Add(drain)
 	stderr.SetReadDeadline(end)
 	p.out.file.SetReadDeadline(end)

@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"math"
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -15,6 +16,17 @@ import (
 // it, so that must not end before.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// awaitEnd waits until a process has ended, and leaves it to be waited for: until then nobody else
+// gets its number. It says whether it could.
+func awaitEnd(p *os.Process) bool {
+	for {
+		err := unix.Waitid(unix.P_PID, p.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil
+		}
+	}
 }
 
 const hasLimits = true
