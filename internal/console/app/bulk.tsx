@@ -59,7 +59,7 @@ export function Bulk({ verb, offered, filter, words, done }: Props) {
       {offered && <button type="button" class={verb === "cancel" ? "bad" : ""} onClick={begin}>{label}</button>}
       {asks && <EditForm begin={nothing} title={label} go={t("countFirst")} close={() => setAsks(false)} does={async (what) => { set.current = what; setAsks(false); void count(); }} />}
       {open && <Dialog title={label} close={phase === "acting" ? undefined : close}>
-        <p><bdi class="u">{chosen.current.words || t("allTasks")}</bdi></p>
+        <p><T s={chosen.current.words || t("allTasks")} /></p>
         {verb === "patch" && <p><T s={set.current} /></p>}
         <p class="big" role="status">{phase === "counting" ? t("counting", { n: number(matched) }) : phase === "ask" ? t("willChange", { n: number(matched) }) : t("changedSoFar", { n: number(changed), m: number(matched) })}</p>
         <progress max={Math.max(1, matched)} value={phase === "counting" ? undefined : phase === "ask" ? 0 : phase === "end" && !error ? Math.max(1, matched) : changed} aria-label={label} />

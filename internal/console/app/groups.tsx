@@ -3,7 +3,7 @@ import { t } from "./i18n";
 import { usePages } from "./load";
 import { to } from "./route";
 import { Filter, Table, matches } from "./table";
-import { T } from "./text";
+import { T, plain } from "./text";
 import { Bar, Empty, Fault, Mark, N, Title } from "./ui";
 
 export type Budget = { workers: number; exact: boolean; weakest: string[]; breaking: string[]; groups: string[]; text: string } | null;
@@ -30,7 +30,7 @@ export function GroupsScreen() {
         { key: "starting", head: t("starting"), num: true, by: (g) => g.starting, cell: (g) => <N n={g.starting} to={to(["jobs", g.name], { state: "starting" })} /> },
         { key: "moving", head: t("moving"), num: true, by: (g) => g.moving, cell: (g) => <N n={g.moving} to={to(["jobs", g.name], { state: "moving" })} /> },
         { key: "failed", head: t("failedWord"), num: true, by: (g) => g.failed, cell: (g) => <N n={g.failed} tone="bad" to={to(["jobs", g.name], { state: "failed" })} /> },
-        { key: "budget", head: t("budgetWorkers"), num: true, by: (g) => g.budget?.workers ?? -1, cell: (g) => (g.budget ? <span title={g.budget.text}>{g.budget.exact ? "" : "≥ "}<N n={g.budget.workers} to={to(["jobs", g.name])} /></span> : <span class="quiet">–</span>) },
+        { key: "budget", head: t("budgetWorkers"), num: true, by: (g) => g.budget?.workers ?? -1, cell: (g) => (g.budget ? <span title={plain(g.budget.text)}>{g.budget.exact ? "" : "≥ "}<N n={g.budget.workers} to={to(["jobs", g.name])} /></span> : <span class="quiet">–</span>) },
         { key: "supervisor", head: t("supervisor"), cell: (g) => (g.supervisor ? <T s={g.supervisor} /> : <Mark state="offline" bare />) },
       ]} />}
     </>

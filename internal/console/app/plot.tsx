@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { number, t } from "./i18n";
+import { T, plain } from "./text";
 import { clock } from "./time";
 
 // Curve is a line, with what is below it filled, or a band down to the curve at the index band, or bars. One that is told
@@ -103,7 +104,7 @@ function Drawing(p: Props & { width: number; twin: ComponentChildren }) {
         onPointerDown={(e) => { if (p.brush && e.button === 0) { (e.currentTarget as Element).setPointerCapture(e.pointerId); setDrag([where(e), where(e)]); } }} onPointerUp={release} onPointerCancel={() => setDrag(null)}>
         {ticks.map((v) => <g key={v}><line class="grid-line" x1={left} x2={left + w} y1={y(v)} y2={y(v)} /><text class="tick-y" x={left - 7} y={y(v) + 4}>{p.say(v)}</text></g>)}
         {timeTicks(from, to, w).map((m) => <text class="tick-x" key={m.at} x={Math.min(x(m.at), p.width - 18)} y={height - 6}>{m.text}</text>)}
-        {p.marks?.filter((m) => m.at >= from && m.at <= to).map((m) => <g class="event-mark" key={m.at + m.text}><line x1={x(m.at)} x2={x(m.at)} y1={above} y2={above + h} /><path d={`M${x(m.at) - 4} ${above - 8}h8l-4 7z`} /><title>{clock(m.at * 1000) + " " + m.text}</title></g>)}
+        {p.marks?.filter((m) => m.at >= from && m.at <= to).map((m) => <g class="event-mark" key={m.at + m.text}><line x1={x(m.at)} x2={x(m.at)} y1={above} y2={above + h} /><path d={`M${x(m.at) - 4} ${above - 8}h8l-4 7z`} /><title>{clock(m.at * 1000) + " " + plain(m.text)}</title></g>)}
         {drawn.map((c) => <CurveOf key={c.label} c={c} all={p.curves} at={p.at} x={x} y={y} wide={(w / (to - from)) * p.step} />)}
         {at !== null && at < n && <g class="cursor"><line x1={x(p.at[at])} x2={x(p.at[at])} y1={above} y2={above + h} />{drawn.map((c) => c.values[at] != null && !c.bars && <circle key={c.label} class={"c" + c.colour} cx={x(p.at[at])} cy={y(c.values[at]!)} r="3" />)}</g>}
         {drag && <rect class="brush" x={Math.min(...drag)} width={Math.abs(drag[1] - drag[0])} y={above} height={h} />}
@@ -138,7 +139,7 @@ function Twin(p: Props) {
         <thead><tr><th scope="col">{t("time")}</th>{p.curves.map((c) => <th scope="col" class="num" key={c.label}>{c.label}</th>)}</tr></thead>
         <tbody>{p.at.map((at, i) => <tr key={at}><td data-head={t("time")}>{clock(at * 1000)}</td>{p.curves.map((c) => <td class="num" data-head={c.label} key={c.label}>{c.values[i] == null ? "–" : p.say(c.values[i]!)}</td>)}</tr>).reverse()}</tbody>
       </table>
-      {p.marks && p.marks.length > 0 && <ul class="plain">{p.marks.map((m) => <li key={m.at + m.text}>{clock(m.at * 1000)} <bdi class="u">{m.text}</bdi></li>)}</ul>}
+      {p.marks && p.marks.length > 0 && <ul class="plain">{p.marks.map((m) => <li key={m.at + m.text}>{clock(m.at * 1000)} <T s={m.text} /></li>)}</ul>}
     </div>
   );
 }

@@ -6,7 +6,7 @@ import { lang } from "./prefs";
 import { go, route, setQuery, to } from "./route";
 import { DueRule, type Schedule } from "./schedules";
 import { Table } from "./table";
-import { T } from "./text";
+import { T, plain } from "./text";
 import { Dur, When, clock, now, rough } from "./time";
 import { Act, Dialog, Facts, Fault, Field, Mark, N, Panel, Title } from "./ui";
 
@@ -76,7 +76,7 @@ function Strip({ path, zone }: { path: string; zone: string }) {
   return (
     <div class="strip" role="list" aria-label={t("last30")}>{[...fires.data.items].reverse().map((f) => {
       const state = f.ended && f.ended !== "fired" ? f.ended : f.outcome;
-      const text = (f.at ? clock(Date.parse(f.at), zone) : "") + " " + known("state", state) + (f.reason ? ": " + f.reason : "");
+      const text = (f.at ? clock(Date.parse(f.at), zone) : "") + " " + known("state", state) + (f.reason ? ": " + plain(f.reason) : "");
       return <span role="listitem" key={(f.at ?? "") + f.origin + f.fired} title={text}>{f.task ? <a href={to(["tasks", f.task])} aria-label={text} class={"tick s-" + state}><Mark state={state} bare /></a> : <span class={"tick s-" + state}><Mark state={state} bare /></span>}</span>;
     })}</div>
   );

@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { may, Problem, whole, type Right } from "./api";
 import { known, number, t } from "./i18n";
+import { T, plain } from "./text";
 
 export type Tone = "good" | "warn" | "bad" | "busy" | "idle";
 
@@ -77,7 +78,7 @@ export function Fault({ error, again }: { error: unknown; again?: () => void }) 
   const lacking = p?.status === 403 && p.need ? t("needs", { right: known("right", p.need) }) : "";
   return (
     <div class="fault" role="alert">
-      <Icon d={shapes.warn} /><div><strong>{title}</strong> <bdi class="u">{whole(error)}</bdi> {lacking}</div>
+      <Icon d={shapes.warn} /><div><strong>{title}</strong> <T s={whole(error)} lines /> {lacking}</div>
       {again && <button type="button" class="small" onClick={again}>{t("again")}</button>}
     </div>
   );
@@ -95,7 +96,7 @@ export function Toast() {
   const m = toast.value;
   return (
     <div class="toasts" role="status" aria-live="polite">
-      {m && <div class="toast">{m.error ? <Fault error={m.error} /> : <span>{m.text}</span>}
+      {m && <div class="toast">{m.error ? <Fault error={m.error} /> : <T s={m.text} />}
         <button type="button" class="small" onClick={() => { toast.value = null; }}>{t("close")}</button></div>}
     </div>
   );
@@ -141,9 +142,9 @@ export function Dialog({ title, close, children, wide }: { title: string; close?
     return () => d.close();
   }, []);
   return (
-    <dialog ref={box} class={wide ? "wide" : ""} aria-label={title}
+    <dialog ref={box} class={wide ? "wide" : ""} aria-label={plain(title)}
       onCancel={(e) => { e.preventDefault(); close?.(); }} onClick={(e) => { if (e.target === box.current) close?.(); }}>
-      <div class="inside"><h2>{title}</h2>{children}</div>
+      <div class="inside"><h2><T s={title} /></h2>{children}</div>
     </dialog>
   );
 }

@@ -255,4 +255,34 @@ export const stale = {
     await eventually("of the workers listed", async () => (await tab("All").innerText()).endsWith("+"));
     await page.unroute("**/v1/workers?limit=1000");
   },
+  async "what turns a line around is shown as an escape also in dialogues, refusals, hints and tables of plots"(page, node) {
+    const turned = "ab\u202edc", shown = "ab\\u202edc", unseen = () => page.evaluate(() => /[\u202a-\u202e\u2066-\u2069]/.test(document.body.innerText + [...document.querySelectorAll("[title], [aria-label]")].map((e) => e.title + e.ariaLabel).join()));
+    const at = encodeURIComponent(turned);
+    await go(page, "/tasks?key=" + at);
+    await press(page, "Cancel all that match");
+    const dialog = page.locator("dialog[open]");
+    await eventually("what the dialogue is about", async () => (await dialog.innerText()).includes("key:" + shown));
+    assert.ok(!(await unseen()), "in a dialogue");
+    await page.keyboard.press("Escape");
+    await page.route("**/v1/queues/refused", (r) => r.fulfill({ status: 409, json: { title: "Conflict", detail: turned } }));
+    await go(page, "/queues/refused");
+    await eventually("what is refused", async () => (await page.getByRole("alert").first().innerText()).includes(shown));
+    assert.ok(!(await unseen()), "in a refusal");
+    await page.evaluate((place) => { location.hash = "#" + place; }, "/workers?open=" + at);
+    await eventually("its name", async () => (await dialog.locator("h2").first().innerText()).includes(shown));
+    assert.ok(!(await unseen()), "in a title");
+    await page.keyboard.press("Escape");
+    await page.route("**/v1/schedules/nightly/fires*", (r) => r.fulfill({ json: { items: [{ at: new Date().toISOString(), through: null, count: 1, origin: "time", outcome: "skipped", reason: turned, task: "", ended: "", node: "node-1", fired: null }], next: "" } }));
+    await go(page, "/schedules/nightly");
+    await eventually("a fire", async () => (await page.locator(".strip .tick").count()) === 1);
+    assert.ok(!(await unseen()), "in a hint");
+    await page.route("**/v1/events?limit=1000&kind=node.*", (r) => r.fulfill({ json: { items: [{ seq: 1, time: new Date().toISOString(), kind: "node.online", subject: "node-1", text: turned, fields: {} }], next: "" } }));
+    await page.reload();
+    await go(page, "/?span=6h");
+    await page.locator(".plot").first().getByRole("button", { name: "Table" }).click();
+    await eventually("the marks", async () => (await page.locator(".twin-table").innerText()).includes("node.online"));
+    assert.ok(!(await unseen()), "in the table of a plot");
+    for (const of of ["**/v1/queues/refused", "**/v1/schedules/nightly/fires*", "**/v1/events?limit=1000&kind=node.*"]) await page.unroute(of);
+    await page.locator(".plot").first().getByRole("button", { name: "Plot" }).click();
+  },
 };
