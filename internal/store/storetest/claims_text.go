@@ -164,7 +164,7 @@ func textClaims() []claim {
 			s.ok(s.AppendLog(s.ctx, id, make([]task.LogLine, blank)))
 			page, err := s.Log(s.ctx, id, 128, 1)
 			s.ok(err)
-			s.want("where the newest half begins", page.Next, int64(128+2))
+			s.want("the first lines of the newest half are gone", page.Next > 128+1, true)
 		}},
 		{"LogsOfStrangeStreamsLoseTheirMiddleToo", func(s *scene) {
 			id := s.put(1)[0]
