@@ -225,7 +225,7 @@ type Seated struct {
 // Seats are all workers that serve groups.
 type Seats struct {
 	Now     int64
-	Version int64 // grows with every change of any seat, Used left aside
+	Version int64 // grows with every change of any seat, Used left aside, and when a group goes
 	Seats   []Seat
 }
 

@@ -19,7 +19,7 @@ type jobTables struct {
 	// the greatest version of any group that is gone: one that comes under its name begins after it
 	past   int64
 	seats  map[string]*store.Seat
-	seated int64 // the version of all seats
+	seated int64 // the version of all seats: see store.Seats
 }
 
 // jobGroup is a group with its jobs and assignments.
@@ -168,6 +168,7 @@ func (m *Model) DeleteGroup(ctx context.Context, name string, force bool) error 
 		m.over(e, a)
 	}
 	m.jobs.past = max(m.jobs.past, e.Version)
+	m.jobs.seated++
 	delete(m.jobs.groups, name)
 	return nil
 }

@@ -53,6 +53,7 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 	for _, b := range []store.Batch{keyed, another} {
 		b.Tasks[0].Key, b.Tasks[0].KeyUntil = "k", time.Now().Add(time.Hour).UnixMicro()
 	}
+	known := must(c.Board(t.Context(), 0))(t).Seats.Version
 	remove := func() error { return c.DeleteGroup(t.Context(), "gone", false) }
 	if err := cancelled(remove); !errors.Is(err, store.ErrUnknown) {
 		t.Errorf("the deletion of a group: got %v, want %v", err, store.ErrUnknown)
@@ -86,6 +87,10 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 		}},
 		{"that a group is gone", func() error {
 			_, err := c.Changes(t.Context(), "gone", 1)
+			return err
+		}},
+		{"that a group is on the board no more", func() error {
+			_, err := c.Board(t.Context(), known)
 			return err
 		}},
 	} {

@@ -38,7 +38,9 @@ WHERE id = $1`
   JOIN rota.seat s ON s.worker = l.worker ORDER BY s.worker FOR NO KEY UPDATE OF s)
 UPDATE rota.seat s SET used = s.used - m.load FROM mine m WHERE s.worker = m.worker`
 	noteRemains = `INSERT INTO rota.job_remains (grp) VALUES ($1)`
-	noteVersion = `UPDATE rota.job_head SET past = greatest(past, $1)`
+	// noteVersion also says that there is something new on the board: what is gone is confirmed as
+	// what has come is.
+	noteVersion = `UPDATE rota.job_head SET past = greatest(past, $1), seats = seats + 1`
 	deleteGroup = `DELETE FROM rota.job_group WHERE id = $1`
 
 	// claimStands locks the lease until the commit: nobody gets the claim before.

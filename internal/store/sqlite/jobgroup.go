@@ -33,7 +33,7 @@ WHERE id = ?1`
 GROUP BY worker`
 	freeLoad    = `UPDATE seat SET used = used - ? WHERE worker = ?`
 	deleteGroup = `DELETE FROM job_group WHERE id = ?`
-	noteVersion = `UPDATE job_head SET past = max(past, ?)`
+	noteVersion = `UPDATE job_head SET past = max(past, ?), seats = seats + 1`
 	noteRemains = `INSERT INTO job_remains (grp) VALUES (?)`
 	claimOf     = `SELECT until FROM lease WHERE name = ? AND holder = ? AND token = ?`
 )

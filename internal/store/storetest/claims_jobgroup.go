@@ -187,7 +187,9 @@ func groupClaims() []claim {
 			})
 			s.want("refused", got.Refused, []store.Observation{seen})
 			s.group("empty", 1)
+			known := s.board(0).Seats.Version
 			s.ok(s.DeleteGroup(s.ctx, "empty", false))
+			s.want("the board has news", s.board(known).Seats.Version > known, true)
 		}},
 		{"AGroupThatComesAgainIsAnother", func(s *scene) {
 			s.jobScene()
