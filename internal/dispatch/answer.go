@@ -332,12 +332,14 @@ func (hs *handouts) guard(list []handed) bool {
 	}
 	hs.mu.Lock()
 	defer hs.release()
+	without, whole := setOf(got.Missing), true
 	for i := range list {
 		if list[i].guarded && list[i].current() {
-			list[i].item().row = true
+			list[i].item().row = !without[list[i].id()]
+			whole = whole && list[i].item().row
 		}
 	}
-	return true
+	return whole
 }
 
 // guardedRows are the rows of those hand-outs that are to be written down first.

@@ -352,7 +352,7 @@ func (ss *submissions) writeDown(ctx context.Context, id task.ID, token task.Tok
 	}
 	ss.mu.Lock()
 	defer ss.release()
-	if !got.LeaseGone && it.place == out && it.token == token {
+	if !got.LeaseGone && len(got.Missing) == 0 && it.place == out && it.token == token {
 		it.row = true
 	}
 	return nil

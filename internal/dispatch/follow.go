@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 )
 
 // A limit holds from the answer on that its setter gets: by then every node asks the store before
@@ -124,7 +125,10 @@ func (qc *queueCalls) writeUnasked(ctx context.Context) error {
 	}
 	qc.mu.Lock()
 	defer qc.release()
-	qc.mem.wroteDown(list)
+	if left := qc.mem.wroteDown(list, got.Missing); left > 0 {
+		return fmt.Errorf("write down %d tasks that run of queues with limits: %w", left,
+			store.ErrBusy)
+	}
 	return nil
 }
 
@@ -152,16 +156,31 @@ func (it *item) lacksRow() bool {
 		it.token.Span == it.span.ID
 }
 
-// wroteDown notes that the rows of hand-outs stand. Of one that ended meanwhile the row may have
+// wroteDown notes that the rows of hand-outs stand, but for those that are missing, and says how
+// many of these go on: they lack their rows still. Of one that ended meanwhile the row may have
 // come after the outcome: it is swept.
-func (m *memory) wroteDown(list []handed) {
+func (m *memory) wroteDown(list []handed, missing []task.ID) (left int) {
+	without := setOf(missing)
 	for i := range list {
-		if h := &list[i]; h.current() {
-			h.was.row = true
-		} else {
+		switch h := &list[i]; {
+		case !h.current():
 			m.sweepLater(store.Watch{ID: h.id(), Seq: h.token.Seq})
+		case without[h.id()]:
+			left++
+		default:
+			h.was.row = true
 		}
 	}
+	return left
+}
+
+// setOf is a list of tasks as a set.
+func setOf(ids []task.ID) map[task.ID]bool {
+	set := make(map[task.ID]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
 }
 
 // HearChanged takes in that the configuration of a queue with limits has changed at another node.

@@ -212,7 +212,7 @@ func (m *memory) endSync(
 	for _, w := range req.Watch {
 		watched[w.ID] = w.Seq
 	}
-	m.wroteDown(inserted)
+	m.wroteDown(inserted, got.Missing)
 	for _, id := range got.Settled {
 		if it := m.item(id); it != nil && it.place == out && it.seq == watched[id] {
 			// else it went on meanwhile, by itself

@@ -132,6 +132,9 @@ type Synced struct {
 	Now       int64
 	LeaseGone bool
 	Settled   []task.ID // watched hand-outs at whose seq a step stands
+	// Of Insert, those that have no row all the same, in its order: they are over, or somebody else
+	// had the row of their span just then. Say them again for as long as they run.
+	Missing []task.ID
 }
 
 // Taking is one time that a span was held: when it is held again, by whomever, the token is

@@ -114,8 +114,8 @@ type Steps interface {
 	// holder says, as it says when a task is due again.
 	Settle(context.Context, store.Settlement) (store.Settled, error)
 	// Sync inserts running rows for hand-outs of spans that are still the holder's and at whose seq
-	// no step stands, then says at which of the watched seqs a step stands. Rows that litter
-	// settled seqs are swept.
+	// no step stands, then says which of those have none all the same, and at which of the watched
+	// seqs a step stands. Rows that litter settled seqs are swept.
 	Sync(context.Context, store.SyncRequest) (store.Synced, error)
 	// Begin inserts running rows as Sync does, before anybody sees the hand-outs: of each queue as
 	// many, in order, as its limits leave room for, by its configuration as it stands. Against

@@ -139,6 +139,11 @@ func (m *Model) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 		return answer, nil
 	}
 	m.writeDown(r.Holder, r.Insert)
+	for _, i := range r.Insert {
+		if _, ok := m.running[hand{i.ID, i.Seq}]; !ok {
+			answer.Missing = append(answer.Missing, i.ID)
+		}
+	}
 	for _, w := range r.Watch {
 		if f := m.tasks[w.ID]; f != nil {
 			if _, ok := f.steps[w.Seq]; ok {

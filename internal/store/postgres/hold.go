@@ -48,6 +48,12 @@ const (
 AND token = $3 AND until > now)
 FROM (SELECT rota.micros($1) AS now) clock`
 
+	// withoutRow are those of some hand-outs that have no row, in their order.
+	withoutRow = `SELECT w.batch, w.n
+FROM unnest($1::bigint[], $2::int[], $3::int[]) WITH ORDINALITY w (batch, n, seq, i)
+WHERE NOT EXISTS (SELECT FROM rota.running u WHERE u.batch = w.batch AND u.n = w.n
+  AND u.seq = w.seq) ORDER BY w.i`
+
 	settledSeqs = `SELECT w.batch, w.n, w.seq
 FROM unnest($1::bigint[], $2::int[], $3::int[]) w (batch, n, seq)
 CROSS JOIN LATERAL (SELECT FROM rota.step WHERE batch = w.batch AND n = w.n AND seq = w.seq
@@ -143,7 +149,17 @@ func (s *spans) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 		lives := false
 		var queries []query
 		if len(r.Insert) > 0 {
-			queries = append(queries, written(s.clock(), writeDown, r.Holder, r.Insert, nil, nil))
+			var rows keyColumns
+			for i := range r.Insert {
+				rows.add(r.Insert[i].ID, r.Insert[i].Seq)
+			}
+			queries = append(queries, written(s.clock(), writeDown, r.Holder, r.Insert, nil, nil),
+				ask(withoutRow, func(r row) error {
+					var id task.ID
+					err := r.Scan(&id.Batch, &id.N)
+					answer.Missing = append(answer.Missing, id)
+					return err
+				}, rows.batch, rows.n, rows.seq))
 		}
 		// behind the rows: where the lease is good by now, it was when they were written down
 		queries = append(queries, ask(leaseGood, func(r row) error {
@@ -180,7 +196,7 @@ func (s *spans) Sync(ctx context.Context, r store.SyncRequest) (store.Synced, er
 		}
 		err := t.finish(ctx, queries...)
 		if answer.LeaseGone = !lives; answer.LeaseGone {
-			answer.Settled = nil
+			answer.Settled, answer.Missing = nil, nil
 		}
 		return err
 	})

@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -78,5 +79,33 @@ func TestRowsStandWhereTheLeaseIsSaidToBeGood(t *testing.T) {
 		if !got.LeaseGone && rows != 1 {
 			t.Errorf("over after %d looks: the lease is good, but no row stands", n)
 		}
+	}
+}
+
+// Somebody else may have the row of a span for a moment, as who prunes a task that stood in it:
+// what runs of it is not written down then, and the node is told so.
+func TestRowsThatCouldNotBeWrittenAreMissing(t *testing.T) {
+	o := meanwhile(t)
+	first, second := o.submit(o.batch(1, 1, true))[0], o.submit(o.batch(1, 1, true))[0]
+	sync := func() store.Synced {
+		request := store.SyncRequest{Holder: o.holder}
+		for _, sp := range []store.Span{first, second} {
+			request.Insert = append(request.Insert, store.Running{
+				ID: task.ID{Batch: sp.Batch}, Span: sp.ID, Token: sp.Token, Worker: "w",
+				Started: o.today().UnixMicro(), Until: o.today().UnixMicro() + 60e6,
+			})
+		}
+		return must(o.Sync(t.Context(), request))(t)
+	}
+	o.do("UPDATE rota.span SET gaps = true WHERE id = $1", first.ID)
+	if got := sync().Missing; !slices.Equal(got, []task.ID{{Batch: first.Batch}}) {
+		t.Errorf("while somebody has the row of its span: missing %v", got)
+	}
+	o.commits()
+	if got := sync().Missing; len(got) > 0 {
+		t.Errorf("afterwards: missing %v", got)
+	}
+	if n := o.count("SELECT count(*) FROM rota.running"); n != 2 {
+		t.Errorf("%d rows stand, want both", n)
 	}
 }

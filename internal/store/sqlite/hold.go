@@ -7,6 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/rotahq/rota/internal/store"
+	"github.com/rotahq/rota/task"
 )
 
 // Sync writes down what runs, and says what others settled. See contract.Steps.
@@ -21,7 +22,8 @@ func (s *spanCalls) Sync(ctx context.Context, r store.SyncRequest) (store.Synced
 		if err != nil || !lives {
 			return err
 		}
-		return t.spans().writeDown(r.Holder, r.Insert)
+		answer.Missing, err = t.spans().writeDown(r.Holder, r.Insert)
+		return err
 	})
 	if err == nil && !answer.LeaseGone && len(r.Watch) > 0 {
 		// Thousands of questions, none of which needs the writer.
@@ -62,22 +64,34 @@ WHERE s.id = ?4 AND s.token = ?5 AND s.holder = ?10 AND s.htok = ?11
   AND NOT (?3 = 0 AND ` + isMarked("?1", "?2") + `)
 ON CONFLICT DO NOTHING`
 
-// writeDown inserts the running rows of a holder's hand-outs.
-func (t spanWrites) writeDown(h store.Holder, list []store.Running) error {
+// writeDown inserts the running rows of a holder's hand-outs, and answers those that have none
+// then.
+func (t spanWrites) writeDown(
+	h store.Holder, list []store.Running,
+) (missing []task.ID, err error) {
 	keys := keyNamer{t.tx.limits(), map[int64]bool{}}
 	for i := range list {
 		r := &list[i]
-		_, err := t.exec(keepRunning, r.ID.Batch, r.ID.N, r.Seq, r.Span, r.Token, r.Worker,
+		n, err := t.exec(keepRunning, r.ID.Batch, r.ID.N, r.Seq, r.Span, r.Token, r.Worker,
 			r.Incarnation, r.Started, r.Until, h.Node, h.Token)
+		stands := n > 0
+		if err == nil && !stands {
+			stands, err = t.conn.has(hasRow, r.ID.Batch, r.ID.N, r.Seq)
+		}
 		if err != nil {
-			return fmt.Errorf("write down hand-out %d of task %s: %w", r.Seq, r.ID, err)
+			return nil, fmt.Errorf("write down hand-out %d of task %s: %w", r.Seq, r.ID, err)
+		}
+		if !stands {
+			missing = append(missing, r.ID)
 		}
 		if err := keys.name(r); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return missing, nil
 }
+
+const hasRow = `SELECT 1 FROM running WHERE batch = ? AND n = ? AND seq = ?`
 
 const overdue = `SELECT batch, n, seq, span, token, worker, incarnation, started, until
 FROM running INDEXED BY running_until

@@ -370,7 +370,7 @@ func (s *spanCalls) Give(ctx context.Context, g store.GiveRequest) error {
 		if lives, err := t.leases().lives(g.Holder); err != nil || !lives {
 			return err
 		}
-		if err := t.spans().writeDown(g.Holder, g.Running); err != nil {
+		if _, err := t.spans().writeDown(g.Holder, g.Running); err != nil {
 			return err
 		}
 		for i, taking := range g.Spans {

@@ -322,11 +322,16 @@ func holderClaims() []claim {
 			s.ok(err)
 			s.want("now", got.Now, s.clock.Micros())
 			s.want("settled", got.Settled, []task.ID{y.ID()})
+			s.want("missing", got.Missing, []task.ID{x.ID(), y.ID(), z.ID()})
 			s.want("counts", s.counts(), task.Counts{Ready: 4})
 			first := x.Row(s.clock)
 			s.sync(a, x)
 			s.clock.Advance(time.Second)
-			s.sync(a, x) // once more: the first row stays
+			got, err = s.Sync(s.ctx, store.SyncRequest{
+				Holder: a, Insert: []store.Running{x.Row(s.clock)},
+			})
+			s.ok(err)
+			s.want("missing once more: the first row stays", len(got.Missing), 0)
 			s.want("running row", s.stand(x.ID()).Running, &first)
 			s.want("counts", s.counts(), task.Counts{Ready: 3, Running: 1})
 		}},
