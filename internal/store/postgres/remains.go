@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"strings"
 
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -45,10 +47,15 @@ func (s *upkeep) dropRemains(ctx context.Context) error {
 		return err
 	}
 	for _, of := range ranges {
-		if err := s.dropBeside(ctx, of[0], of[1]); err != nil {
+		err := s.dropBeside(ctx, of[0], of[1])
+		if errors.Is(err, store.ErrBusy) { // somebody has some of it locked: another time
+			s.conf.Log.Info("what a retired partition left stays for now", "error", err)
+			continue
+		}
+		if err != nil {
 			return err
 		}
-		err := s.write(ctx, func(ctx context.Context, t *tx) error {
+		err = s.write(ctx, func(ctx context.Context, t *tx) error {
 			return t.finish(ctx, tell(forgetBeside, of[0], of[1]))
 		})
 		if err != nil {

@@ -97,8 +97,8 @@ func (s *upkeep) retire(
 	return nil
 }
 
-// remains is what a partition has.
-type remains struct {
+// sifted is what a partition has, by whether it is to be kept.
+type sifted struct {
 	tasks  []task.ID // that are to be kept
 	gone   stats     // of the others
 	others int64     // how many those are
@@ -113,7 +113,7 @@ func (s *upkeep) retireOne(
 		return err
 	}
 	began := time.Now()
-	rest, err := s.remains(ctx, keep, p, now)
+	rest, err := s.sift(ctx, keep, p, now)
 	if err != nil {
 		return err
 	}
@@ -208,9 +208,10 @@ AND ((t.batch, t.n) IN (SELECT on_batch, on_n FROM needed)) IS NOT TRUE, false)`
 	listKept = waitedIn + `SELECT t.batch, t.n ` + standingOf + ` IS FALSE ORDER BY 1, 2 LIMIT $9`
 )
 
-func (s *upkeep) remains(
+// sift reads a partition.
+func (s *upkeep) sift(
 	ctx context.Context, keep *retention, p partition, now int64,
-) (rest remains, err error) {
+) (rest sifted, err error) {
 	var names []string
 	var done, dead []int64
 	for name, q := range keep.queues {
@@ -296,7 +297,7 @@ AND NOT EXISTS (SELECT FROM rota.batch WHERE id = e.batch)`
 )
 
 // swap puts small tables into the place of a partition, or nothing when nothing is kept.
-func (s *upkeep) swap(ctx context.Context, p partition, rest remains) error {
+func (s *upkeep) swap(ctx context.Context, p partition, rest sifted) error {
 	return s.writeLong(ctx, func(ctx context.Context, t *tx) error {
 		if err := t.run(ctx, tell(setLocal, "lock_timeout", swapWait),
 			tell(lockPartitions, int64(partitionLock))); err != nil {
@@ -343,7 +344,7 @@ func (s *upkeep) swap(ctx context.Context, p partition, rest remains) error {
 }
 
 // stillKept adds to the tasks that are to be kept those that came back to life since.
-func (t *tx) stillKept(ctx context.Context, p partition, rest remains) ([]task.ID, stats, error) {
+func (t *tx) stillKept(ctx context.Context, p partition, rest sifted) ([]task.ID, stats, error) {
 	known := make(map[task.ID]bool, len(rest.tasks))
 	for _, id := range rest.tasks {
 		known[id] = true

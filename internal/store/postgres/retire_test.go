@@ -295,7 +295,7 @@ func TestReplayWhileAPartitionIsRetiredIsNotLost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rest, err := c.remains(t.Context(), &keep, p, clock.Micros())
+			rest, err := c.sift(t.Context(), &keep, p, clock.Micros())
 			if err != nil {
 				t.Fatal(err)
 			}
