@@ -43,9 +43,9 @@ test:
 	cd otel && $(GO) test $(CHECKED) ./...
 
 # The race detector needs a C compiler; the rest of rota does not. SQLite, translated from C, is left as it is: its
-# memory is none that the detector watches, so it would only be five times slower. So is what makes large tables when a
-# process starts. By default a watched process also sleeps for a second before it ends, and the stories have hundreds.
-UNWATCHED = -gcflags='modernc.org/...=-race=false' -gcflags='github.com/mattn/...=-race=false'
+# memory is none that the detector watches, so it would only be five times slower. By default a watched process also
+# sleeps for a second before it ends, and the stories have hundreds.
+UNWATCHED = -gcflags='modernc.org/...=-race=false'
 race:
 	ROTA_POSTGRES=must CGO_ENABLED=1 GORACE=atexit_sleep_ms=20 $(GO) test -race $(UNWATCHED) -short $(CHECKED) $(LONG) ./...
 	cd otel && CGO_ENABLED=1 GORACE=atexit_sleep_ms=20 $(GO) test -race $(UNWATCHED) -short $(CHECKED) ./...
