@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"zombiezen.com/go/sqlite"
@@ -22,29 +24,28 @@ var chunkSizes = [...]int{256, 32, 4, 1}
 func newInserter(table string, shared, own []string) *inserter {
 	in := &inserter{shared: len(shared), own: len(own)}
 	for i, size := range chunkSizes {
-		var b strings.Builder
-		fmt.Fprintf(&b, "INSERT OR FAIL INTO %s (%s) VALUES ", table,
-			strings.Join(append(append([]string{}, shared...), own...), ", "))
+		text := fmt.Appendf(nil, "INSERT OR FAIL INTO %s (%s) VALUES ", table,
+			strings.Join(slices.Concat(shared, own), ", "))
 		param := len(shared)
 		for row := range size {
 			if row > 0 {
-				b.WriteByte(',')
+				text = append(text, ',')
 			}
-			b.WriteByte('(')
+			text = append(text, '(')
 			for k := range len(shared) + len(own) {
 				if k > 0 {
-					b.WriteByte(',')
+					text = append(text, ',')
 				}
-				if k < len(shared) {
-					fmt.Fprintf(&b, "?%d", k+1)
-					continue
+				number := k + 1
+				if k >= len(shared) {
+					param++
+					number = param
 				}
-				param++
-				fmt.Fprintf(&b, "?%d", param)
+				text = strconv.AppendInt(append(text, '?'), int64(number), 10)
 			}
-			b.WriteByte(')')
+			text = append(text, ')')
 		}
-		in.chunks[i] = b.String()
+		in.chunks[i] = string(text)
 	}
 	return in
 }
