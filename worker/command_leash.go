@@ -19,6 +19,13 @@ type Leash struct {
 	// process and then kills what it left behind: a line +N before the group N begins, and -N when
 	// it has ended. Its errors change nothing, but commands wait for it to be told. Set it first.
 	Guard io.Writer
+	// Starter, when not empty, is a program with its first arguments that stands where a command
+	// is to run until Guard was told of it, in place of the shell that does so else: a shell does
+	// not hand on variables whose names are none of its own, as a.b, so a command that has some
+	// gets this one. It is given the command's path and arguments, waits for a line on file
+	// descriptor 3, closes it and becomes the command (execve), or ends when there is no line. Set
+	// it first.
+	Starter []string
 
 	telling sync.Mutex // held while Guard is told, for its order; not with mu: it may take long
 
@@ -52,7 +59,7 @@ func (l *Leash) start(cmd *exec.Cmd) error {
 	begin := func() {}
 	if l.Guard != nil { // what a command starts before its group is known would outlive us
 		var err error
-		if begin, err = held(cmd); err != nil {
+		if begin, err = held(cmd, l.Starter); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -30,21 +32,38 @@ func killGroup(p *os.Process) {
 	syscall.Kill(-p.Pid, syscall.SIGKILL)
 }
 
-// held has a shell stand where the command is to run, which becomes the command when begin is
-// called, and ends when we do before.
-func held(cmd *exec.Cmd) (begin func(), err error) {
+// held has a program stand where the command is to run, which becomes the command when begin is
+// called, and ends when we do before: a shell, which starts soonest, or what is given to start
+// commands that a shell would take variables from.
+func held(cmd *exec.Cmd, starter []string) (begin func(), err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make pipe: %w", err)
 	}
 	if cmd.Err == nil { // the program was found
-		cmd.Args = append([]string{"sh", "-c", `read -r rota_begin <&3 && exec "$0" "$@" 3<&-`,
-			cmd.Path}, cmd.Args[1:]...)
-		cmd.Path, cmd.ExtraFiles = "/bin/sh", []*os.File{r}
+		stand := []string{"/bin/sh", "-c", `read -r rota_begin <&3 && exec "$0" "$@" 3<&-`}
+		if len(starter) > 0 && slices.ContainsFunc(cmd.Env, noShellVariable) {
+			stand = starter
+		}
+		cmd.Args = slices.Concat(stand, []string{cmd.Path}, cmd.Args[1:])
+		cmd.Path, cmd.ExtraFiles = stand[0], []*os.File{r}
 	}
 	return func() {
 		r.Close()
 		w.WriteString("\n") // in vain when it did not start, or is dead already
 		w.Close()
 	}, nil
+}
+
+// noShellVariable tells whether a shell would not hand a variable on: the name of one has letters,
+// digits and underscores only, and no digit first.
+func noShellVariable(pair string) bool {
+	name, _, _ := strings.Cut(pair, "=")
+	for i, c := range []byte(name) {
+		digit := '0' <= c && c <= '9'
+		if c != '_' && !('a' <= c|0x20 && c|0x20 <= 'z') && (!digit || i == 0) {
+			return true
+		}
+	}
+	return name == ""
 }

@@ -28,4 +28,4 @@ func terminate(p *os.Process) error {
 func killGroup(*os.Process) {}
 
 // held does nothing: a guard could end nothing here but the command itself.
-func held(*exec.Cmd) (begin func(), err error) { return func() {}, nil }
+func held(*exec.Cmd, []string) (begin func(), err error) { return func() {}, nil }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rotahq/rota/internal/cli"
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/internal/cli/guard"
 )
 
 // heapGrowth is by how many percent the heap may grow before the next collection. Live heaps here
@@ -29,6 +30,11 @@ const heapGrowth = 400
 const heapLimit = 448 << 20
 
 func main() {
+	if command, it := guard.Starts(os.Args[1:]); it {
+		err := guard.Become(command) // does not return else
+		fmt.Fprintln(os.Stderr, "rota:", err)
+		os.Exit(cli.ExitFailed)
+	}
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(heapGrowth)
 	}

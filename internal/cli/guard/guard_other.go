@@ -3,18 +3,18 @@
 package guard
 
 import (
+	"errors"
+
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/worker"
 	"github.com/spf13/cobra"
 )
 
 // Guard does nothing: there are no process groups here.
 type Guard struct{}
 
-// Start starts nothing.
-func Start() (*Guard, error) { return &Guard{}, nil }
-
-// Write is part of worker.Leash.
-func (*Guard) Write(p []byte) (int, error) { return len(p), nil }
+// Over starts nothing.
+func Over(*worker.Leash) (*Guard, error) { return &Guard{}, nil }
 
 // Close does nothing.
 func (*Guard) Close() {}
@@ -23,3 +23,9 @@ func (*Guard) Close() {}
 func Command(*app.App) *cobra.Command {
 	return &cobra.Command{Use: "guard", Hidden: true}
 }
+
+// Starts tells that no process is called to become a command here.
+func Starts([]string) (command []string, it bool) { return nil, false }
+
+// Become can't make this process another one here.
+func Become([]string) error { return errors.ErrUnsupported }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rotahq/rota/internal/cli/app"
+	"github.com/rotahq/rota/worker"
 	"github.com/spf13/cobra"
 )
 
@@ -29,13 +30,19 @@ type Guard struct {
 	patience time.Duration
 }
 
-// Start starts a guard. It lasts as long as we do, or until it is closed.
-func Start() (*Guard, error) {
+// Over starts a guard over the commands on a leash, which knows of it from then on. It lasts as
+// long as we do, or until it is closed.
+func Over(leash *worker.Leash) (*Guard, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	return start(exec.Command(self, "worker", "guard"), 5*time.Second)
+	g, err := start(exec.Command(self, "worker", "guard"), 5*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	leash.Guard, leash.Starter = g, append([]string{self}, starter...)
+	return g, nil
 }
 
 func start(process *exec.Cmd, patience time.Duration) (*Guard, error) {

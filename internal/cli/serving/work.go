@@ -69,11 +69,10 @@ func (a commands) begin(f *ownWork) (done func(), err error) {
 	if len(f.queues)+len(f.groups) == 0 {
 		return func() {}, nil
 	}
-	beside, err := guard.Start()
+	beside, err := guard.Over(&a.Leash)
 	if err != nil {
 		return nil, fmt.Errorf("guard the commands: %w", err)
 	}
-	a.Leash.Guard = beside
 	return beside.Close, nil
 }
 

@@ -223,12 +223,11 @@ func (a commands) run(
 	for _, group := range f.groups {
 		w.HandleJob(group, jobCommand)
 	}
-	beside, err := guard.Start()
+	beside, err := guard.Over(&a.Leash)
 	if err != nil {
 		return fmt.Errorf("guard the commands: %w", err)
 	}
 	defer beside.Close()
-	a.Leash.Guard = beside
 	log.Info("worker runs", "worker", f.name, "queues", f.queues, "groups", f.groups, "capacity",
 		f.capacity, "server", a.Servers)
 	return w.Run(ctx)
