@@ -333,11 +333,14 @@ const (
   SELECT id FROM rota.span WHERE id = ANY($1::bigint[]) AND holder IS NULL AND lo = hi
   ORDER BY id FOR UPDATE SKIP LOCKED)
 DELETE FROM rota.span s USING o WHERE s.id = o.id`
-	// shrinkSpans locks spans one after the other, in the order in which they are numbered.
+	// shrinkSpans takes tasks out of the sizes of spans, which it locks one after the other, in the
+	// order in which they are numbered. It counts those that the spans still cover by then: of a
+	// span that somebody has parted meanwhile some tasks may be in another one.
 	shrinkSpans = `UPDATE rota.span s SET size = size - k.n::int FROM (
-  SELECT o.id, w.n FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) w (id) GROUP BY id
-    ORDER BY id OFFSET 0) w
-  CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE id = w.id AND token = 0 FOR UPDATE) o
+  SELECT o.id, c.n FROM (SELECT id, array_agg(n) AS ns
+    FROM unnest($1::bigint[], $2::int[]) w (id, n) GROUP BY id ORDER BY id OFFSET 0) w
+  CROSS JOIN LATERAL (SELECT id, lo, hi FROM rota.span WHERE id = w.id AND token = 0 FOR UPDATE) o
+  CROSS JOIN LATERAL (SELECT count(*) AS n FROM unnest(w.ns) n WHERE n BETWEEN o.lo AND o.hi) c
   OFFSET 0) k
 WHERE s.id = k.id`
 )
@@ -369,17 +372,19 @@ func (t *tx) follow(
 // acts are what follows from actions that happened in one transaction.
 type acts struct {
 	*tx
-	counts     stats
-	hands      keyColumns // whose running rows end, from these seqs on
-	replayed   keyColumns
-	lone, wide []int64 // spans that tasks leave: one that is theirs alone, one with others
-	moves      []moved // tasks that go into spans of their own
-	edits      editColumns
-	waits      leaving
-	ends       endings
-	falls      fallColumns
-	over       []task.ID
-	reopened   again
+	counts   stats
+	hands    keyColumns // whose running rows end, from these seqs on
+	replayed keyColumns
+	lone     []int64 // spans that tasks leave which are theirs alone,
+	wide     []int64 // and, once for each task, those with others,
+	leaves   []int32 // with the tasks' numbers
+	moves    []moved // tasks that go into spans of their own
+	edits    editColumns
+	waits    leaving
+	ends     endings
+	falls    fallColumns
+	over     []task.ID
+	reopened again
 }
 
 // add takes in an action on a task that was in a state.
@@ -417,6 +422,7 @@ func (l *acts) add(action *store.Action, a *acting, was task.State) {
 		l.lone = append(l.lone, sp.ID)
 	default:
 		l.wide = append(l.wide, sp.ID)
+		l.leaves = append(l.leaves, f.ID.N)
 	}
 	if a.step.Base == store.Final {
 		return
@@ -439,8 +445,7 @@ func (l *acts) queries() []query {
 		list = append(list, tell(deleteLone, l.lone))
 	}
 	if len(l.wide) > 0 {
-		slices.Sort(l.wide)
-		list = append(list, tell(shrinkSpans, l.wide))
+		list = append(list, tell(shrinkSpans, l.wide, l.leaves))
 	}
 	if len(l.replayed.batch) > 0 {
 		list = append(list, tell(reopenFires, l.replayed.batch, l.replayed.n, l.replayed.seq))

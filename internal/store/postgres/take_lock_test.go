@@ -64,3 +64,32 @@ ORDER BY id OFFSET 1 FOR UPDATE SKIP LOCKED) s`).Scan(&free); err != nil {
 		t.Errorf("%d of 39 spans were free behind the first", free)
 	}
 }
+
+// An action on a task that somebody takes meanwhile counts it where it is by then: not in the rest
+// of the span that it was in, which is counted without it.
+func TestActionsCountTasksInTheSpansThatTheyAreIn(t *testing.T) {
+	o := meanwhile(t)
+	b := o.batch(2, 2, false)
+	o.submit(b)
+	o.do(`INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, holder, htok, token,
+deaths, size, gaps) SELECT 1, batch, 0, 0, 0, queue, rank, due, $1, $2, 1, 0, 1, false
+FROM rota.span`, o.holder.Node, o.holder.Token)
+	o.do("UPDATE rota.span SET lo = 1, size = 1 WHERE id <> 1")
+	acted := make(chan []store.Acted, 1)
+	go func() {
+		acted <- must(o.Act(t.Context(), []store.Action{
+			{ID: task.ID{Batch: b.ID}, Kind: task.KindCancelled},
+		}))(t)
+	}()
+	o.awaitLock(t)
+	o.commits()
+	if got := <-acted; !got[0].Changed {
+		t.Errorf("%+v", got)
+	}
+	if n := o.count("SELECT size FROM rota.span WHERE holder IS NULL"); n != 1 {
+		t.Errorf("the rest has %d tasks, want 1", n)
+	}
+	if got := must(o.Counts(t.Context(), "q"))(t); got[0].OldestReady == 0 {
+		t.Errorf("no task is ready: %+v", got[0])
+	}
+}
