@@ -5,6 +5,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -170,6 +171,41 @@ func TestChangeThatWaitsForAFiringIsRefused(t *testing.T) {
 	}
 	if n := o.count("SELECT count(*) FROM rota.era"); n != 0 {
 		t.Errorf("%d eras of a schedule that did not change", n)
+	}
+}
+
+// Whoever locks schedules does it in the order of their names, also one that makes some follow
+// others: it has none that comes behind the one that it waits for.
+func TestChangesLockSchedulesAndThoseTheyFollowInOneOrder(t *testing.T) {
+	o := meanwhile(t)
+	list := o.minutely(2)
+	leader, s := &list[0], &list[1]
+	put := store.SchedulePut{
+		Schedule: s.Schedule, Version: s.Version, Next: s.Next, Since: s.Next - 1,
+		Then: math.MaxInt64,
+	}
+	put.Cron, put.After = "", leader.Name
+	o.do("SELECT FROM rota.schedule WHERE name = $1 FOR NO KEY UPDATE", leader.Name)
+	changed := make(chan error, 1)
+	go func() {
+		_, err := o.ChangeSchedules(t.Context(), store.ScheduleChange{
+			Puts: []store.SchedulePut{put},
+		})
+		changed <- err
+	}()
+	o.awaitLock(t)
+	// as a firing of both does
+	free := 0
+	if err := o.QueryRow(t.Context(), `SELECT count(*) FROM (SELECT FROM rota.schedule
+WHERE name = $1 FOR NO KEY UPDATE SKIP LOCKED) s`, s.Name).Scan(&free); err != nil {
+		t.Fatal(err)
+	}
+	o.commits()
+	if err := <-changed; err != nil {
+		t.Error(err)
+	}
+	if free != 1 {
+		t.Error("who fires both waited for the change, which waited for it")
 	}
 }
 

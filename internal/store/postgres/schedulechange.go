@@ -14,7 +14,9 @@ const (
 	lockScheduleHead = `SELECT ids, past, count FROM rota.schedule_head FOR UPDATE`
 	putScheduleHead  = `UPDATE rota.schedule_head SET ids = $1, past = $2, count = $3`
 
-	// lockSchedules keeps cursors where they are. All lock schedules in the order of their names.
+	// lockSchedules keeps cursors where they are: of schedules that are to change, and of those
+	// that these are to follow. What is fired of such before this change commits is so before there
+	// is a follower. All lock schedules in the order of their names.
 	lockSchedules = `SELECT ` + scheduleColumns +
 		`, s.id FROM rota.schedule s WHERE s.name = ANY($1::text[])
 ORDER BY s.name FOR NO KEY UPDATE`
@@ -24,10 +26,6 @@ ORDER BY s.name FOR NO KEY UPDATE`
 	alsoBooked = `SELECT name FROM rota.schedule WHERE calendar = $1 AND calendar <> ''
 AND name <> ALL($2::text[]) ORDER BY name LIMIT 1`
 
-	// leadersOf shares their locks with who fires them: what is fired before this change commits is
-	// so before there is a follower.
-	leadersOf = `SELECT name FROM rota.schedule WHERE name = ANY($1::text[])
-ORDER BY name FOR SHARE`
 	// upFrom follows schedules to the ends of their chains. No chain that stands is a circle, and
 	// if one were, it would end.
 	upFrom = `WITH RECURSIVE up (name, follows) AS (
@@ -126,10 +124,12 @@ func (s *schedules) ChangeSchedules(
 // look makes the queries that lock and read what is to change.
 func (c *change) look(d *database) ([]query, error) {
 	names := make([]string, 0, len(c.Puts)) // nil would be NULL
+	changes := make(map[string]bool, len(c.Puts))
 	var leaders, calendars []string
 	for i := range c.Puts {
 		p := &c.Puts[i]
 		names = append(names, p.Name)
+		changes[p.Name] = true
 		leaders = append(leaders, p.Parents()...)
 		calendars = append(calendars, p.Calendar)
 	}
@@ -138,14 +138,11 @@ func (c *change) look(d *database) ([]query, error) {
 	}, d.clock()), ask(lockSchedules, func(r row) error {
 		var id int64
 		is, err := scanSchedule(r, &id)
-		c.ids[is.Name], c.stand[is.Name] = id, &is
+		if c.leaders[is.Name] = true; changes[is.Name] {
+			c.ids[is.Name], c.stand[is.Name] = id, &is
+		}
 		return err
-	}, names), ask(leadersOf, func(r row) error {
-		var name string
-		err := r.Scan(&name)
-		c.leaders[name] = true
-		return err
-	}, distinct(leaders)), ask(upFrom, func(r row) error {
+	}, distinct(slices.Concat(names, leaders))), ask(upFrom, func(r row) error {
 		var name string
 		var is task.Schedule
 		err := r.Scan(&name, &is.After)
