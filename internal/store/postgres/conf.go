@@ -45,7 +45,7 @@ func (d *database) forgetConf(ctx context.Context, text, name string) error {
 		}, name))
 	})
 	if err == nil && !stood {
-		err = store.ErrNotFound
+		err = d.confirmedGone(ctx, store.ErrNotFound)
 	}
 	return err
 }

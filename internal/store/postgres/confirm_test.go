@@ -93,6 +93,22 @@ func TestWhatNoStandbyHasIsNeverConfirmed(t *testing.T) {
 			_, err := c.Board(t.Context(), known)
 			return err
 		}},
+		{"that a group is gone, to who deletes it", remove},
+		{"jobs", func() error {
+			_, err := c.ChangeJobs(t.Context(),
+				store.JobChange{Group: "g", Whole: true, Put: []task.Job{{Name: "x"}}})
+			return err
+		}},
+		{"an event", func() error {
+			_, err := c.Append(t.Context(), []store.Event{{Key: "k", Kind: "x", Text: "y"}})
+			return err
+		}},
+		{"that a worker is forgotten", func() error { return c.DeleteSeat(t.Context(), "w") }},
+		{"that a queue is gone", func() error { return c.DeleteQueue(t.Context(), "old", false) }},
+		{"that a hook is gone", func() error { return c.DeleteHook(t.Context(), "old") }},
+		{"that a notifier is gone", func() error { return c.DeleteNotifier(t.Context(), "old") }},
+		{"that a schedule is gone", func() error { return c.DeleteSchedule(t.Context(), "old") }},
+		{"that a calendar is gone", func() error { return c.DeleteCalendar(t.Context(), "old") }},
 	} {
 		for _, turn := range []string{"at first", "again"} {
 			if err := cancelled(w.do); !errors.Is(err, store.ErrUnknown) {

@@ -257,7 +257,8 @@
 //
 // Reads see commits that no standby has yet, and that a failover may take back. Those by which a
 // node decides what it keeps, forgets or lets run (Stand, Board, Changes), and answers that
-// something stood already, go with a write: see confirm. Configurations are read without.
+// something stood already, or that what is to be deleted is gone, go with a write: see confirm.
+// Configurations are read without.
 //
 // A pooler that hands connections out by the transaction (PgBouncer) works with Config.Pooler:
 // nothing is kept in a session then, and each transaction has its settings from its first trip.

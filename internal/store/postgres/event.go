@@ -79,7 +79,7 @@ func (t *tx) append(ctx context.Context, events []store.Event) (appended int, er
 		fields = append(fields, string(b))
 	}
 	if len(seqs) == 0 {
-		return 0, nil
+		return 0, t.finish(ctx) // the head's lock has it confirmed that they stand: see confirm
 	}
 	return len(seqs),
 		t.finish(ctx, tell(insertEvents, seqs, at, keys, kinds, subjects, texts, fields),

@@ -135,7 +135,7 @@ func (s *jobs) changeJobs(
 		}
 		answer.Added, answer.Version = len(put.names)-answer.Kept, g.Version
 		if changed+answer.Removed == 0 && read == nil {
-			return nil
+			return t.finish(ctx) // the group's lock has it confirmed that they stand: see confirm
 		}
 		answer.Version++
 		g.Jobs += int64(answer.Added - answer.Removed)

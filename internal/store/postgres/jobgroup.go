@@ -164,7 +164,7 @@ func (s *jobs) DeleteGroup(ctx context.Context, name string, force bool) error {
 		return t.finish(ctx, tell(freeLoads, g.id), tell(noteRemains, g.id),
 			tell(noteVersion, g.Version), tell(deleteGroup, g.id))
 	})
-	if err != nil {
+	if err = s.confirmedGone(ctx, err); err != nil {
 		return fmt.Errorf("delete group %q: %w", name, err)
 	}
 	return nil

@@ -300,8 +300,11 @@ func (t *tx) deleteSeat(
 	}
 	at.jobs.workers = []string{worker} // also when it has none
 	h, err := t.lockRows(ctx, &at.jobs)
-	if err != nil || h.seats[worker] == nil {
+	if err != nil {
 		return nil, err
+	}
+	if h.seats[worker] == nil {
+		return nil, t.finish(ctx, tell(confirm))
 	}
 	for _, table := range h.tables {
 		table.Forget(worker)

@@ -161,7 +161,7 @@ func (s *queues) DeleteQueue(ctx context.Context, name string, force bool) error
 		if err == nil && !gone {
 			err = s.emptyQueue(ctx, name)
 		}
-		if err != nil {
+		if err = s.confirmedGone(ctx, err); err != nil {
 			return fmt.Errorf("delete queue %q: %w", name, err)
 		}
 		if gone {

@@ -344,7 +344,7 @@ func (s *schedules) DeleteSchedule(ctx context.Context, name string) error {
 		head.past, head.count = max(head.past, old.Version), head.count-1
 		return t.finish(ctx, head.put(), tell(noteLeft, id), tell(deleteSchedule, id))
 	})
-	if err != nil {
+	if err = s.confirmedGone(ctx, err); err != nil {
 		return fmt.Errorf("delete schedule %q: %w", name, err)
 	}
 	return nil
@@ -375,7 +375,7 @@ func (s *schedules) DeleteCalendar(ctx context.Context, name string) error {
 		}
 		return t.finish(ctx)
 	})
-	if err != nil {
+	if err = s.confirmedGone(ctx, err); err != nil {
 		return fmt.Errorf("delete calendar %q: %w", name, err)
 	}
 	return nil

@@ -125,21 +125,6 @@ func (t *tx) finish(ctx context.Context, queries ...query) error {
 	return t.conn.SendBatch(ctx, t.batch(queries, nil)).Close()
 }
 
-// confirm goes with a transaction that answers with what it found and may write nothing. What it
-// found may stand on the primary's disk only: its commit was cancelled while it waited for the
-// standby, or the primary has crashed since. A lock is a write, so the commit waits for the
-// standby, which then has all that was written before.
-const confirm = `SELECT FROM rota.store WHERE one = 1 FOR KEY SHARE`
-
-// confirmed returns when the standby has what was read before: see confirm. It goes with reads from
-// which a node concludes what it keeps, forgets or lets run: a failover must not take that back,
-// and give the same version to something else. Who reads asks again anyway.
-func (d *database) confirmed(ctx context.Context) error {
-	return d.writeWithin(ctx, func(ctx context.Context, t *tx) error {
-		return t.finish(ctx, tell(confirm))
-	})
-}
-
 // tries is how often a transaction that lost against others is run.
 const tries = 4
 
