@@ -31,7 +31,7 @@ func openDatabase(ctx context.Context, dsn, folder string) (*database, error) {
 	d := &database{
 		url: u, schema: strings.ToLower(strings.ReplaceAll(filepath.Base(folder), "-", "_")),
 	}
-	if d.conn, err = pgx.Connect(ctx, dsn); err != nil {
+	if d.conn, err = connect(ctx, u); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	var backend int32
@@ -46,6 +46,24 @@ func openDatabase(ctx context.Context, dsn, folder string) (*database, error) {
 		}
 	}
 	return d, nil
+}
+
+// connect connects without the parameters that are for rota: the server refuses what it doesn't
+// know. Nothing is prepared, as a pooler may give each statement another session.
+func connect(ctx context.Context, u *url.URL) (*pgx.Conn, error) {
+	plain, query := *u, u.Query()
+	for name := range query {
+		if strings.HasPrefix(name, "rota_") {
+			query.Del(name)
+		}
+	}
+	plain.RawQuery = query.Encode()
+	conf, err := pgx.ParseConfig(plain.String())
+	if err != nil {
+		return nil, err
+	}
+	conf.DefaultQueryExecMode = pgx.QueryExecModeExec
+	return pgx.ConnectConfig(ctx, conf)
 }
 
 // store is how a node is told where its store is.
