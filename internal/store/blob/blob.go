@@ -52,7 +52,8 @@ func isDay(name string) bool {
 // Folder is a folder of blobs. Its methods may be called at the same time.
 type Folder struct {
 	root *os.Root
-	sync func(dir string) error // makes what happened to the names in a directory durable
+	// sync makes what happened to the names in a directory durable. An fsync that failed is ErrSync
+	sync func(dir string) error
 
 	mu    sync.Mutex
 	known string // the day whose directory's own name is known to be on the disk
@@ -105,7 +106,7 @@ func (f *Folder) put(name string, b []byte) error {
 		f.root.Remove(temp)
 		return err
 	}
-	return unsynced(f.sync(dir))
+	return f.sync(dir)
 }
 
 // makeDay makes the directory of a day. One that is there already may not be on the disk yet:
@@ -119,7 +120,7 @@ func (f *Folder) makeDay(dir string) error {
 	}
 	if err == nil || f.known != dir {
 		f.known = ""
-		if err := unsynced(f.sync(".")); err != nil {
+		if err := f.sync("."); err != nil {
 			return err
 		}
 		f.known = dir

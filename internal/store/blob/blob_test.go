@@ -98,6 +98,27 @@ func TestDayIsOnTheDiskBeforeItsFirstBlobIs(t *testing.T) {
 	}
 }
 
+// A directory that can't be opened to be synced, as with too many open files, says nothing about
+// the disk: the blob is not there, and whoever writes it may try again.
+func TestOnlyAnFsyncThatFailedIsOne(t *testing.T) {
+	f, _ := folder(t)
+	syncDir := f.sync
+	for _, which := range []string{".", Day(today)} {
+		f.sync = func(d string) error {
+			if d == which {
+				return syncDir("missing")
+			}
+			return syncDir(d)
+		}
+		err := f.Put(t.Context(), NewName(today), []byte("x"))
+		if err == nil || errors.Is(err, ErrSync) {
+			t.Errorf("%s can't be opened: got %v, want an error that is not %v", which, err, ErrSync)
+		}
+	}
+	f.sync = syncDir
+	put(t, f, today, []byte("x"))
+}
+
 // What others leave in the folder is in nobody's way: file managers, file systems, people.
 func TestListPassesOverWhatIsNoDay(t *testing.T) {
 	f, dir := folder(t)
