@@ -63,10 +63,12 @@ type Folder struct {
 // missing there is more likely a mistake, or a disk that is not mounted.
 func Open(dir string) (*Folder, error) {
 	err := os.Mkdir(dir, 0o700)
-	if err == nil { // else a power cut could take the folder, with all that was put into it
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		// else a power cut could take the folder, with all that was put into it: one that is there
+		// may be that of a process that was killed when it had made it
 		err = syncParent(dir)
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	if err != nil {
 		return nil, fmt.Errorf("open blob folder: %w", err)
 	}
 	root, err := os.OpenRoot(dir)

@@ -4,6 +4,7 @@ package blob
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -18,9 +19,13 @@ func (f *Folder) syncDir(dir string) error {
 	return errors.Join(unsynced(d.Sync()), d.Close())
 }
 
-// syncParent makes the name of a folder durable that was just made.
+// syncParent makes the name of a folder durable. Who may not read the folder above it has not made
+// it.
 func syncParent(dir string) error {
 	d, err := os.Open(filepath.Dir(dir))
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
