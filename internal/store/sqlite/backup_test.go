@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -354,73 +352,6 @@ func TestNothingIsReplacedUnlessTold(t *testing.T) {
 		if err := n.Close(); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// A store that can't be moved aside as a whole, as when its folder is where a disk is mounted,
-// stays where it is.
-func TestStoreThatCannotBeMovedAsideStandsAsBefore(t *testing.T) {
-	s := open(t, Config{})
-	withLarge(t, s, 1)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "backup")
-	if _, err := (Backup{Path: s.path, File: file}).Write(t.Context(), time.Now); err != nil {
-		t.Fatal(err)
-	}
-	path := filled(t)
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	inTheWay := path + ".before-20261121T120000Z.blobs"
-	if err := os.Mkdir(inTheWay, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (Restore{File: file, Path: path, Replace: true}).Write(t.Context(),
-		func() time.Time { return now }); err == nil {
-		t.Fatal("it was restored")
-	}
-	n := open(t, Config{Path: path})
-	if got, err := n.Counts(t.Context(), "q"); err != nil || got[0].Counts.Ready != 500 {
-		t.Errorf("got %+v, %v, want 500 ready tasks", got, err)
-	}
-}
-
-// A restore that is killed where a store is replaced leaves no store, and a lock file that says
-// that there should be one: whoever opens it is refused, and gets no empty store. The restore is
-// repeated.
-func TestKilledRestoreIsNoEmptyStore(t *testing.T) {
-	s := open(t, Config{})
-	withLarge(t, s, 1)
-	file := filepath.Join(t.TempDir(), "backup")
-	if _, err := (Backup{Path: s.path, File: file}).Write(t.Context(), time.Now); err != nil {
-		t.Fatal(err)
-	}
-	path := filled(t)
-	killed := map[string][]byte{} // the lock file at each step at which no store stands there
-	if _, err := (Restore{File: file, Path: path, Replace: true, crash: func(step string) {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			killed[step] = read(t, path+".lock")
-		}
-	}}).Write(t.Context(), time.Now); err != nil {
-		t.Fatal(err)
-	}
-	if len(killed) < 4 {
-		t.Fatalf("there were only the steps %q", slices.Collect(maps.Keys(killed)))
-	}
-	for step, lock := range killed {
-		path := filepath.Join(t.TempDir(), "r.db")
-		write(t, path+".lock", lock)
-		n, err := Open(t.Context(), Config{Path: path})
-		if err == nil {
-			t.Errorf("killed when it had %s: an empty store is served", step)
-			n.Close()
-			continue
-		}
-		if !strings.Contains(err.Error(), "is gone") {
-			t.Errorf("killed when it had %s: got %v", step, err)
-		}
-		if _, err := (Restore{File: file, Path: path}).Write(t.Context(), time.Now); err != nil {
-			t.Errorf("killed when it had %s: restore again: %v", step, err)
-		}
-		open(t, Config{Path: path})
 	}
 }
 

@@ -124,11 +124,13 @@ func (r Restore) Write(ctx context.Context, now func() time.Time) (done Restored
 		return done, err
 	}
 	if there {
-		if done.Aside, err = r.moveAside(now()); err != nil {
+		if done.Aside, err = r.moveAside(l, now()); err != nil {
 			return done, err
 		}
-		l.step("moved aside")
+	} else if err := removeAll(r.moving()); err != nil {
+		return done, err
 	}
+	l.step("moved aside")
 	if err := r.place(l, temp, folder, identity); err != nil {
 		if there {
 			err = fmt.Errorf("%w; the store that was to be replaced stands at %s", err, done.Aside)
@@ -332,15 +334,41 @@ func (r Restore) unpack(ctx context.Context, c *conn, dir string) (values int64,
 	return values, err
 }
 
-// moveAside keeps the store that is replaced, with its log: all of it, or it stands as before.
-func (r Restore) moveAside(now time.Time) (aside string, err error) {
+// moving names the file that says, while a store is moved aside, which suffix its files get.
+func (r Restore) moving() string { return r.Path + ".moving" }
+
+// suffix is what the names of the store that is moved aside end with, and is written down before
+// the first file has it. When a move was killed that had moved the file, which is the first, what
+// is left gets the same one: without its log the file would open and lack what was committed last.
+func (r Restore) suffix(now time.Time) (string, error) {
+	if _, err := os.Stat(r.Path); errors.Is(err, fs.ErrNotExist) {
+		b, err := os.ReadFile(r.moving())
+		if !errors.Is(err, fs.ErrNotExist) {
+			return string(b), err
+		}
+	}
 	suffix := ".before-" + now.UTC().Format("20060102T150405Z")
+	if err := os.WriteFile(r.moving(), []byte(suffix), 0o600); err != nil {
+		return "", err
+	}
+	return suffix, errors.Join(syncFile(r.moving()), syncDir(filepath.Dir(r.Path)))
+}
+
+// moveAside keeps the store that is replaced, with its log: all of it, or it stands as before.
+func (r Restore) moveAside(l *lock, now time.Time) (aside string, err error) {
+	suffix, err := r.suffix(now)
+	if err != nil {
+		return "", err
+	}
 	var moved [][2]string // from, to
 	defer func() {
 		for _, m := range slices.Backward(moved) {
 			if err != nil {
 				err = errors.Join(err, os.Rename(m[1], m[0]))
 			}
+		}
+		if _, gone := os.Stat(r.Path); err != nil && gone == nil {
+			err = errors.Join(err, removeAll(r.moving()))
 		}
 	}()
 	for _, from := range []string{r.Path, r.Path + "-wal", r.Folder} {
@@ -351,17 +379,27 @@ func (r Restore) moveAside(now time.Time) (aside string, err error) {
 				to = r.Path + suffix + ".blobs"
 			}
 		}
+		switch _, err := os.Stat(from); {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return "", err
+		}
 		if _, err := os.Stat(to); err == nil {
 			return "", fmt.Errorf("%s exists already", to)
 		}
-		switch err := os.Rename(from, to); {
-		case err == nil:
-			moved = append(moved, [2]string{from, to})
-		case !errors.Is(err, fs.ErrNotExist):
+		if err := os.Rename(from, to); err != nil {
+			return "", err
+		}
+		moved = append(moved, [2]string{from, to})
+		l.step("moving " + from)
+	}
+	for _, dir := range []string{filepath.Dir(r.Folder), filepath.Dir(r.Path)} {
+		if err := syncDir(dir); err != nil {
 			return "", err
 		}
 	}
-	return r.Path + suffix, removeAll(r.Path + "-shm")
+	return r.Path + suffix, removeAll(r.Path+"-shm", r.moving())
 }
 
 // place gives folder and file their names, the file last: before that there is no store, and the
