@@ -168,11 +168,16 @@ const (
 	deleteKeyOwners = `DELETE FROM key_owner WHERE queue = ?`
 	deleteKeyRules  = `DELETE FROM key_rule WHERE queue = ?`
 	deleteQueueStat = `DELETE FROM stat WHERE queue = ?`
-	batchOfQueue    = `SELECT id FROM batch WHERE queue = ? AND id > ? ORDER BY id LIMIT 1`
+	forgetTaskKeys  = `DELETE FROM task_key WHERE queue = ?1 AND key IN (SELECT key FROM task_key
+WHERE queue = ?1 LIMIT ?2)`
+	forgetBuckets = `DELETE FROM bucket WHERE queue = ?1 AND key IN (SELECT key FROM bucket
+WHERE queue = ?1 LIMIT ?2)`
+	batchOfQueue = `SELECT id FROM batch WHERE queue = ? AND id > ? ORDER BY id LIMIT 1`
 )
 
-// DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted
-// the rest is still there, to be deleted again. See contract.Queues.
+// DeleteQueue deletes a queue: its tasks and their keys in pieces, then its configuration. When it
+// is interrupted, or refused because of tasks that came meanwhile, the rest is still there, to be
+// deleted again. See contract.Queues.
 func (s *queueCalls) DeleteQueue(ctx context.Context, name string, force bool) error {
 	for pass := 0; ; pass++ {
 		gone := false
@@ -223,8 +228,8 @@ func (t queueWrites) deleteQueue(name string, force, emptied bool) (gone bool, e
 	return true, nil
 }
 
-// emptyQueue deletes the tasks of a queue, a piece in each transaction, so that others need not
-// wait long.
+// emptyQueue deletes the tasks of a queue, and the keys that outlive them, a piece in each
+// transaction, so that others need not wait long.
 func (s *queueCalls) emptyQueue(ctx context.Context, name string) error {
 	for batch := int64(0); ; {
 		var found bool
@@ -234,7 +239,10 @@ func (s *queueCalls) emptyQueue(ctx context.Context, name string) error {
 			}, name, batch)
 			return err
 		})
-		if err != nil || !found {
+		if err == nil && !found {
+			return s.forgetKeys(ctx, name)
+		}
+		if err != nil {
 			return err
 		}
 		for more := true; more; {
@@ -249,4 +257,20 @@ func (s *queueCalls) emptyQueue(ctx context.Context, name string) error {
 			s.values.deleteBlobs(ctx, blobs)
 		}
 	}
+}
+
+// forgetKeys deletes what a queue has of keys. There may be millions: idempotency keys are kept for
+// a week, as a rule.
+func (s *queueCalls) forgetKeys(ctx context.Context, name string) error {
+	for _, query := range [...]string{forgetTaskKeys, forgetBuckets} {
+		for n := piece; n == piece; {
+			if err := s.write(ctx, func(t *tx) (err error) {
+				n, err = t.exec(query, name, piece)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

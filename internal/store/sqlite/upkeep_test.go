@@ -397,6 +397,56 @@ func TestManyReadyTasksInFrontDoNotStopRetention(t *testing.T) {
 	}
 }
 
+// Idempotency keys outlive their tasks: a busy queue has millions. Nobody waits for the writer
+// while all of them are deleted with it.
+func TestKeysGoWithTheirQueueAPieceAtATime(t *testing.T) {
+	const keys = 3*piece + 1
+	var s *Store
+	most := 0
+	s = open(t, Config{crash: func(step string) {
+		if step == "committed" && s != nil {
+			most = max(most, s.writer.changed)
+		}
+	}})
+	if _, err := s.ChangeQueue(
+		t.Context(), "q", store.Whole(limits.DefaultQueue("q")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.write(t.Context(), func(t *tx) error {
+		for _, query := range [...]string{
+			`INSERT INTO task_key (queue, key, batch, n, until) SELECT 'q', i, 1, i, 9e15 FROM k`,
+			`INSERT INTO bucket (queue, key, level, at, full_at) SELECT 'q', i, 0, 0, 9e15 FROM k`,
+		} {
+			if _, err := t.exec(`WITH k (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k
+WHERE i < ?) `+query, keys); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	most = 0
+	if err := s.DeleteQueue(t.Context(), "q", false); err != nil {
+		t.Fatal(err)
+	}
+	if most == 0 || most > 2*piece {
+		t.Errorf("one transaction deleted %d rows, want about %d", most, piece)
+	}
+	for _, table := range []string{"task_key", "bucket"} {
+		if err := s.read(t.Context(), func(c *conn) error {
+			n, err := c.number("SELECT count(*) FROM " + table)
+			if err == nil && n != 0 {
+				t.Errorf("%d rows of %s are left", n, table)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A clock that was far ahead for a while puts no deletion off for as long.
 func TestPruneGoesOnAfterTheClockWasAhead(t *testing.T) {
 	const year = 365 * 24 * time.Hour
