@@ -254,7 +254,7 @@ func (c *scheduleCalls) list(w *answer, r *http.Request) error {
 		return err
 	}
 	read := func(after string, n int) ([]store.ScheduleView, error) {
-		return c.schedules.Schedules(r.Context(), store.ScheduleQuery{
+		return c.reached(r.Context(), w.who, store.ScheduleQuery{
 			Calendar: query.Get("calendar"), After: after, Limit: n, Last: true,
 		})
 	}
@@ -268,11 +268,37 @@ func (c *scheduleCalls) list(w *answer, r *http.Request) error {
 	if n := len(list); n > 0 && more {
 		next = cursor(scheduleShelf, list[n-1].Name)
 	}
-	list = visible(w.who, list, func(v *store.ScheduleView) bool {
-		return w.who.scope.queue(v.Queue)
-	})
 	c.door.write(w, http.StatusOK, func(b []byte) []byte { return appendSchedules(b, list, next) })
 	return nil
+}
+
+// reached reads the schedules that a query selects in the scope of a caller's token: as many as its
+// limit, fewer only when no others follow. It passes over those out of scope, so that pages are as
+// if there were none: a cursor has the name of the schedule that its page ended with.
+func (c *scheduleCalls) reached(
+	ctx context.Context, who principal, q store.ScheduleQuery,
+) ([]store.ScheduleView, error) {
+	if who.scope == nil {
+		return c.schedules.Schedules(ctx, q)
+	}
+	limit, found := q.Limit, []store.ScheduleView(nil)
+	q.Limit = firstPiece // few: their contexts may be large
+	for {
+		piece, err := c.schedules.Schedules(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, visible(who, piece, func(v *store.ScheduleView) bool {
+			return who.scope.queue(v.Queue)
+		})...)
+		if len(found) >= limit {
+			return found[:limit], nil
+		}
+		if len(piece) < q.Limit {
+			return found, nil
+		}
+		q.After = piece[len(piece)-1].Name
+	}
 }
 
 // schedulePaused answers pause and resume.

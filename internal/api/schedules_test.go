@@ -301,3 +301,53 @@ func TestRunShowsWhatIsInTheScope(t *testing.T) {
 		}
 	}
 }
+
+// halves are many schedules, of which every other one is of queue mail.
+type halves struct{ barn }
+
+func (h *halves) Schedules(
+	ctx context.Context, q store.ScheduleQuery,
+) ([]store.ScheduleView, error) {
+	list, err := h.barn.Schedules(ctx, q)
+	for i := range list {
+		list[i].Queue = []string{"mail", "vault"}[(list[i].Name[len(list[i].Name)-1]-'0')%2]
+	}
+	return list, err
+}
+
+// A cursor is not sealed: the name in it must be of a schedule that its reader may see, and where a
+// page ends must not tell of others.
+func TestPagesOfSchedulesAreAsIfThereWereNoneOutOfScope(t *testing.T) {
+	h := &halves{barn{schedules: 301}}
+	a := newAPI(t, newFake(), func(c *Config) { c.Tokens, c.Schedules = scoped(t), h })
+	for _, limit := range []int{1, 50, 75, 149, 150, 151, 1000} {
+		seen := 0
+		for cursor, first := "", true; first || cursor != ""; first = false {
+			response, text := ask(t, a, fmt.Sprintf("GET /v1/schedules?limit=%d&cursor=%s", limit,
+				cursor), "", "Authorization: Bearer viewer-in")
+			var page list[ScheduleItem]
+			if err := json.Unmarshal([]byte(text), &page); err != nil ||
+				response.StatusCode != http.StatusOK {
+				t.Fatal(response.StatusCode, err, text)
+			}
+			for i := range page.Items {
+				if want := fmt.Sprintf("s%04d", 2*seen); page.Items[i].Name != want {
+					t.Fatalf("limit %d: %s stands where %s should", limit, page.Items[i].Name, want)
+				}
+				seen++
+			}
+			cursor = page.Next
+			if n := len(page.Items); n > limit || cursor != "" && n < limit {
+				t.Errorf("limit %d: a page has %d, then %q", limit, n, cursor)
+			}
+			place, err := parseCursor(scheduleShelf, cursor)
+			if n := len(page.Items); err != nil ||
+				place != "" && (n == 0 || place != page.Items[n-1].Name) {
+				t.Fatalf("limit %d: the cursor has %q: %v", limit, place, err)
+			}
+		}
+		if seen != 151 {
+			t.Errorf("limit %d: %d schedules in all", limit, seen)
+		}
+	}
+}
