@@ -197,7 +197,8 @@ func (c *streamCalls) open(w *answer, r *http.Request) error {
 		reading: make(chan struct{}, 1), parts: map[uint32]*message{},
 		waits: map[uint32]*message{},
 	}
-	s.known.Store(&known{c.door.tokens.Load(), w.who})
+	// Who calls is found out anew for the first call: tokens may have changed since w.who was.
+	s.known.Store(&known{})
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols: []string{frame.Protocol},
 		// where it matters admit has looked at the origin
