@@ -210,7 +210,9 @@ func (c *eventCalls) tail(ctx context.Context, w *answer, q store.EventQuery) {
 			event = event[:0]
 		}
 		if page.Next != q.After {
-			q.After = page.Next
+			if q.After = page.Next; c.door.over(ctx, w.epoch) {
+				return
+			}
 			continue
 		}
 		if !c.door.pause(ctx, w.epoch, c.door.conf.Poll) {

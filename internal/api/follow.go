@@ -94,3 +94,16 @@ func (a *API) pause(ctx context.Context, epoch <-chan struct{}, d time.Duration)
 	}
 	return false
 }
+
+// over tells whether the call, or the server, ended, or the access tokens changed: a stream that
+// has much to catch up on does not pause before it ends.
+func (a *API) over(ctx context.Context, epoch <-chan struct{}) bool {
+	select {
+	case <-ctx.Done():
+	case <-epoch:
+	case <-a.closing:
+	default:
+		return false
+	}
+	return true
+}

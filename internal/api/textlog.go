@@ -127,6 +127,9 @@ func (a *API) follow(ctx context.Context, w *answer, log textLog, from int64, li
 		}
 		from = page.Next
 		if more {
+			if a.over(ctx, w.epoch) {
+				return
+			}
 			continue
 		}
 		if len(page.Lines) == 0 && final {
