@@ -197,12 +197,14 @@ type principal struct {
 
 // as tells whether the principal may speak for the named worker.
 func (p principal) as(worker string) error {
-	if p.Role == roleWorker && p.Name != "*" &&
-		p.Name != names.Canonical(worker) {
+	if p.only() && p.Name != names.Canonical(worker) {
 		return refuse(http.StatusForbidden, "this token speaks for worker %q only", p.Name)
 	}
 	return nil
 }
+
+// only tells whether the principal is one worker's.
+func (p principal) only() bool { return p.Role == roleWorker && p.Name != "*" }
 
 // anonymous calls when there are no tokens.
 var anonymous = principal{Name: "anonymous", Role: roleAdmin}
@@ -215,6 +217,8 @@ type Tokens struct {
 	by map[[sha256.Size]byte]principal
 	// workers are the scopes of workers' tokens by the name that they are for.
 	workers map[string][]*scope
+	// own are the workers that have a token of their own, with a scope or without.
+	own map[string]bool
 	// short are the lines of tokens that are too short to be kept from guessing.
 	short []int
 }
@@ -224,7 +228,8 @@ type Tokens struct {
 // show what stands there: columns get mixed up. A file without any token is an error, since it
 // would open what it was meant to close.
 func ParseTokens(r io.Reader) (Tokens, error) {
-	t := Tokens{by: map[[sha256.Size]byte]principal{}, workers: map[string][]*scope{}}
+	t := Tokens{by: map[[sha256.Size]byte]principal{}, workers: map[string][]*scope{},
+		own: map[string]bool{}}
 	var wrong []error
 	lines := bufio.NewScanner(r)
 	n := 0
@@ -282,11 +287,17 @@ func (t *Tokens) add(words []string) error {
 		return errors.New("this token stands on an earlier line already")
 	}
 	t.by[hash] = p
-	if p.Role == roleWorker && p.Name != "*" && p.scope != nil {
+	if p.only() {
+		t.own[p.Name] = true
+	}
+	if p.only() && p.scope != nil {
 		t.workers[p.Name] = append(t.workers[p.Name], p.scope)
 	}
 	return nil
 }
+
+// owned tells whether a worker has a token of its own.
+func (t *Tokens) owned(worker string) bool { return t.own[names.Canonical(worker)] }
 
 // admit says who calls, or why it may not.
 func (a *API) admit(r *http.Request, need right) (principal, error) {

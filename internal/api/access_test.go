@@ -3,12 +3,15 @@ package api
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/rotahq/rota/internal/frame"
 	"github.com/rotahq/rota/internal/pass"
+	"github.com/rotahq/rota/task"
 )
 
 func TestTokenFileErrorsNameTheLineAndNoToken(t *testing.T) {
@@ -374,5 +377,51 @@ func TestProbesNeedNoTokenAndTheirDetailsDo(t *testing.T) {
 			!strings.Contains(text, `"status":"unavailable"`) {
 			t.Errorf("to %s: %s", who, text)
 		}
+	}
+}
+
+// Whoever beats as a worker can make it lose all that it has in hands, of whatever queue: a token
+// with a scope that is for any worker must not reach so far.
+func TestTokenWithAScopeIsForNoWorkerThatHasItsOwn(t *testing.T) {
+	a := newAPI(t, newFake(), func(c *Config) {
+		c.Tokens = tokensOf(t, "w1 worker own queues=mail groups=tails\nw2 worker free\n"+
+			"* worker any\n* worker some queues=scan\n"+
+			"ops operator ops\nhalf operator half queues=scan")
+	})
+	for _, c := range []struct {
+		bearer, worker string
+		want           int
+	}{
+		{"own", "w1", 200}, {"own", "w2", 403}, {"free", "w2", 200}, {"free", "w1", 403},
+		{"any", "w1", 200}, {"any", "w3", 200}, {"ops", "w1", 200},
+		{"some", "w1", 403}, {"some", "w2", 403}, {"some", "w3", 200},
+		{"half", "w1", 403}, {"half", "w2", 403}, {"half", "w3", 200},
+	} {
+		queue := "scan"
+		if c.bearer == "own" {
+			queue = "mail"
+		}
+		p := dialed(t, a, "Authorization: Bearer "+c.bearer)
+		for call, body := range map[string]string{
+			"POST /v1/workers/" + c.worker + "/beat": `{"incarnation":"new","capacity":1,"tasks":[],` +
+				`"leaving":true}`,
+			"POST /v1/tasks/hold": fmt.Sprintf(`{"worker":%q,"queues":[%q],"incarnation":"new"}`,
+				c.worker, queue),
+		} {
+			response, text := ask(t, a, call, body, "Authorization: Bearer "+c.bearer)
+			if response.StatusCode != c.want {
+				t.Errorf("%s by %s: %d %s, want %d", call, c.bearer, response.StatusCode, text,
+					c.want)
+			}
+		}
+		beat := frame.AppendBeat(nil, task.Beat{Worker: c.worker, Incarnation: "new"})
+		if status, text := p.ask(frame.Beat, beat); status != c.want {
+			t.Errorf("a beat of %s on a stream by %s: %d %s", c.worker, c.bearer, status, text)
+		}
+		hold := frame.AppendHold(nil, task.HoldRequest{Worker: c.worker, Queues: []string{queue}})
+		if status, text := p.ask(frame.Hold, hold); status != c.want {
+			t.Errorf("a hold of %s on a stream by %s: %d %s", c.worker, c.bearer, status, text)
+		}
+		settled(t, a)
 	}
 }

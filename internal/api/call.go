@@ -80,7 +80,7 @@ func (h *hotCalls) holdTasks(
 	ctx context.Context, c *call, request task.HoldRequest, write func(task.HoldAnswer),
 ) error {
 	h.door.letGo(c)
-	if err := c.who.as(request.Worker); err != nil {
+	if err := h.mayBe(c, request.Worker); err != nil {
 		return err
 	}
 	for _, queue := range request.Queues {
@@ -196,11 +196,27 @@ func (h *hotCalls) beatOf(ctx context.Context, c *call, beat task.Beat) (task.Be
 }
 
 // mayBeatAs tells whether a caller may beat as a worker. It is asked before the body is read.
-func mayBeatAs(c *call, location, worker string) error {
+func (h *hotCalls) mayBeatAs(c *call, location, worker string) error {
 	if !limits.ValidName(worker) {
 		return wrong(location, "%.40q %s", worker, limits.NameRule)
 	}
-	return c.who.as(worker)
+	return h.mayBe(c, worker)
+}
+
+// mayBe tells whether a caller may beat and hold as a worker. A beat that says that the worker is
+// another process now, or that it leaves, takes all from it that it has in hands, and so does a
+// hold of another process: also what is of queues and groups out of the caller's scope. So a token
+// with a scope that is for any worker is for none that has a token of its own.
+func (h *hotCalls) mayBe(c *call, worker string) error {
+	if err := c.who.as(worker); err != nil {
+		return err
+	}
+	if c.who.scope != nil && !c.who.only() && h.door.tokens.Load().owned(worker) {
+		return refuse(http.StatusForbidden,
+			"worker %.140q has an access token of its own, and this one has a scope: "+
+				"it beats and holds for workers without one", worker)
+	}
+	return nil
 }
 
 // notYours answers reports that their sender may not make.

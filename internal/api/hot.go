@@ -133,7 +133,7 @@ func (h *hotCalls) beat(w *answer, r *http.Request) error {
 		return err
 	}
 	worker := r.PathValue("worker")
-	if err := mayBeatAs(&w.call, "path.worker", worker); err != nil {
+	if err := h.mayBeatAs(&w.call, "path.worker", worker); err != nil {
 		return err
 	}
 	body, err := h.door.body(w, r, 0)

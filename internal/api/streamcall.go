@@ -347,7 +347,7 @@ func (s *streamed) beat(m *message) (int, error) {
 		return 0, err
 	}
 	m.text = nil
-	if err := mayBeatAs(&m.call, "body.worker", beat.Worker); err != nil {
+	if err := s.of.hot.mayBeatAs(&m.call, "body.worker", beat.Worker); err != nil {
 		return 0, err
 	}
 	told, err := s.of.hot.beatOf(m.ctx, &m.call, beat)
