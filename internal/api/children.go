@@ -24,6 +24,11 @@ type Parents interface {
 	// cursor on, "" = the first; a page may be short while next is not "".
 	Children(ctx context.Context, parent task.ID, state task.State, cursor string, limit int) (
 		page []task.View, next string, err error)
+	Trees
+}
+
+// Trees shows what hangs below tasks.
+type Trees interface {
 	// Tree shows a task and what hangs below it, at most limit tasks.
 	Tree(ctx context.Context, id task.ID, limit int) (task.Tree, error)
 }

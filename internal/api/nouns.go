@@ -14,7 +14,7 @@ func nouns(door *API, overviews *overviews) []calls {
 	hot := newHotCalls(door, engine, conf.Secret, newQueueGate(engine.Queues))
 	return []calls{
 		&overviewCalls{door, overviews},
-		&taskCalls{door, engine, cluster},
+		&taskCalls{door, engine, cluster, engine},
 		&signalCalls{door, engine},
 		&childCalls{door, hot, engine},
 		hot,

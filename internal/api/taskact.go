@@ -33,6 +33,9 @@ func (c *taskCalls) act(
 	ctx context.Context, by *Caller, id task.ID, kind task.Kind, tree bool,
 ) error {
 	if tree {
+		if err := c.mayTree(ctx, by.who, id); err != nil {
+			return err
+		}
 		by.w.note("tree", true)
 	}
 	return missing(c.tasks.ActOn(ctx, store.Action{

@@ -80,6 +80,11 @@ func (c *taskCalls) retry(w *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if tree {
+		if err := c.mayTree(r.Context(), w.who, id); err != nil {
+			return err
+		}
+	}
 	if err := c.tasks.ActOn(r.Context(), store.Action{
 		Kind: task.KindReplayed, By: w.who.Name, Replay: from, Tree: tree,
 	}, id); err != nil {

@@ -208,6 +208,7 @@ type taskCalls struct {
 	door    *API
 	tasks   Tasks
 	workers WorkerList // of a silent one a task seems stuck
+	trees   Trees      // what a call with a tree is about
 }
 
 func (c *taskCalls) register() {

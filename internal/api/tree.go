@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/rotahq/rota/task"
 )
@@ -70,4 +71,40 @@ func treeOf(t *task.Tree, scope *scope) TreeItem {
 		item.Below = append(item.Below, treeOf(&t.Below[i], scope))
 	}
 	return item
+}
+
+// mayTree tells whether a caller may cancel all that hangs below a task: not what is of queues out
+// of the scope of its token, nor what can't be looked at.
+func (c *taskCalls) mayTree(ctx context.Context, who principal, id task.ID) error {
+	if who.scope == nil {
+		return nil
+	}
+	if !c.door.loads.await(ctx, 1, 0, patience) {
+		return busy("too many tasks are being read")
+	}
+	t, err := c.trees.Tree(ctx, id, task.MaxTree)
+	c.door.loads.give(1)
+	if err != nil {
+		return missing(err, id)
+	}
+	return who.scope.reachesBelow(&t)
+}
+
+// reachesBelow tells whether all that hangs below a task, and has not ended, is in a scope.
+func (s *scope) reachesBelow(t *task.Tree) error {
+	if t.LeftOut > 0 {
+		return refuse(http.StatusForbidden, "more than %d tasks hang below this one: "+
+			"whether all are in the scope of this token can't be told", task.MaxTree-1)
+	}
+	for i := range t.Below {
+		v := &t.Below[i].Task
+		if !v.State.Final() && !s.queue(v.Queue) {
+			return refuse(http.StatusForbidden, "task %s, which hangs below this one, "+
+				"is of a queue that is not in the scope of this token", v.ID)
+		}
+		if err := s.reachesBelow(&t.Below[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
