@@ -306,3 +306,24 @@ func TestOnlyWhatANodeAsksIsNotTold(t *testing.T) {
 		}
 	}
 }
+
+// A stage that no task can have is refused: it would stand in the event, however long it is.
+func TestStageThatNoTaskCanHaveIsNotTold(t *testing.T) {
+	h := &heard{}
+	a := newAPI(t, newFake(), func(c *Config) { c.Tell = h.tell })
+	for _, stage := range []string{strings.Repeat("x", 257), `a\u0007b`} {
+		for call, body := range map[string]string{
+			"POST /v1/tasks/retry":                          `{"filter":{"queue":"mail"},"stage":"` + stage + `"}`,
+			"POST /v1/tasks/" + idOf(2).String() + "/retry": `{"stage":"` + stage + `"}`,
+		} {
+			response, text := ask(t, a, call, body)
+			if response.StatusCode != http.StatusUnprocessableEntity ||
+				!strings.Contains(text, `"body.stage"`) {
+				t.Errorf("%s: %d %.300s", call, response.StatusCode, text)
+			}
+		}
+	}
+	if events := h.take(); len(events) > 0 {
+		t.Errorf("told of %d changes", len(events))
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
@@ -28,6 +29,10 @@ type bulkRetryIn struct {
 func replayOf(stage *string, whole bool) (store.Replay, error) {
 	if whole && stage != nil {
 		return store.Replay{}, wrong("body.whole", "begins in the first stage; leave stage out")
+	}
+	if stage != nil && !limits.ValidText(*stage, limits.MaxStage) {
+		return store.Replay{}, wrong("body.stage", "must be at most %d bytes of printable UTF-8",
+			limits.MaxStage)
 	}
 	return store.Replay{Whole: whole, Stage: stage}, nil
 }
