@@ -25,6 +25,7 @@ const (
 	MaxParents         = 32     // schedules that one follows
 	MaxParallel        = 10_000
 	MaxAfterDelay      = 30 * 24 * time.Hour
+	maxNotices         = 100 // words that say of what there is an event, and of tasks that came how
 )
 
 // CheckSchedule adds to e all that is wrong with a schedule, under location. Whether its
@@ -159,6 +160,14 @@ func checkJitter(j task.Jitter, e *task.InvalidError, location string) {
 }
 
 func checkNotices(n *task.Notices, e *task.InvalidError, location string) {
+	if len(n.On) > maxNotices {
+		e.Add(location+".on", "must be at most %d", maxNotices)
+		return
+	}
+	if len(n.Origins) > maxNotices {
+		e.Add(location+".origins", "must be at most %d", maxNotices)
+		return
+	}
 	for _, what := range n.On {
 		switch what {
 		case task.NoticeSubmitted, task.NoticeFailed, task.NoticeTimeout, task.NoticeDead,

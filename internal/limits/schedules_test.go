@@ -52,6 +52,12 @@ func TestFaultsOfSchedulesAreLocated(t *testing.T) {
 		{"it follows in no way", func(s *task.Schedule) {
 			s.Cron, s.After, s.AfterMode, s.AfterOn, s.AfterDelay = "", "a", "most", "", -1
 		}, "s.after_mode s.after_on s.after_delay"},
+		{"told of too much", func(s *task.Schedule) {
+			s.Notices.On = slices.Repeat([]task.Notice{task.NoticeDead}, 101)
+		}, "s.notify.on"},
+		{"told of too many origins", func(s *task.Schedule) {
+			s.Notices.Origins = slices.Repeat([]task.Origin{task.OriginRetry}, 101)
+		}, "s.notify.origins"},
 		{"by hand", func(s *task.Schedule) { s.Cron, s.Manual = "", true }, ""},
 		{"by hand, or as a follower", func(s *task.Schedule) {
 			s.Cron, s.After, s.Manual = "", "a", true
