@@ -152,6 +152,11 @@ func New(c Config) (*Client, error) {
 	if cl.http == nil {
 		cl.http = &http.Client{Transport: transport()}
 	}
+	if cl.http.CheckRedirect == nil {
+		mine := *cl.http // the caller's stays as it is
+		mine.CheckRedirect = checkRedirect
+		cl.http = &mine
+	}
 	cl.lines.init(cl)
 	cl.budget = budget{share: c.RetryShare, floor: c.RetryFloor}
 	cl.submissions = &gather[task.Submission, task.Receipt]{

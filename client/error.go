@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,7 +151,7 @@ func newError(status int, header http.Header, body []byte) *Error {
 	if !strings.Contains(header.Get("Content-Type"), "json") || json.Unmarshal(body, e) != nil ||
 		e.Title+e.Detail == "" {
 		text := strings.TrimSpace(strings.ToValidUTF8(string(body[:min(len(body), shownBody)]), ""))
-		*e = Error{Title: http.StatusText(status), Detail: text}
+		*e = Error{Title: http.StatusText(status), Detail: cmp.Or(moved(status, header), text)}
 	}
 	e.Status = status
 	e.RetryAfter = retryAfter(header.Get("Retry-After"), header.Get("Date"))
