@@ -93,6 +93,12 @@ func (w *Worker) board(lingered bool) ([]*hand, []task.Report) {
 func (w *Worker) fly(ctx context.Context, hands []*hand, reports []task.Report) {
 	defer w.land() // deferred, as for one who is told of an outcome and calls runtime.Goexit
 	answers, err := w.config.Queue.Report(ctx, w.config.Name, reports)
+	if len(reports) == 1 && errors.Is(err, task.ErrTooLarge) {
+		// no request takes it: sent again it would be refused again, for ever
+		answers, err = []task.Answer{
+			{ID: reports[0].ID, Status: task.Invalid, Detail: err.Error()},
+		}, nil
+	}
 	if err == nil && len(answers) != len(reports) {
 		err = fmt.Errorf("%d answers to %d reports", len(answers), len(reports))
 	}

@@ -176,6 +176,51 @@ func (q *poisonQueue) Report(
 	return q.fakeQueue.Report(ctx, worker, reports)
 }
 
+func TestOutcomeThatIsTooLargeForAnyRequestBecomesAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake()
+		_, stop := begin(t, q, Config{Queue: &narrowQueue{q, 100}},
+			one(func(_ context.Context, h task.Handout) task.Outcome {
+				return task.Finish(h.Context)
+			}))
+		var small []task.ID
+		for range 3 {
+			small = append(small, q.submit("q", "", `1`))
+		}
+		large := q.submit("q", "", `"`+strings.Repeat("x", 200)+`"`)
+		rest(time.Minute)
+		if v := q.task(large); v.state != task.Dead ||
+			v.errs[0] != "the server refused the outcome: 413 at most 100 bytes: too large" {
+			t.Errorf("state %s, errors %q", v.state, v.errs)
+		}
+		for _, id := range small {
+			if v := q.task(id); v.state != task.Done {
+				t.Errorf("a small one is %s, errors %q", v.state, v.errs)
+			}
+		}
+		stop()
+	})
+}
+
+// narrowQueue refuses every flight with more bytes of results than a limit, as a proxy may.
+type narrowQueue struct {
+	*fakeQueue
+	most int
+}
+
+func (q *narrowQueue) Report(
+	ctx context.Context, worker string, reports []task.Report,
+) ([]task.Answer, error) {
+	size := 0
+	for _, r := range reports {
+		size += len(r.Result)
+	}
+	if size > q.most {
+		return nil, fmt.Errorf("413 at most %d bytes: %w", q.most, task.ErrTooLarge)
+	}
+	return q.fakeQueue.Report(ctx, worker, reports)
+}
+
 func TestHandoutThatCouldNotBeReadIsReportedAsFailedWithTheReason(t *testing.T) {
 	w, err := New(Config{Queue: newFake(), Name: "w"})
 	if err != nil {
