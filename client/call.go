@@ -110,9 +110,14 @@ const (
 )
 
 // tryOthers makes a call at other servers than the one that can't answer it now, one after the
-// other. Which server is in use it leaves as it is. The one that was of help last comes first.
+// other. Which server is in use it leaves as it is. The one that was of help last comes first, and
+// is asked in any case; asking others is a repeat, of which there are only so many.
 func (c *Client) tryOthers(ctx context.Context, but string, r request) (a answer, ok bool) {
-	for _, server := range c.servers.others(but, maxOthers) {
+	helper, servers := c.servers.others(but, maxOthers)
+	for _, server := range servers {
+		if server != helper && !c.budget.spend(time.Now()) {
+			return answer{}, false
+		}
 		within, cancel := context.WithTimeout(ctx, min(r.wait, mostWait)+otherWithin)
 		a, err := c.try(within, server, r)
 		cancel()

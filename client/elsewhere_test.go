@@ -86,3 +86,28 @@ func TestBeatsThatNobodyAnswersAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// In an outage of the store no server can answer the beats of idle workers. Asking others is a
+// repeat as any other: a fleet must not ask each node many times as often as without the trouble.
+func TestAskingOthersKeepsToTheBudgetOfRepeats(t *testing.T) {
+	var calls atomic.Int64
+	var servers []string
+	for range 9 {
+		server, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+			calls.Add(1)
+			refuse(w, 503, "this node can't reach its store")
+		})
+		servers = append(servers, server)
+	}
+	const beats = 50
+	c := newClient(t, Config{Servers: servers, RetryFloor: 1e-9, RetryShare: 0.1})
+	for range beats {
+		if _, err := c.Beat(t.Context(), task.Beat{Worker: "w"}); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("a beat that nobody can answer: %v", err)
+		}
+	}
+	// what was saved before, and a tenth of the calls
+	if most := int64(beats + saved/10 + beats/10); calls.Load() > most {
+		t.Errorf("%d calls for %d beats, at most %d", calls.Load(), beats, most)
+	}
+}

@@ -74,15 +74,15 @@ func (s *servers) count() int {
 
 // others are at most so many servers but one, the last helper first, then those behind the one in
 // use.
-func (s *servers) others(but string, most int) []string {
+func (s *servers) others(but string, most int) (helper string, list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := slices.Concat(s.list[s.at:], s.list[:s.at])
+	list = slices.Concat(s.list[s.at:], s.list[:s.at])
 	if i := slices.Index(list, s.helper); i > 0 {
 		list = slices.Insert(slices.Delete(list, i, i+1), 0, s.helper)
 	}
 	list = slices.DeleteFunc(list, func(server string) bool { return server == but })
-	return list[:min(len(list), most)]
+	return s.helper, list[:min(len(list), most)]
 }
 
 // helped remembers who answered what the server in use could not.
