@@ -140,6 +140,16 @@ func OneLine(s string) string {
 	return strings.TrimSpace(b.String())
 }
 
+// Lines are those of a text from outside, each made safe as by OneLine; what it is indented by
+// stays.
+func Lines(s string) (lines []string) {
+	for line := range strings.Lines(s) {
+		rest := strings.TrimLeft(line, " ")
+		lines = append(lines, line[:len(line)-len(rest)]+OneLine(rest))
+	}
+	return lines
+}
+
 // Short is t as people say it: the distance when it is near, else the local date.
 func Short(t, now time.Time) string { return ShortIn(t, now, time.Local) }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -167,7 +168,11 @@ func Result(ctx context.Context, a *app.App, c *client.Client, id task.ID) error
 	if a.JSON() {
 		err = a.PrintJSON(taskview.Of(view))
 	} else if len(view.Result) > 0 {
-		_, err = fmt.Fprintf(a.Out, "%s\n", view.Result)
+		text := string(view.Result)
+		if _, ok := term.Terminal(a.Out); ok { // a worker wrote it
+			text = strings.Join(term.Lines(text), "\n")
+		}
+		_, err = fmt.Fprintln(a.Out, text)
 	}
 	return errors.Join(err, Verdict(view))
 }

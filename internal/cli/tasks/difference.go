@@ -27,11 +27,7 @@ func linesOf(text json.RawMessage) (lines []string, cut bool) {
 		b.Reset()
 		b.Write(text)
 	}
-	for line := range strings.Lines(strings.ToValidUTF8(b.String(), "\ufffd")) {
-		rest := strings.TrimLeft(line, " ")
-		lines = append(lines, line[:len(line)-len(rest)]+term.OneLine(rest))
-	}
-	return lines, cut
+	return term.Lines(strings.ToValidUTF8(b.String(), "\ufffd")), cut
 }
 
 // depthOf is at least how deep the values of a JSON text are nested.
