@@ -86,7 +86,7 @@ gets. A drained node finishes what it runs and takes nothing new.`,
 			if err := errors.Join(
 				app.CheckGiven(cmd.Flags(), "beat", "lease", "tolerance", "warmup"),
 				checkAccess(c.Listen, c.TokenFile, c.Insecure),
-				f.own.check(cmd.ArgsLenAtDash(), args),
+				f.own.check(cmd.ArgsLenAtDash(), args), f.own.checkCapacity(cmd.Flags()),
 			); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/rotahq/rota/internal/usage"
 	"github.com/rotahq/rota/worker"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // ownWork is what a node runs itself, in its own process, as a worker of its name.
@@ -62,6 +63,14 @@ func (f *ownWork) check(dash int, args []string) error {
 			f.capacity, f.capacity)
 	}
 	return errors.Join(app.CheckNames("queue", f.queues...), app.CheckNames("group", f.groups...))
+}
+
+// checkCapacity refuses 0 where it would be the default: a node that runs something has some.
+func (f *ownWork) checkCapacity(flags *pflag.FlagSet) error {
+	if len(f.queues)+len(f.groups) == 0 {
+		return nil
+	}
+	return app.CheckGiven(flags, "capacity")
 }
 
 // begin lets nodes run commands; done ends that. A node is made ready by handlers.

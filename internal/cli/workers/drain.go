@@ -21,8 +21,9 @@ func (a commands) drain() *cobra.Command {
 	var (
 		what client.WorkerDrain
 		wait bool
+		cmd  *cobra.Command
 	)
-	cmd := a.Remote(&cobra.Command{
+	cmd = a.Remote(&cobra.Command{
 		Use:   "drain NAME…",
 		Short: "Let workers give up their work, all of it or a part",
 		Long: `Let workers finish the tasks that they run and take nothing new; their jobs move to other
@@ -51,6 +52,9 @@ Ctrl-C only ends the waiting.`,
 		}
 		if what.Shed < 0 || what.Within < 0 {
 			return usage.Errorf("--shed and --deadline must not be negative")
+		}
+		if err := app.CheckGiven(cmd.Flags(), "shed"); err != nil {
+			return err
 		}
 		prices := make([]view.WorkerDrained, 0, len(args))
 		err := app.Each(args, func(name string) error {
@@ -83,7 +87,7 @@ Ctrl-C only ends the waiting.`,
 	})
 	flags := cmd.Flags()
 	flags.Float64Var(&what.Shed, "shed", 0,
-		"so many units of their capacity are to be free; 0 = all: they take nothing new")
+		"so many units of their capacity are to be free (default all: they take nothing new)")
 	flags.DurationVar(&what.Within, "deadline", 0,
 		"after so long, what is left is taken from them; 0 = never")
 	flags.BoolVar(&what.DryRun, "dry-run", false, "only say what it costs")
@@ -140,17 +144,25 @@ const hearsDrains = 15 * time.Second
 func (a commands) drained(
 	ctx context.Context, c *client.Client, name string, asked *view.WorkerDrained,
 ) error {
-	said, heard := "", false
+	said, heard, silent := "", false, false
 	late := time.Now().Add(hearsDrains)
 	for {
 		w, err := c.Worker(ctx, name)
 		switch {
-		case errors.Is(err, client.ErrNotFound), err == nil && !w.Active:
+		case errors.Is(err, client.ErrNotFound),
+			err == nil && !w.Active && w.State != task.WorkerSilent:
 			fmt.Fprintf(a.Err, "%s has stopped\n", name)
 			return nil
 		case err != nil:
 			return err
+		case w.State == task.WorkerSilent: // what it had counts until others may begin it
+			if !silent {
+				fmt.Fprintf(a.Err, "%s is silent: what it had is its own until it is heard of "+
+					"again, or found dead\n", name)
+			}
+			w.Draining, w.Shed = asked.Draining, asked.Shed
 		}
+		silent = w.State == task.WorkerSilent
 		if w.Draining != asked.Draining || w.Shed != asked.Shed {
 			if heard || time.Now().After(late) {
 				return fmt.Errorf("%s: its drain was changed or taken back meanwhile", name)

@@ -74,6 +74,40 @@ func TestDrainWaitsUntilTheNodeHasHeardOfIt(t *testing.T) {
 	}
 }
 
+// What a worker that is silent was given counts as its own until it is found dead.
+func TestDrainWaitsForWhatASilentWorkerHas(t *testing.T) {
+	for name, x := range map[string]struct {
+		says []string
+		done string
+	}{
+		"found dead": {
+			[]string{`"draining":true,"running_tasks":2,"used":2`,
+				`"state":"silent","active":false,"draining":true,"running_tasks":2,"used":2`,
+				`"state":"silent","active":false,"running_tasks":1,"used":1`,
+				`"state":"silent","active":false,"draining":true`},
+			"w1 is silent: what it had is its own until it is heard of again, or found dead\n" +
+				"w1 still runs 0 jobs and 1 task\nw1 is drained\n",
+		},
+		"left": {
+			[]string{`"state":"left","active":false,"draining":true,"running_tasks":2`},
+			"w1 has stopped\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, told := draining(t, `{"name":"w1","draining":true}`, x.says...)
+			if code := cli.Run(
+				t.Context(), a, []string{"worker", "drain", "w1", "--wait"},
+			); code != cli.ExitDone {
+				t.Errorf("exit code %d", code)
+			}
+			if got := told.String(); !strings.HasSuffix(got, x.done) {
+				t.Errorf("it told:\n%s", got)
+			}
+		})
+	}
+}
+
 // A drain that somebody takes back is not done.
 func TestDrainSaysThatItWasTakenBackWhileItWaited(t *testing.T) {
 	a, told := draining(t, `{"name":"w1","draining":true}`,
