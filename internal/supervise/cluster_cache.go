@@ -269,8 +269,12 @@ func (b *ClusterCache) Catch(ctx context.Context, group string, sure bool) (*gro
 	if l == nil {
 		return nil, fmt.Errorf("group %q: %w", group, errGroupGone)
 	}
-	l.reading.Lock()
-	defer l.reading.Unlock()
+	select {
+	case l.reading <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for who reads group %q: %w", group, context.Cause(ctx))
+	}
+	defer func() { <-l.reading }()
 	l.mu.RLock()
 	after, behind := l.version, l.group.Version != l.version
 	l.mu.RUnlock()

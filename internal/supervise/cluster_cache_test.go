@@ -82,6 +82,54 @@ func TestLookEndsWithItsContextWhileAnotherHangs(t *testing.T) {
 	})
 }
 
+// hangsReading says when somebody reads a group, and answers when he leaves.
+type hangsReading struct {
+	hangs
+	begun chan struct{}
+}
+
+func (h hangsReading) Changes(ctx context.Context, _ string, _ int64) (store.Changes, error) {
+	h.begun <- struct{}{}
+	<-ctx.Done()
+	return store.Changes{}, ctx.Err()
+}
+
+// A round has a deadline: it must not wait for the caller of a call who reads the same group, and
+// has none. (No bubble: there nothing moves on while somebody waits for a mutex.)
+func TestCatchEndsWithItsContextWhileAnotherHangs(t *testing.T) {
+	h := hangsReading{begun: make(chan struct{}, 2)}
+	b := NewClusterCache(h, time.Second)
+	b.groups["g"] = store.Group{Version: 1}
+	catch := func(ctx context.Context) chan error {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := b.Catch(ctx, "g", true)
+			ended <- err
+		}()
+		return ended
+	}
+	endless, stop := context.WithCancel(t.Context())
+	first := catch(endless)
+	<-h.begun
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	second := catch(over)
+	select {
+	case err := <-second:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	case err := <-first:
+		t.Fatalf("the reader that hangs ended with %v", err)
+	case <-time.After(20 * time.Second):
+		t.Error("it waits for who hangs")
+	}
+	stop()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the reader that hung: %v", err)
+	}
+}
+
 // A caller who leaves takes nobody along: who shared his look looks.
 func TestLookThatWasGivenUpIsNoAnswerForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ const kept = max(limits.MaxPenalty, store.EndedKept)
 // groupCache is one group as its rows were read last. Rows are never changed once they are in: who
 // has a pointer to one may read it without the lock.
 type groupCache struct {
-	reading sync.Mutex // held by whoever reads on; taken before mu
+	reading chan struct{} // of size 1, full while somebody reads on; filled before mu is taken
 
 	mu      sync.RWMutex
 	group   store.Group
@@ -37,7 +37,8 @@ type groupCache struct {
 
 func newGroupCache() *groupCache {
 	return &groupCache{
-		jobs: map[string]*store.GroupJob{}, at: map[string]map[string]*store.Assignment{},
+		reading: make(chan struct{}, 1),
+		jobs:    map[string]*store.GroupJob{}, at: map[string]map[string]*store.Assignment{},
 		stand: map[string][]*store.Assignment{},
 	}
 }
