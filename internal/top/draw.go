@@ -281,7 +281,8 @@ func (m *Model) detailLines(width, height int) []string {
 		all = append(all, wrapped(strings.TrimRight(line, "\n"), width)...)
 	}
 	seen := max(height-2, 1)
-	first := min(m.scroll, max(len(all)-seen, 0))
+	m.scroll = min(m.scroll, max(len(all)-seen, 0)) // only who draws knows where the end is
+	first := m.scroll
 	lines := []string{head}
 	lines = append(lines, all[first:min(first+seen, len(all))]...)
 	if more := len(all) - first - seen; more > 0 {

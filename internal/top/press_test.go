@@ -3,6 +3,7 @@ package top
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,6 +135,27 @@ func TestCursorStaysInAListThatShrinks(t *testing.T) {
 	}
 	if r.press("up"); r.places[Overview].cursor != 1 {
 		t.Errorf("the cursor is at %d", r.places[Overview].cursor)
+	}
+}
+
+// What was pressed beyond the end of a text is not to be taken back first.
+func TestATextScrollsBackFromItsEnd(t *testing.T) {
+	for _, key := range []string{"end", "pgdn"} {
+		r := live().press("4").tell(deadTasks()).press("enter")
+		r.tell(Opened{Thing: r.detail.Thing, Text: strings.Repeat("a\n", 50) + "b\nc\n"})
+		seen := func() string { return strings.Join(r.Lines(80, 24), "\n") }
+		for range 20 { // a screen is drawn after each key
+			r.press(key)
+			seen()
+		}
+		if end := seen(); !strings.Contains(end, "\nc") {
+			t.Fatalf("%s shows\n%s", key, end)
+		}
+		r.press("up")
+		seen()
+		if r.press("up"); strings.Contains(seen(), "\nb") {
+			t.Errorf("two lines above the end, after %s, it shows\n%s", key, seen())
+		}
 	}
 }
 

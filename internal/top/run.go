@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,12 +244,12 @@ func (l *loop) do(ctx context.Context, e Effect) (quit bool, err error) {
 	return false, nil
 }
 
-// size is the terminal's.
+// size is the terminal's; that of a usual one where nobody knows it, as of a serial line.
 func (l *loop) size() (width, height int, err error) {
 	if width, height, err = term.GetSize(l.Out.Fd()); err != nil {
 		return 0, 0, fmt.Errorf("read the terminal's size: %w", err)
 	}
-	return width, height, nil
+	return cmp.Or(width, 80), cmp.Or(height, 24), nil
 }
 
 // draw writes what changed since it was drawn last.

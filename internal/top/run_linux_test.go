@@ -105,6 +105,17 @@ func TestTerminalIsDrawnAgainWhenItIsResized(t *testing.T) {
 	}
 }
 
+// A serial line, and a container's terminal at first, have no size that anybody knows.
+func TestTerminalWithoutASizeIsDrawnOn(t *testing.T) {
+	p := ptytest.New(t, 0, 0)
+	ended, stop := running(t, &cluster{}, p)
+	p.Await(0, "订单")
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTerminalIsGivenBackWhateverHappens(t *testing.T) {
 	gone := errors.New("no server")
 	p := ptytest.New(t, 80, 24)
