@@ -385,6 +385,7 @@ type acts struct {
 	falls    fallColumns
 	over     []task.ID
 	reopened again
+	overtook []int64 // batches of tasks that were over
 }
 
 // add takes in an action on a task that was in a state.
@@ -397,6 +398,9 @@ func (l *acts) add(action *store.Action, a *acting, was task.State) {
 	}
 	if ended {
 		l.over = append(l.over, f.ID)
+	}
+	if was.Final() {
+		l.overtook = append(l.overtook, f.ID.Batch)
 	}
 	switch a.step.Kind {
 	case task.KindCancelled:
@@ -449,6 +453,9 @@ func (l *acts) queries() []query {
 	}
 	if len(l.replayed.batch) > 0 {
 		list = append(list, tell(reopenFires, l.replayed.batch, l.replayed.n, l.replayed.seq))
+	}
+	if len(l.overtook) > 0 {
+		list = append(list, tell(overtakeReadings, distinct(l.overtook)))
 	}
 	return list
 }

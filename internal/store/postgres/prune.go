@@ -320,7 +320,8 @@ func (t *tx) drop(
 		queries = append(queries, tell(text, batches, ns))
 	}
 	packs := packsOf(ids)
-	queries = append(queries, tell(dropMarks, packs.batch, packs.lo))
+	queries = append(queries, tell(dropMarks, packs.batch, packs.lo),
+		tell(overtakeReadings, distinct(slices.Clone(batches))))
 	return t.finish(ctx, slices.Concat(queries, counts.queries(), ends.queries(nil),
 		falls.queries(), over.queries(nil), last)...)
 }

@@ -12,7 +12,9 @@ import (
 const (
 	noteBeside = `INSERT INTO rota.batch_remains (first, beyond) VALUES ($1, $2)
 ON CONFLICT (first) DO UPDATE SET beyond = greatest(batch_remains.beyond, excluded.beyond)`
-	listBeside   = `SELECT first, beyond FROM rota.batch_remains ORDER BY first`
+	// listBeside leaves out the rows of partitions that are about to go: see overtaken.go.
+	listBeside = `SELECT first, beyond FROM rota.batch_remains WHERE first >= 0
+ORDER BY first`
 	forgetBeside = `DELETE FROM rota.batch_remains WHERE first = $1 AND beyond = $2`
 
 	// goneAmong are those of some tasks that stand no more. None of them ever comes back.

@@ -102,6 +102,7 @@ type sifted struct {
 	tasks  []task.ID // that are to be kept
 	gone   stats     // of the others
 	others int64     // how many those are
+	row    int64     // that says that it is read: see overtaken.go
 }
 
 func (s *upkeep) retireOne(
@@ -122,7 +123,7 @@ func (s *upkeep) retireOne(
 	costly := n > survivors || state == partlyOver && int64(n) > rest.others
 	if pointless || costly {
 		later[p.suffix] = now + rereadAfter.Microseconds()
-		return nil
+		return s.forgetReading(ctx, p)
 	}
 	s.conf.Log.Info("partition is over: it goes", "partition", p.suffix, "kept tasks",
 		len(rest.tasks))
@@ -208,7 +209,7 @@ AND ((t.batch, t.n) IN (SELECT on_batch, on_n FROM needed)) IS NOT TRUE, false)`
 	listKept = waitedIn + `SELECT t.batch, t.n ` + standingOf + ` IS FALSE ORDER BY 1, 2 LIMIT $9`
 )
 
-// sift reads a partition.
+// sift reads a partition. What happens to its tasks that are over from then on, swap finds.
 func (s *upkeep) sift(
 	ctx context.Context, keep *retention, p partition, now int64,
 ) (rest sifted, err error) {
@@ -224,6 +225,9 @@ func (s *upkeep) sift(
 		limits.DefaultDeadKept.Microseconds(), now, p.from, p.to,
 	}
 	rest.gone = newStats()
+	if rest.row, err = s.noteReading(ctx, p); err != nil {
+		return rest, err
+	}
 	err = s.readLong(ctx, func(ctx context.Context, r runner) error {
 		var loose []query
 		for _, setting := range [...]string{"enable_seqscan", "enable_hashjoin",
@@ -256,16 +260,6 @@ func (s *upkeep) sift(
 }
 
 const (
-	// tasksInSpans finds final tasks that somebody brought back since they were counted as gone:
-	// they are in spans.
-	tasksInSpans = `SELECT t.batch, t.n FROM rota.span s
-CROSS JOIN LATERAL rota.tasks(s.batch, s.lo, s.hi) t
-WHERE s.batch >= $1 AND s.batch < $2`
-	// lastEnds says how tasks ended that were counted as gone: a mark, which says no more, means
-	// that they were done.
-	lastEnds = `SELECT w.batch, w.n, coalesce((SELECT kind FROM rota.step%s x WHERE x.batch = w.batch
-AND x.n = w.n AND base = -1 ORDER BY seq DESC LIMIT 1), 1)::int
-FROM unnest($1::bigint[], $2::int[]) w (batch, n)`
 	// keepPacks keeps the packs in which any of the tasks are, without the others of theirs.
 	keepPacks = `INSERT INTO rota.pack%[2]s (` + insertedColumns + `, metas, withins)
 SELECT p.batch, p.has & w.bits, p.lo, p.stage, rota.left_of(p.contexts, p.lo, p.has & w.bits),
@@ -310,12 +304,11 @@ func (s *upkeep) swap(ctx context.Context, p partition, rest sifted) error {
 				return err
 			}
 		}
-		tasks, gone, err := t.stillKept(ctx, p, rest)
-		if err != nil {
+		if err := t.asItWasRead(ctx, p, rest); err != nil {
 			return err
 		}
-		if len(tasks) > 0 {
-			if err := t.keep(ctx, p, tasks); err != nil {
+		if len(rest.tasks) > 0 {
+			if err := t.keep(ctx, p, rest.tasks); err != nil {
 				return err
 			}
 		}
@@ -326,7 +319,7 @@ func (s *upkeep) swap(ctx context.Context, p partition, rest sifted) error {
 				return err
 			}
 		}
-		if len(tasks) > 0 {
+		if len(rest.tasks) > 0 {
 			if err := t.attach(ctx, p.bounds, p.suffix+kept); err != nil {
 				return err
 			}
@@ -337,56 +330,11 @@ func (s *upkeep) swap(ctx context.Context, p partition, rest sifted) error {
 			}
 		}
 		return t.finish(ctx,
-			append(gone.queries(), tell(markAllGaps, p.from, p.to),
+			append(rest.gone.queries(), tell(markAllGaps, p.from, p.to),
 				tell(dropAllRuns, p.from, p.to), tell(dropAllLooks, p.from, p.to),
-				tell(dropAllKin, p.from, p.to), tell(noteBeside, p.from, p.to))...)
+				tell(dropAllKin, p.from, p.to), tell(noteBeside, p.from, p.to),
+				tell(forgetReading, p.readingKey()))...)
 	})
-}
-
-// stillKept adds to the tasks that are to be kept those that came back to life since.
-func (t *tx) stillKept(ctx context.Context, p partition, rest sifted) ([]task.ID, stats, error) {
-	known := make(map[task.ID]bool, len(rest.tasks))
-	for _, id := range rest.tasks {
-		known[id] = true
-	}
-	var others []task.ID
-	err := t.run(ctx, ask(tasksInSpans, func(r row) error {
-		var id task.ID
-		if err := r.Scan(&id.Batch, &id.N); err != nil || known[id] {
-			return err
-		}
-		known[id] = true
-		others = append(others, id)
-		return nil
-	}, p.from, p.to))
-	if err != nil || len(others) == 0 {
-		return rest.tasks, rest.gone, err
-	}
-	found := make([]fact, len(others))
-	ends := make(map[task.ID]task.Kind, len(others))
-	batches, ns := idColumns(others)
-	if err := t.run(ctx, append(factsOf(others, false, found),
-		ask(fmt.Sprintf(lastEnds, p.suffix), func(r row) error {
-			var id task.ID
-			var kind int32
-			err := r.Scan(&id.Batch, &id.N, &kind)
-			ends[id] = task.Kind(kind)
-			return err
-		}, batches, ns))...); err != nil {
-		return nil, stats{}, err
-	}
-	tasks, gone := rest.tasks, newStats()
-	for queue, d := range rest.gone.Changes {
-		*gone.Of(queue) = *d
-	}
-	for i := range found {
-		if f := &found[i]; f.Base != store.Final {
-			tasks = append(tasks, f.ID)
-			gone.Of(f.Queue).Submitted++
-			*gone.Of(f.Queue).Final(ends[f.ID].Leaves())++
-		}
-	}
-	return tasks, gone, nil
 }
 
 // keep copies tasks into tables of their own.

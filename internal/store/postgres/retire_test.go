@@ -3,7 +3,6 @@
 package postgres
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -282,28 +281,12 @@ func TestReplayWhileAPartitionIsRetiredIsNotLost(t *testing.T) {
 			spans := c.submit(b)
 			end(c, &spans[0])
 			clock.Advance(limits.DefaultDeadKept + 48*time.Hour)
-			keep, err := c.retention(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			var p partition
-			err = c.reading(t.Context(), func(ctx context.Context, r runner) error {
-				list, err := partitions(ctx, r)
-				p = list[0]
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			rest, err := c.sift(t.Context(), &keep, p, clock.Micros())
-			if err != nil {
-				t.Fatal(err)
-			}
+			keep := must(c.retention(t.Context()))(t)
+			p := c.oldest()
+			rest := must(c.sift(t.Context(), &keep, p, clock.Micros()))(t)
 			id := task.ID{Batch: b.ID}
 			acts(c, store.Action{ID: id, Kind: task.KindReplayed})
-			if err := c.swap(t.Context(), p, rest); err != nil {
-				t.Fatal(err)
-			}
+			c.swaps(&keep, p, rest, clock.Micros())
 			c.counts(task.Counts{Ready: 1 + int64(len(rest.tasks))})
 			if v, err := c.Task(t.Context(), id); err != nil || v.State != task.Ready {
 				t.Errorf("the replayed task: %+v, %v", v, err)
