@@ -5,6 +5,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -115,4 +116,44 @@ ran) VALUES ($1, 0, 1, -1, 0, 0, 1, 0, 1, 11, '')`, b.ID) // a replay
 		t.Errorf("%d tasks are to be kept, %d are not: want the one that is not over", len(rest.tasks),
 			rest.others)
 	}
+}
+
+// Who reports on tasks that a partition keeps waits for its swap before he has anything that the
+// swap needs: neither holds up the other.
+func TestReportsOfKeptTasksDoNotHoldUpTheSwap(t *testing.T) {
+	o := meanwhile(t)
+	spans := o.submit(o.batch(2, 1, true))
+	o.settle(spans[:1])
+	keep := must(o.retention(t.Context()))(t)
+	keep.queues = map[string]task.Queue{"q": {}} // nothing that is over is kept
+	p := o.oldest()
+	rest := must(o.sift(t.Context(), &keep, p, o.today().Add(time.Hour).UnixMicro()))(t)
+	o.do("SELECT FROM rota.batch LIMIT 1") // somebody reads
+	swapped, settled := make(chan error, 1), make(chan store.Settled, 1)
+	go func() { swapped <- o.swap(t.Context(), p, rest) }()
+	o.awaitLock(t)
+	go func() {
+		settled <- must(o.Settle(t.Context(), store.Settlement{Reports: []store.Report{
+			report(&spans[1], 1, 0, 1, task.Finish(nil)),
+		}}))(t)
+	}()
+	eventually(t, func() error {
+		if n := o.count(`SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock'`); n != 2 {
+			return fmt.Errorf("%d wait for locks", n)
+		}
+		return nil
+	})
+	if n := o.count("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '" +
+		"rota.step" + p.suffix + "'::regclass"); n != 0 {
+		t.Error("who reports waits for the partition's table, and has that of all steps")
+	}
+	o.commits()
+	if err := <-swapped; err != nil {
+		t.Errorf("swap: %v", err)
+	}
+	if got := <-settled; got.Verdicts[0] != task.Recorded {
+		t.Errorf("the report: %v", got.Verdicts)
+	}
+	o.counts(task.Counts{Done: 1})
 }

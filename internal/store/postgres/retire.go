@@ -280,6 +280,11 @@ FROM rota.pack%[2]s) w JOIN rota.mark%[1]s x ON x.batch = w.batch AND x.lo = w.l
 	// them empty.
 	keepBatches = `INSERT INTO rota.batch%[2]s SELECT x.* FROM (SELECT DISTINCT batch
 FROM rota.pack%[2]s) w JOIN rota.batch%[1]s x ON x.id = w.batch`
+	// lockSpansIn comes before the tables: whoever reports on a task that is kept waits for its
+	// span then, and has nothing by that time that the swap needs.
+	lockSpansIn = `WITH o AS MATERIALIZED (
+  SELECT id FROM rota.span WHERE batch >= $1 AND batch < $2 ORDER BY id FOR UPDATE)
+SELECT count(*) FROM o`
 	markAllGaps = `UPDATE rota.span SET gaps = true WHERE id IN (
   SELECT id FROM rota.span WHERE batch >= $1 AND batch < $2 AND NOT gaps ORDER BY id FOR UPDATE)`
 	dropAllRuns = `DELETE FROM rota.running u WHERE batch >= $1 AND batch < $2
@@ -294,7 +299,8 @@ AND NOT EXISTS (SELECT FROM rota.batch WHERE id = e.batch)`
 func (s *upkeep) swap(ctx context.Context, p partition, rest sifted) error {
 	return s.writeLong(ctx, func(ctx context.Context, t *tx) error {
 		if err := t.run(ctx, tell(setLocal, "lock_timeout", swapWait),
-			tell(lockPartitions, int64(partitionLock))); err != nil {
+			tell(lockPartitions, int64(partitionLock)),
+			tell(lockSpansIn, p.from, p.to)); err != nil {
 			return err
 		}
 		for _, x := range partitioned { // from here on nothing is added to it; reading goes on
