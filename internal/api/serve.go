@@ -94,6 +94,9 @@ func (a *API) serve(
 	if err == nil {
 		err = a.within(r, w.who, who.about)
 	}
+	if err == nil && who.need != toDeliver { // who delivers does not learn which hooks there are
+		err = checkNames(r)
+	}
 	if err == nil {
 		err = handler(w, r)
 	}

@@ -5,7 +5,9 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/rotahq/rota/internal/limits"
 	"github.com/rotahq/rota/internal/names"
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -47,6 +49,25 @@ func canonicalNames(r *http.Request) {
 		u.RawQuery = query.Encode()
 		r.URL = &u
 	}
+}
+
+// checkNames refuses a call whose path has a name that is no text. No store is asked for one, as
+// not all can be, and no event tells of it.
+func checkNames(r *http.Request) error {
+	for _, word := range nameWords {
+		name := r.PathValue(word)
+		switch {
+		case limits.ValidText(name, maxParameter):
+			continue
+		case r.Method == http.MethodPut:
+			return wrong("path."+word, "must be at most %d bytes of printable UTF-8", maxParameter)
+		case word == "name": // of what the path lists, as /v1/hooks/{name}
+			word, _, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
+			word = strings.TrimSuffix(word, "s")
+		}
+		return named(store.ErrNotFound, word, name)
+	}
+	return nil
 }
 
 // bearer is a body with names in it.

@@ -36,11 +36,12 @@ func (s *events) Append(ctx context.Context, events []store.Event) (appended int
 	return appended, nil
 }
 
+// append writes whatever an event says: one that is refused would keep back all that come after it.
 func (t *tx) append(ctx context.Context, events []store.Event) (appended int, err error) {
 	known := map[string]bool{}
 	keys := make([]string, len(events))
 	for i := range events {
-		keys[i] = events[i].Key
+		keys[i] = printable(events[i].Key)
 	}
 	var last, at, now int64
 	err = t.run(ctx, ask(lockEvents, func(r row) error {
@@ -57,13 +58,14 @@ func (t *tx) append(ctx context.Context, events []store.Event) (appended int, er
 	at = max(at, now)
 	var seqs []int64
 	var kinds, subjects, texts, fields []string
-	keys = keys[:0]
+	given := keys
+	keys = nil
 	for i := range events {
-		e := &events[i]
-		if known[e.Key] {
+		e, key := &events[i], given[i]
+		if known[key] {
 			continue
 		}
-		known[e.Key] = true
+		known[key] = true
 		var b []byte
 		if len(e.Fields) > 0 {
 			if b, err = json.Marshal(e.Fields); err != nil {
@@ -72,9 +74,9 @@ func (t *tx) append(ctx context.Context, events []store.Event) (appended int, er
 		}
 		last++
 		seqs = append(seqs, last)
-		keys = append(keys, e.Key)
-		kinds = append(kinds, e.Kind)
-		subjects = append(subjects, e.Subject)
+		keys = append(keys, key)
+		kinds = append(kinds, printable(e.Kind))
+		subjects = append(subjects, printable(e.Subject))
 		texts = append(texts, printable(e.Text))
 		fields = append(fields, string(b))
 	}

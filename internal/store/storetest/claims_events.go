@@ -34,6 +34,14 @@ func eventClaims() []claim {
 			s.appended(0)
 			s.want("keys", s.keys(store.EventQuery{Limit: 10}), []string{"1 x", "2 y", "3 z"})
 		}},
+		{"AnEventStandsWhateverBytesItHas", func(s *scene) {
+			odd := store.Event{
+				Key: "x\x00\xff", Kind: "k", Subject: "\x00\xff", Text: "\x00\xff",
+				Fields: map[string]string{"\x00\xff": "\x00\xff"},
+			}
+			s.appended(2, odd, event("y"))
+			s.appended(1, odd, event("z"))
+		}},
 		{"ManyAtOnceLeaveNoGapAndNothingAppearsBehindAReader", func(s *scene) {
 			s.showGapless(8, 12)
 		}},
