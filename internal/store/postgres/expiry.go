@@ -27,8 +27,8 @@ SELECT now, EXISTS (SELECT FROM rota.lease WHERE name = 'node/' || $2 AND token 
 AND until > now), coalesce((SELECT look FROM rota.expiry ORDER BY look, batch LIMIT 1), 0)
 FROM clock`
 
-	looksDue = `SELECT batch, look FROM rota.expiry WHERE look <= $1 ORDER BY look, batch
-LIMIT $2 FOR UPDATE SKIP LOCKED`
+	looksDue = `SELECT batch, look FROM rota.expiry WHERE look <= $1 AND (look, batch) > ($3, $4)
+ORDER BY look, batch LIMIT $2 FOR UPDATE SKIP LOCKED`
 	looksAgain = `UPDATE rota.expiry e SET look = l.look
 FROM unnest($1::bigint[], $2::bigint[]) l (batch, look) WHERE e.batch = l.batch`
 	looksNoMore = `DELETE FROM rota.expiry WHERE batch = ANY($1::bigint[])`
@@ -118,8 +118,9 @@ func (s *spans) TakeExpired(
 	if err = s.glance(ctx, first); err == nil && lives && answer.NextDue != 0 &&
 		answer.NextDue <= answer.Now {
 		var spans []store.Span
+		var l looking
 		err = s.write(ctx, func(ctx context.Context, t *tx) (err error) {
-			l := looking{tx: t, h: h, now: answer.Now, left: limit}
+			l = looking{tx: t, h: h, now: answer.Now, left: limit, stuck: s.lookedTo()}
 			if err = l.look(ctx); err != nil {
 				return err
 			}
@@ -127,6 +128,8 @@ func (s *spans) TakeExpired(
 			return t.finish(ctx, first)
 		})
 		if err == nil {
+			stuck := l.stuck
+			s.stuck.Store(&stuck)
 			answer.Spans, err = s.loadTaken(ctx, spans)
 		}
 	}
@@ -139,6 +142,14 @@ func (s *spans) TakeExpired(
 	return answer, nil
 }
 
+// lookedTo is behind which the next look begins.
+func (s *spans) lookedTo() toLook {
+	if at := s.stuck.Load(); at != nil {
+		return *at
+	}
+	return toLook{}
+}
+
 // looking is a call of TakeExpired.
 type looking struct {
 	*tx
@@ -147,6 +158,9 @@ type looking struct {
 	left  int // so many tasks may be taken
 	taken []store.Span
 	more  bool
+	// stuck is the last batch that was looked at and stays due, since somebody holds its tasks. The
+	// next call begins behind it when there are more than one looks at
+	stuck toLook
 }
 
 // toLook is a row of expiry.
@@ -161,7 +175,7 @@ func (l *looking) look(ctx context.Context) error {
 		err := r.Scan(&b.batch, &b.at)
 		list = append(list, b)
 		return err
-	}, l.now, looksAtOnce)); err != nil {
+	}, l.now, looksAtOnce, l.stuck.at, l.stuck.batch)); err != nil {
 		return err
 	}
 	full := len(list) == looksAtOnce
@@ -172,7 +186,7 @@ func (l *looking) look(ctx context.Context) error {
 			break
 		}
 		size = min(size, len(list))
-		n, moved, err := l.lookInto(ctx, list[:size], full)
+		n, moved, err := l.lookInto(ctx, list[:size])
 		if err != nil {
 			return err
 		}
@@ -183,14 +197,16 @@ func (l *looking) look(ctx context.Context) error {
 		}
 	}
 	l.more = l.more || full && (some || len(l.taken) > 0)
+	if !full {
+		l.stuck = toLook{}
+	}
 	return nil
 }
 
-// lookInto takes what is to be taken of some batches, and notes when to look at them again. With
-// full there are others to be looked at before these come again. It answers how many tasks may
-// expire, and whether any batch need not be looked at again for now.
+// lookInto takes what is to be taken of some batches, and notes when to look at them again. It
+// answers how many tasks may expire, and whether any batch need not be looked at again for now.
 func (l *looking) lookInto(
-	ctx context.Context, list []toLook, full bool,
+	ctx context.Context, list []toLook,
 ) (seen int, moved bool, err error) {
 	batches := make([]int64, len(list))
 	for i := range list {
@@ -225,9 +241,10 @@ func (l *looking) lookInto(
 			l.left -= width(&spans[i])
 			ids = append(ids, spans[i].ID)
 		}
-		moved = moved || next == 0 || next > l.now
-		if full && next != 0 {
-			next = max(next, l.now) // behind those that were not looked at
+		if next == 0 || next > l.now {
+			moved = true
+		} else if l.left > 0 {
+			l.stuck = b
 		}
 		switch next {
 		case 0:

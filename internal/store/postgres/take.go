@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rotahq/rota/internal/store"
 )
@@ -20,7 +21,8 @@ import (
 type spans struct {
 	*database
 	hints  *hints
-	widths widths // so that a take locks no more rows than it needs
+	widths widths                 // so that a take locks no more rows than it needs
+	stuck  atomic.Pointer[toLook] // behind which TakeExpired looks next; nil = at the front
 }
 
 // Take makes a holder hold ready spans. See contract.Spans.

@@ -31,8 +31,8 @@ func (t *tx) expiries() expiryWrites { return expiryWrites{t} }
 const (
 	lookAt = `INSERT INTO expiry (batch, look) VALUES (?1, ?2)
 ON CONFLICT DO UPDATE SET look = min(look, ?2)`
-	looksDue = `SELECT batch, look FROM expiry INDEXED BY expiry_look WHERE look <= ?
-ORDER BY look, batch LIMIT ?`
+	looksDue = `SELECT batch, look FROM expiry INDEXED BY expiry_look WHERE look <= ?1
+AND (look, batch) > (?2, ?3) ORDER BY look, batch LIMIT ?4`
 	nextLook   = `SELECT look FROM expiry INDEXED BY expiry_look ORDER BY look LIMIT 1`
 	lookAgain  = `UPDATE expiry SET look = ? WHERE batch = ?`
 	lookNoMore = `DELETE FROM expiry WHERE batch = ?`
@@ -75,7 +75,7 @@ func (s *spanCalls) TakeExpired(
 	})
 	if err == nil && answer.NextDue != 0 && answer.NextDue <= answer.Now {
 		err = s.write(ctx, func(t *tx) (err error) {
-			answer, err = t.expiries().takeExpired(h, limit)
+			answer, err = t.expiries().takeExpired(h, limit, &s.stuck)
 			return err
 		})
 	}
@@ -94,7 +94,11 @@ func (c expiryReads) nextLook() (at int64, err error) {
 // toLook is a row of expiry.
 type toLook struct{ batch, at int64 }
 
-func (t expiryWrites) takeExpired(h store.Holder, limit int) (store.Taken, error) {
+// takeExpired looks at batches that are due behind stuck, and notes there how far it came. What
+// others hold stays due: so the next call begins behind it when there are more than one looks at.
+func (t expiryWrites) takeExpired(
+	h store.Holder, limit int, stuck *toLook,
+) (store.Taken, error) {
 	answer := store.Taken{Now: t.now}
 	lives, err := t.leases().lives(h)
 	if err != nil || !lives {
@@ -105,10 +109,11 @@ func (t expiryWrites) takeExpired(h store.Holder, limit int) (store.Taken, error
 	if err := t.each(looksDue, func(st *sqlite.Stmt) bool {
 		list = append(list, toLook{st.ColumnInt64(0), st.ColumnInt64(1)})
 		return true
-	}, t.now, looksAtOnce); err != nil {
+	}, t.now, stuck.at, stuck.batch, looksAtOnce); err != nil {
 		return answer, err
 	}
 	full := len(list) == looksAtOnce
+	last := *stuck
 	some := false // something came of it: what others hold is no reason to look again at once
 	for i, seen := 0, 0; i < len(list); i++ {
 		if limit <= 0 || seen >= lookedThrough {
@@ -116,9 +121,6 @@ func (t expiryWrites) takeExpired(h store.Holder, limit int) (store.Taken, error
 			break
 		}
 		n, next, err := t.lookInto(list[i].batch, h, &limit, &answer)
-		if err == nil && full && next != 0 && next <= t.now {
-			next = t.now // behind those that were not looked at
-		}
 		if err == nil && next != 0 && next != list[i].at {
 			_, err = t.exec(lookAgain, next, list[i].batch)
 		}
@@ -126,7 +128,14 @@ func (t expiryWrites) takeExpired(h store.Holder, limit int) (store.Taken, error
 			return answer, fmt.Errorf("batch %d: %w", list[i].batch, err)
 		}
 		seen += n
-		some = some || next == 0 || next > t.now
+		if next == 0 || next > t.now {
+			some = true
+		} else if limit > 0 {
+			last = list[i]
+		}
+	}
+	if *stuck = last; !full {
+		*stuck = toLook{}
 	}
 	answer.More = answer.More || full && (some || len(answer.Spans) > 0)
 	answer.NextDue, err = t.conn.expiries().nextLook()

@@ -20,6 +20,8 @@ import (
 type spanCalls struct {
 	*database
 	values *valueCalls
+
+	stuck toLook // behind which TakeExpired looks next; owned by the writer
 }
 
 // spanReads reads spans, and the tasks in them as their holder needs them.

@@ -154,6 +154,7 @@ func expiryClaims() []claim {
 			}
 			s.want("none wanted", len(s.takeExpired(h, 0).Spans), 0)
 		}},
+		{"ManyHeldOnesHideNoOthersAndAreNotPutOff", showManyHeld},
 		{"LimitsComeBackInAnyCompany", showLimits},
 		{"RetentionKeepsExpiredTasksAsDeadOnes", func(s *scene) {
 			h := s.join("a")
@@ -366,6 +367,42 @@ func showBegun(s *scene) {
 	}))
 	s.want("found", len(s.takeExpired(h, 100).Spans), 0)
 	s.want("counts", s.counts(), task.Counts{Waiting: 2, Ready: 3, Done: 1})
+}
+
+// showManyHeld lets more batches be held than a store looks at in one call. Nobody looks at them in
+// vain for ever while others wait, and when the clock was ahead meanwhile, they are judged in time.
+func showManyHeld(s *scene) {
+	const many, hour = 1010, int64(3600e6)
+	a := s.join("a")
+	var list []store.Batch
+	for range many + 1 {
+		b := s.batch("q", 1)
+		b.Tasks[0].StartWithin = hour
+		list = append(list, b)
+	}
+	list[many].Tasks[0].StartWithin += 1
+	s.submit(store.Holder{}, list[:many]...)
+	back := store.GiveRequest{Holder: a}
+	for _, sp := range s.take(a, many) {
+		back.Spans = append(back.Spans, sp.Taking())
+	}
+	s.want("held", len(back.Spans), many)
+	s.submit(store.Holder{}, list[many])
+	s.clock.Advance(2 * time.Hour)
+	b := s.join("b")
+	found := 0
+	for range 3 {
+		found += len(s.takeExpired(b, 2*many).Spans)
+	}
+	s.want("what nobody holds", found, 1)
+	s.clock.Advance(-2 * time.Hour)
+	s.ok(s.Give(s.ctx, back))
+	s.clock.Advance(time.Hour)
+	b = s.join("b")
+	for range 3 {
+		found += len(s.takeExpired(b, 2*many).Spans)
+	}
+	s.want("all", found, many+1)
 }
 
 // showLimits puts tasks with and without limits beside all else that a task may have, and lets
