@@ -91,6 +91,9 @@ func (w *Watch) Round(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	end := minute(now.Add(-Settled)) // the first one that is not over
+	if w.next > end {                // the clock was ahead, and is set back
+		w.next = 0
+	}
 	from := max(w.next, minute(now.Add(-Backlog)))
 	if from >= end {
 		return nil

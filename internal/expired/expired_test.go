@@ -241,3 +241,24 @@ func TestManyQueuesAreToldInPieces(t *testing.T) {
 		t.Errorf("told %d, at most %d at once", all, most)
 	}
 }
+
+// A clock that was far ahead, and is right again, silences nobody until its time comes again.
+func TestWhatExpiresAfterTheClockWasSetBackIsTold(t *testing.T) {
+	c, yes := newCluster(t), true
+	w := c.node(&yes)
+	c.expire("mail", 1)
+	c.now = noon.Add(time.Minute + Settled)
+	c.round(w, nil)
+	c.now = noon.Add(24 * time.Hour)
+	c.round(w, nil)
+	c.now = noon.Add(2 * time.Minute)
+	c.expire("mail", 2)
+	c.now = noon.Add(3*time.Minute + Settled)
+	c.round(w, nil)
+	c.told("mail 12:00 1", "mail 12:02 2")
+	asked := c.asked
+	c.round(w, nil)
+	if c.asked != asked {
+		t.Error("what was told is read again")
+	}
+}
