@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -154,12 +156,13 @@ func urlGiven(is, given string) string {
 	return given
 }
 
-func groupOf(v *store.GroupView) groupItem {
+// groupOf is a group as it is shown to whom a scope lets see some groups.
+func groupOf(v *store.GroupView, scope *scope) groupItem {
 	return groupItem{
 		GroupConf: groupConfOf(&v.Group.Group), Created: instantAt(v.Since), Jobs: v.Jobs,
 		Wanted: v.Wanted, Running: v.Running, Starting: v.Starting,
 		Failed: v.Failed, Pending: v.Pending, Moving: v.Moving, Ending: v.Ending,
-		Supervisor: v.Supervisor, Budget: budgetOf(&v.Budget),
+		Supervisor: v.Supervisor, Budget: budgetOf(&v.Budget, scope),
 		Read: readOf(v),
 	}
 }
@@ -171,12 +174,28 @@ func readOf(v *store.GroupView) sourceRead {
 	return sourceRead{instantAt(v.Read.Time), instantAt(v.Read.Good), v.Read.Error, pending}
 }
 
-func budgetOf(b *store.JobBudget) jobBudget {
-	return jobBudget{
+// budgetOf is how many workers a group can lose, as it is shown to whom a scope lets see some
+// groups: of the others that share workers with it, it names none.
+func budgetOf(b *store.JobBudget, scope *scope) jobBudget {
+	out := jobBudget{
 		Workers: b.Workers, Exact: b.Exact, Weakest: append([]string{}, b.Weakest...),
 		Breaking: append([]string{}, b.Breaking...), Groups: append([]string{}, b.Groups...),
 		Text: b.Text,
 	}
+	out.Groups = slices.DeleteFunc(out.Groups, func(name string) bool { return !scope.group(name) })
+	if len(out.Groups) == len(b.Groups) {
+		return out
+	}
+	const others = "counting groups that are not in the scope of this token"
+	switch out.Text = "it is not certain that any worker can be spared, " + others; b.Workers {
+	case 0:
+	case 1:
+		out.Text = "any one worker can die with a place left for every replica, " + others
+	default:
+		out.Text = fmt.Sprintf("any %d workers can die at once with a place left for every replica, %s",
+			b.Workers, others)
+	}
+	return out
 }
 
 // groupIn is the body that changes a configuration. What is left out stays as it is, or gets its
@@ -275,12 +294,15 @@ func (c *groupCalls) register() {
 	operation(c.door, huma.Operation{
 		OperationID: "get-group", Method: http.MethodGet, Path: "/v1/groups/{group}", Tags: tags,
 		Summary: "Read a group's configuration, and how it stands",
-	}, func(ctx context.Context, in *GroupPath) (*struct{ Body groupItem }, error) {
+	}, func(ctx context.Context, in *struct {
+		GroupPath
+		Caller
+	}) (*struct{ Body groupItem }, error) {
 		v, err := c.groups.Group(ctx, in.Group)
 		if err != nil {
 			return nil, err
 		}
-		return &struct{ Body groupItem }{groupOf(&v)}, nil
+		return &struct{ Body groupItem }{groupOf(&v, in.who.scope)}, nil
 	})
 	operation(c.door, huma.Operation{
 		OperationID: "delete-group", Method: http.MethodDelete, Path: "/v1/groups/{group}",
@@ -333,7 +355,7 @@ func (c *groupCalls) list(ctx context.Context, in *scopedPaging) (*listed[groupI
 	}
 	items := make([]groupItem, len(page))
 	for i := range page {
-		items[i] = groupOf(&page[i])
+		items[i] = groupOf(&page[i], in.who.scope)
 	}
 	return &listed[groupItem]{list[groupItem]{items, next}}, nil
 }

@@ -327,7 +327,7 @@ func TestOnlyASourceIsWaitedFor(t *testing.T) {
 			},
 		}
 		v.Source.Kind = kind
-		if got := groupOf(&v).Read.Pending; got != want {
+		if got := groupOf(&v, nil).Read.Pending; got != want {
 			t.Errorf("a list by %s: %v", kind, got)
 		}
 	}

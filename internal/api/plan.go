@@ -187,7 +187,7 @@ func (c *placementCalls) plan(w *answer, r *http.Request) error {
 		Start: plannedOf(group, p.Start), Stop: plannedOf(group, p.Stop),
 		Pending: plannedOf(group, p.Pending),
 		Moves:   p.Moves, Rounds: p.Rounds, Before: loadsOf(p.Before), After: loadsOf(p.After),
-		Budget: budgetOf(&p.Budget),
+		Budget: budgetOf(&p.Budget, w.who.scope),
 	})
 	return nil
 }
