@@ -69,7 +69,7 @@ const maxFollows = 256
 // the other is gone.
 const quiet = 15 * time.Second
 
-// startStream begins an answer of server-sent events.
+// startStream begins an answer of server-sent events. Who asks only for the header takes no more.
 func startStream(w *answer) *http.ResponseController {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -77,6 +77,7 @@ func startStream(w *answer) *http.ResponseController {
 	w.WriteHeader(http.StatusOK)
 	control := http.NewResponseController(w)
 	control.Flush()
+	w.broken = w.broken || w.head
 	return control
 }
 

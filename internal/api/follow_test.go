@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"testing"
 	"time"
 
@@ -84,5 +85,44 @@ func TestStreamsThatCatchUpEndWithTheirTokenAndTheServer(t *testing.T) {
 			cancel()
 			<-ended
 		}
+	}
+}
+
+// Who asks only for the header of a stream has all of it at once: what follows on the connection
+// would wait for the stream's end, which never comes.
+func TestHeaderOfAStreamIsAnAnswer(t *testing.T) {
+	a := newAPI(t, newFake(), nil)
+	s := httptest.NewServer(a.Handler())
+	defer s.Close()
+	defer a.Close()
+	for _, path := range []string{
+		"/v1/events/stream", "/v1/tasks/" + idOf(1).String() + "/logs?follow=true",
+		"/v1/overview/stream",
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		for _, method := range []string{http.MethodHead, http.MethodHead, http.MethodGet} {
+			if method == http.MethodGet {
+				path = "/healthz"
+			}
+			r, err := http.NewRequestWithContext(ctx, method, s.URL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := s.Client().Do(r)
+			if err != nil {
+				t.Fatalf("%s %s: %v", method, path, err)
+			}
+			response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				t.Errorf("%s %s: %s", method, path, response.Status)
+			}
+		}
+		cancel()
+	}
+	for end := time.Now().Add(10 * time.Second); a.follows.open() > 0; {
+		if time.Now().After(end) {
+			t.Fatalf("%d streams are still open", a.follows.open())
+		}
+		runtime.Gosched()
 	}
 }

@@ -12,6 +12,7 @@ type answer struct {
 	http.ResponseWriter
 	call
 	within time.Duration
+	head   bool // only the header is asked for
 	status int  // 0 = nothing was answered yet
 	broken bool // the caller is gone or too slow
 

@@ -55,7 +55,7 @@ func (a *API) plain(pattern string, handler func(*answer, *http.Request) error) 
 			keyOfQuery(r)
 		}
 		a.serve(&answer{
-			ResponseWriter: w, within: a.conf.AnswerWithin,
+			ResponseWriter: w, within: a.conf.AnswerWithin, head: r.Method == http.MethodHead,
 			call: call{from: addressOf(r), remote: r.RemoteAddr},
 		}, r, rule{need, about}, count, handler)
 	})
