@@ -92,6 +92,7 @@ type Keeper struct {
 	next   time.Time   // when timer fires; zero = it does not
 	timer  *time.Timer // ends the contexts of what was not renewed in time
 	closed bool
+	rest   []*Lease // that Close is to release, until the store has heard of it
 }
 
 // New makes a keeper that holds nothing. It renews while Run runs, or whenever Round is called.
@@ -371,10 +372,14 @@ func (k *Keeper) release(ctx context.Context, leases []*Lease, remove bool) erro
 // After an error it may be called again.
 func (k *Keeper) Close(ctx context.Context) error {
 	k.mu.Lock()
-	k.closed = true
+	k.closed = true // first: who acquires just now then releases it itself
 	k.mu.Unlock()
-	list, _ := k.all()
-	return k.Release(ctx, list...)
+	held, _ := k.all()
+	k.mu.Lock()
+	k.rest = append(k.rest, held...)
+	rest := slices.Clone(k.rest)
+	k.mu.Unlock()
+	return k.Release(ctx, rest...) // what the store has heard of already it passes over
 }
 
 // arm sets the timer to the earliest end of a holding. The lock is held, here and below.

@@ -332,6 +332,22 @@ func TestCloseDuringAnAcquireLeavesNothingHeld(t *testing.T) {
 	})
 }
 
+func TestCloseThatFailedFreesTheNamesWhenItIsCalledAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, a, b *site) {
+		l := a.mustAcquire("x")
+		a.set(faults{away: true})
+		if err := a.Close(t.Context()); !errors.Is(err, errAway) {
+			t.Fatal(err)
+		}
+		wantHeld(t, l, ErrReleased)
+		a.set(faults{})
+		if err := a.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.mustAcquire("x")
+	})
+}
+
 func TestHolderSaysOfItselfWhatItWasSetTo(t *testing.T) {
 	bubble(t, func(t *testing.T, a, _ *site) {
 		l, err := a.Keeper.Acquire(t.Context(), "x", []byte("first"))
