@@ -80,6 +80,17 @@ func CheckGiven(f *pflag.FlagSet, names ...string) error {
 	return nil
 }
 
+// CheckNotEmpty refuses flags that were given as nothing, as by a variable of a script that is not
+// set, where that would be taken for a flag that was left out.
+func CheckNotEmpty(f *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if f.Changed(name) && f.Lookup(name).Value.String() == "" {
+			return usage.Errorf("--%s: must not be empty, or left out", name)
+		}
+	}
+	return nil
+}
+
 // Grace is a grace as a worker's configuration has it, where 0 is the default: 0s is none, the
 // shortest one there is.
 func Grace(d time.Duration) time.Duration {

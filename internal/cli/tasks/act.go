@@ -27,7 +27,8 @@ type act struct {
 func (a commands) act(v act) *cobra.Command {
 	var filter filterFlags
 	var all, dryRun, tree bool
-	cmd := a.Remote(&cobra.Command{
+	var cmd *cobra.Command
+	cmd = a.Remote(&cobra.Command{
 		Use:   v.verb + " ID… | --queue Q --state S …",
 		Short: v.short,
 		Long: v.long + `
@@ -39,6 +40,11 @@ children and theirs.`,
   rota task %[1]s --queue mail --since 1h --dry-run
   rota task %[1]s --queue mail --error 'timed? out' --dry-run`, v.verb),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if len(args) == 0 { // what is not narrowed down as it was meant to be is done to too many
+			if err := app.CheckNotEmpty(cmd.Flags(), filterNames()...); err != nil {
+				return err
+			}
+		}
 		f, err := filter.filter(a.Now())
 		if err != nil {
 			return err

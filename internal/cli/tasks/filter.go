@@ -35,6 +35,13 @@ func (f *filterFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.until, "until", "", "created before this `time`: RFC 3339, or an age like 90m or 2d")
 }
 
+// filterNames are the flags that select tasks.
+func filterNames() []string {
+	return []string{
+		"queue", "state", "stage", "worker", "key", "meta", "error", "since", "until",
+	}
+}
+
 func stateWords() string {
 	words := make([]string, len(task.States))
 	for i, s := range task.States {

@@ -89,6 +89,7 @@ told on stderr.`,
 		s.Queue = args[0]
 		if err := errors.Join(
 			nonZero(s.given, "timeout", "max-attempts"),
+			app.CheckNotEmpty(s.given, "key", "unique", "due", "tasks"),
 			app.CheckGiven(s.given, "key-for", "unique-for", "start-within"), s.check(a.Now()),
 		); err != nil {
 			return err
