@@ -202,16 +202,32 @@ func TestImportedTasksRunOnceByTheirOwnQueue(t *testing.T) {
 }
 
 func TestZoneOfThisMachineIsOneThatThereIs(t *testing.T) {
-	for tz, want := range map[string]string{"Europe/Berlin": "Europe/Berlin", "": "UTC",
-		"Mars/Phobos": "UTC"} {
-		if got := localZone(func(string) (string, bool) { return tz, true }); got != want {
-			t.Errorf("with TZ=%q it is %q, want %q", tz, got, want)
-		}
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := time.LoadLocation(localZone(func(string) (string, bool) {
-		return "", false
-	})); err != nil {
-		t.Error(err)
+	unset := func(string) (string, bool) { return "", false }
+	tz := func(text string) func(string) (string, bool) {
+		return func(string) (string, bool) { return text, true }
+	}
+	for name, x := range map[string]struct {
+		env   func(string) (string, bool)
+		link  string
+		local *time.Location
+		want  string // "" = it has no name that can be told
+	}{
+		"by name":               {tz("Europe/Berlin"), "", berlin, "Europe/Berlin"},
+		"by name, with a colon": {tz(":Europe/Berlin"), "", berlin, "Europe/Berlin"},
+		"empty":                 {tz(""), "/usr/share/zoneinfo/Asia/Tokyo", time.UTC, "UTC"},
+		"not there":             {tz("Mars/Phobos"), "", time.UTC, "UTC"},
+		"by a link":             {unset, "/usr/share/zoneinfo/Asia/Tokyo", berlin, "Asia/Tokyo"},
+		"none":                  {unset, "", time.UTC, "UTC"},
+		"by a file":             {unset, "", berlin, ""},
+	} {
+		got, err := zoneOfMachine(x.env, x.link, x.local)
+		if got != x.want || (err != nil) != (x.want == "") {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
 	}
 }
 

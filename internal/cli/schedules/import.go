@@ -72,7 +72,10 @@ func (a commands) importCrontab(
 		return usage.Errorf("--max-attempts must be at least 1")
 	}
 	if f.zone == "" {
-		f.zone = localZone(a.Env)
+		var err error
+		if f.zone, err = localZone(a.Env); err != nil {
+			return err
+		}
 	}
 	if _, err := time.LoadLocation(f.zone); err != nil || f.zone == "Local" {
 		return usage.Errorf("--zone %.40q is no time zone: write it as in Europe/Berlin", f.zone)
@@ -222,14 +225,28 @@ func nextOf(e *cronEntry, name string, now time.Time) time.Time {
 }
 
 // localZone is the name of this machine's time zone, UTC when it has none.
-func localZone(env func(string) (string, bool)) string {
+func localZone(env func(string) (string, bool)) (string, error) {
+	link, _ := os.Readlink("/etc/localtime") // "" where there is none, or it is a file
+	return zoneOfMachine(env, link, time.Local)
+}
+
+// zoneOfMachine is localZone of a machine where a link leads to its zone, and clocks go by local. A
+// zone that is a file has no name: to go by UTC instead would shift all times in silence.
+func zoneOfMachine(
+	env func(string) (string, bool), link string, local *time.Location,
+) (string, error) {
 	name, given := env("TZ")
-	if !given {
-		link, _ := os.Readlink("/etc/localtime") // "" where there is none
+	if name = strings.TrimPrefix(name, ":"); !given {
 		_, name, _ = strings.Cut(link, "zoneinfo/")
 	}
-	if _, err := time.LoadLocation(name); err != nil || name == "" {
-		return "UTC"
+	if _, err := time.LoadLocation(name); err == nil && name != "" {
+		return name, nil
 	}
-	return name
+	now := time.Now().In(local)
+	_, offset := now.Zone()
+	if start, end := now.ZoneBounds(); !given && (offset != 0 || !start.IsZero() || !end.IsZero()) {
+		return "", usage.Errorf("this machine does not tell the name of its time zone: " +
+			"say it with --zone, as in Europe/Berlin")
+	}
+	return "UTC", nil
 }
