@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
 )
 
-func calendarPath(name string) string { return "/v1/calendars/" + url.PathEscape(name) }
+func calendarPath(name string) string { return "/v1/calendars/" + segment(name) }
 
 // Calendars lists all calendars, by name.
 func (c *Client) Calendars(ctx context.Context) ([]view.CalendarLine, error) {

@@ -41,7 +41,7 @@ func (c *Client) Claims(ctx context.Context, f ClaimFilter) ([]view.Claim, error
 func (c *Client) ClaimOf(ctx context.Context, key string) (view.Claim, error) {
 	var claim view.Claim
 	if err := c.get(
-		ctx, request{path: "/v1/claims/" + url.PathEscape(key)}, &claim,
+		ctx, request{path: "/v1/claims/" + segment(key)}, &claim,
 	); err != nil {
 		return view.Claim{}, fmt.Errorf("read claim %q: %w", key, err)
 	}

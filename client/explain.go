@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"net/url"
 
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -23,7 +22,7 @@ func (c *Client) ExplainTask(ctx context.Context, id task.ID) (view.Explanation,
 // ErrNotFound.
 func (c *Client) ExplainClaim(ctx context.Context, key string) (view.Explanation, error) {
 	var e view.Explanation
-	path := "/v1/claims/" + url.PathEscape(key) + "/explain"
+	path := "/v1/claims/" + segment(key) + "/explain"
 	if err := c.get(ctx, request{path: path}, &e); err != nil {
 		return view.Explanation{}, fmt.Errorf("explain claim %q: %w", key, err)
 	}

@@ -59,7 +59,7 @@ func (c *Client) ScheduleRun(
 	ctx context.Context, name string, at time.Time,
 ) (view.ScheduleRun, error) {
 	var run view.ScheduleRun
-	path := schedulePath(name) + "/runs/" + url.PathEscape(at.UTC().Format(time.RFC3339Nano))
+	path := schedulePath(name) + "/runs/" + segment(at.UTC().Format(time.RFC3339Nano))
 	if err := c.get(ctx, request{path: path}, &run); err != nil {
 		return view.ScheduleRun{}, fmt.Errorf("show the run of schedule %q: %w", name, err)
 	}

@@ -217,7 +217,7 @@ func (g *Group) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func groupPath(name string) string { return "/v1/groups/" + url.PathEscape(name) }
+func groupPath(name string) string { return "/v1/groups/" + segment(name) }
 
 // Groups lists all groups, by name.
 func (c *Client) Groups(ctx context.Context) ([]Group, error) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -330,5 +331,28 @@ func TestJobLogIsWrittenReadAndFollowedUntilTheJobIsGone(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"line behind ", "line behind 1"}, followed); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A name of dots is no step up in the path: there what it is asked for is done to something else.
+func TestNamesOfDotsStayInTheirPlaceInThePath(t *testing.T) {
+	var got []string
+	server, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Method+" "+r.URL.EscapedPath())
+		refuse(w, http.StatusNotFound, "none")
+	})
+	c := newClient(t, Config{Servers: []string{server}})
+	for want, call := range map[string]func() error{
+		"DELETE /v1/groups/g/jobs/%2E%2E": func() error {
+			return c.RemoveJob(t.Context(), "g", "..")
+		},
+		"DELETE /v1/queues/%2E":     func() error { return c.DeleteQueue(t.Context(), ".", true) },
+		"DELETE /v1/hooks/%2E%2E":   func() error { return c.DeleteHook(t.Context(), "..") },
+		"DELETE /v1/groups/..%2Fg.": func() error { return c.DeleteGroup(t.Context(), "../g.", true) },
+	} {
+		got = nil
+		if err := call(); !errors.Is(err, ErrNotFound) || !slices.Equal(got, []string{want}) {
+			t.Errorf("called %q, want %q: %v", got, want, err)
+		}
 	}
 }

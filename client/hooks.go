@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/rotahq/rota/internal/hook"
@@ -44,7 +43,7 @@ type HookConf struct {
 	Keep   view.Duration `json:"keep,omitzero"`
 }
 
-func hookPath(name string) string { return "/v1/hooks/" + url.PathEscape(name) }
+func hookPath(name string) string { return "/v1/hooks/" + segment(name) }
 
 // Hooks lists all hooks, by name.
 func (c *Client) Hooks(ctx context.Context) ([]view.Hook, error) {

@@ -22,7 +22,7 @@ type JobsChanged struct {
 
 func jobsPath(group string) string { return groupPath(group) + "/jobs" }
 
-func jobPath(group, job string) string { return jobsPath(group) + "/" + url.PathEscape(job) }
+func jobPath(group, job string) string { return jobsPath(group) + "/" + segment(job) }
 
 // PutJobs makes jobs the whole list of a group: at most task.MaxJobChange. What is not in it ends.
 // ErrConflict when the list comes from a source.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rotahq/rota/internal/limits"
@@ -15,14 +14,8 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-// keyPath names a group key of a queue. A key of dots is no step up in the path.
-func keyPath(queue, key string) string {
-	text := url.PathEscape(key)
-	if strings.Trim(text, ".") == "" {
-		text = strings.ReplaceAll(text, ".", "%2E")
-	}
-	return queuePath(queue) + "/keys/" + text
-}
+// keyPath names a group key of a queue.
+func keyPath(queue, key string) string { return queuePath(queue) + "/keys/" + segment(key) }
 
 // Keys lists the group keys of a queue that have work, or of which something is said, at most
 // 1,000: those with the most work first.

@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/rotahq/rota/view"
 )
 
-func nodePath(name string) string { return "/v1/nodes/" + url.PathEscape(name) }
+func nodePath(name string) string { return "/v1/nodes/" + segment(name) }
 
 // Nodes lists the nodes, by name, also those that left in order or died within a day.
 func (c *Client) Nodes(ctx context.Context) ([]view.Node, error) {

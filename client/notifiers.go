@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/rotahq/rota/view"
 )
@@ -40,7 +39,7 @@ type NotifierConf struct {
 // ErrUndelivered answers TestNotifier when its message could not be delivered.
 var ErrUndelivered = errors.New("not delivered")
 
-func notifierPath(name string) string { return "/v1/notifiers/" + url.PathEscape(name) }
+func notifierPath(name string) string { return "/v1/notifiers/" + segment(name) }
 
 // Notifiers lists all notifiers, by name.
 func (c *Client) Notifiers(ctx context.Context) ([]view.Notifier, error) {

@@ -180,7 +180,7 @@ func (q *Queue) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func queuePath(name string) string { return "/v1/queues/" + url.PathEscape(name) }
+func queuePath(name string) string { return "/v1/queues/" + segment(name) }
 
 // Queues lists all queues, by name.
 func (c *Client) Queues(ctx context.Context) ([]Queue, error) {

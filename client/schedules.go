@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/rotahq/rota/internal/wire"
@@ -240,7 +239,7 @@ func (s *Schedule) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func schedulePath(name string) string { return "/v1/schedules/" + url.PathEscape(name) }
+func schedulePath(name string) string { return "/v1/schedules/" + segment(name) }
 
 // Schedules lists all schedules, by name.
 func (c *Client) Schedules(ctx context.Context) ([]Schedule, error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 
 	"github.com/rotahq/rota/task"
 )
@@ -19,7 +18,7 @@ func (c *Client) Signal(
 	ctx context.Context, s task.SignalRequest,
 ) (receipt task.SignalReceipt, err error) {
 	what := fmt.Sprintf("send signal %q", s.Name)
-	path, name := "/v1/signals/"+url.PathEscape(s.Name), ""
+	path, name := "/v1/signals/"+segment(s.Name), ""
 	if s.Task != (task.ID{}) {
 		what += fmt.Sprintf(" to task %v", s.Task)
 		path, name = taskPath(s.Task)+"/signal", s.Name

@@ -15,7 +15,7 @@ import (
 	"github.com/rotahq/rota/view"
 )
 
-func workerPath(name string) string { return "/v1/workers/" + url.PathEscape(name) }
+func workerPath(name string) string { return "/v1/workers/" + segment(name) }
 
 // Workers lists the workers of all nodes, by name. missing are the nodes that did not answer the
 // one that was asked: workers that only they know are not in the list.
