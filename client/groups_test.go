@@ -346,9 +346,13 @@ func TestNamesOfDotsStayInTheirPlaceInThePath(t *testing.T) {
 		"DELETE /v1/groups/g/jobs/%2E%2E": func() error {
 			return c.RemoveJob(t.Context(), "g", "..")
 		},
-		"DELETE /v1/queues/%2E":     func() error { return c.DeleteQueue(t.Context(), ".", true) },
-		"DELETE /v1/hooks/%2E%2E":   func() error { return c.DeleteHook(t.Context(), "..") },
-		"DELETE /v1/groups/..%2Fg.": func() error { return c.DeleteGroup(t.Context(), "../g.", true) },
+		"DELETE /v1/queues/%2E": func() error { return c.DeleteQueue(t.Context(), ".", true) },
+		"DELETE /v1/hooks/%2E%2E": func() error {
+			return c.DeleteHook(t.Context(), "..")
+		},
+		"DELETE /v1/groups/..%2Fg.": func() error {
+			return c.DeleteGroup(t.Context(), "../g.", true)
+		},
 	} {
 		got = nil
 		if err := call(); !errors.Is(err, ErrNotFound) || !slices.Equal(got, []string{want}) {
