@@ -132,9 +132,16 @@ With --count it gives back so many keys of each kind and works on, as rota node 
 	return cmd
 }
 
-// drained waits until a node is, and tells what is left whenever that changes.
+// hearsDrains is how long a node may take to hear of a drain that another one was asked for: a few
+// beats.
+const hearsDrains = 15 * time.Second
+
+// drained waits until a node is, and tells what is left whenever that changes. The node that
+// answers may hear of the drain a beat after the one that was asked for it; one that works all the
+// same is not drained for good.
 func (a commands) drained(ctx context.Context, c *client.Client, name string) error {
-	said := ""
+	said, heard := "", false
+	late := time.Now().Add(hearsDrains)
 	for {
 		nodes, err := c.Nodes(ctx)
 		if err != nil {
@@ -147,7 +154,10 @@ func (a commands) drained(ctx context.Context, c *client.Client, name string) er
 			return nil
 		}
 		n := nodes[i]
+		heard = heard || n.State == view.NodeDraining
 		switch left := leftOf(n); {
+		case n.State == view.NodeWorking && (heard || time.Now().After(late)):
+			return fmt.Errorf("%s: its drain was taken back meanwhile", name)
 		case n.State == view.NodeDrained:
 			fmt.Fprintf(a.Err, "%s is drained\n", name)
 			return nil
