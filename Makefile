@@ -37,7 +37,8 @@ lint:
 # The folder otel is a module of its own, which ./... does not reach.
 LONG = ./internal/store/postgres ./internal/store/sqlite ./internal/sim ./cmd/rota . ./internal/store/model ./internal/store/walk
 SHORTENED = $(shell grep -rlE --include='*.go' 'testing\.Short\(\)|story\.(Often|Whole)' . | xargs -n 1 dirname | sort -u)
-CHECKED = -vet=off -timeout 25m
+# Nobody debugs these programs: without tables for debuggers each links in half the time, and there are over a hundred.
+CHECKED = -vet=off -timeout 25m -ldflags='-s -w'
 test:
 	ROTA_POSTGRES=must $(GO) test $(CHECKED) $(LONG) $(SHORTENED)
 	cd otel && $(GO) test $(CHECKED) ./...

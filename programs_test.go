@@ -16,6 +16,9 @@ import (
 // The comment of each public package has a complete program that go vet takes, so that what people
 // copy works.
 func TestEachPackageCommentHasAProgramThatCompiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs go vet: short runs, which look for races, need not")
+	}
 	for _, dir := range public {
 		t.Run(dir, func(t *testing.T) {
 			t.Parallel()
@@ -33,6 +36,9 @@ func TestEachPackageCommentHasAProgramThatCompiles(t *testing.T) {
 // Of the pages the README and those about Go have whole programs, too. The README is short enough
 // to be read.
 func TestProgramsOfPagesCompile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs go vet: short runs, which look for races, need not")
+	}
 	fence := regexp.MustCompile("(?s)```go\n(package .*?)```")
 	for _, name := range []string{"README.md", "docs/go.md", "docs/transactions.md"} {
 		page, err := os.ReadFile(name)
