@@ -19,7 +19,7 @@ const (
 	historyPiece = 5000
 	// foldLock lets one node at a time write the rows of the history: it reads them before, and
 	// nobody else may have changed them meanwhile. Between it and migrateLock are partitionLock and
-	// allPacks.
+	// allPacks, behind it is stepLock.
 	foldLock = migrateLock + 3
 )
 

@@ -146,6 +146,8 @@ func (s *schema) migrate(ctx context.Context) (err error) {
 		case codeOf(err) == codeLocked:
 			// a table is in use, and others must not queue up behind this for long
 			s.conf.Log.Warn("the tables are in use: trying again", "error", err)
+		case errors.Is(err, errMeanwhile):
+			s.conf.Log.Warn("another node makes the tables, too: going on behind it")
 		case err != nil:
 			return fmt.Errorf("migrate from version %d to %d: %w", current, target, err)
 		case !fresh:
@@ -205,13 +207,23 @@ func (s *schema) migrations(begin func(version int64)) (list []*goose.Migration,
 		}
 		up := &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
 			begin(version)
-			_, err := tx.ExecContext(ctx, "SET LOCAL statement_timeout = 0;\n"+s.in(string(text)))
+			if err := s.step(ctx, tx, version); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, s.in(string(text)))
 			return err
 		}}
 		list = append(list, goose.NewGoMigration(version, up, nil))
 	}
-	up := &goose.GoFunc{RunDB: func(ctx context.Context, _ *sql.DB) error {
+	// its own transaction only has the step's lock, and tells at the end that the step is made
+	up := &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
 		begin(repackVersion)
+		if err := s.step(ctx, tx, repackVersion); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, patient); err != nil {
+			return err
+		}
 		return s.repack(ctx)
 	}}
 	list = append(list, goose.NewGoMigration(repackVersion, up, nil))
@@ -219,6 +231,34 @@ func (s *schema) migrations(begin func(version int64)) (list []*goose.Migration,
 		return cmp.Compare(a.Version, b.Version)
 	})
 	return list, nil
+}
+
+// stepLock makes nodes wait for one another that make the same step: the connection that has
+// migrateLock may be lost while its node goes on.
+const stepLock = migrateLock + 4
+
+const (
+	lockStep = `SELECT pg_advisory_xact_lock($1)`
+	stepMade = `SELECT EXISTS (SELECT FROM rota.version WHERE version_id = $1 AND is_applied)`
+)
+
+// errMeanwhile: another node has made the step.
+var errMeanwhile = errors.New("another node made this step")
+
+// step begins the transaction of a step, unless it was made meanwhile.
+func (s *schema) step(ctx context.Context, tx *sql.Tx, version int64) error {
+	if _, err := tx.ExecContext(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, lockStep, int64(stepLock)); err != nil {
+		return err
+	}
+	made := false
+	err := tx.QueryRowContext(ctx, s.in(stepMade), version).Scan(&made)
+	if err == nil && made {
+		err = errMeanwhile
+	}
+	return err
 }
 
 const (

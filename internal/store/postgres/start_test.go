@@ -4,9 +4,12 @@ package postgres
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/rotahq/rota/internal/history"
 	"github.com/rotahq/rota/internal/pgtest"
@@ -42,6 +45,64 @@ func TestNodesThatStartAtOnceMakeTheTablesOnce(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The connection by which a node keeps others from the tables is lost while it makes them, as a
+// pooler that ends idle ones does it: another node begins with the same step. Both end well.
+func TestNodesThatMigrateBesideOneAnotherEndWell(t *testing.T) {
+	dsn := pgtest.Shared(t).Database(t)
+	conn := must(pgx.Connect(t.Context(), dsn))(t)
+	defer conn.Close(t.Context())
+	do := func(text string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(text string) (n int) {
+		if err := conn.QueryRow(t.Context(), text).Scan(&n); err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	// whoever makes the table of batches waits
+	do(`CREATE FUNCTION wait() RETURNS event_trigger LANGUAGE plpgsql AS
+$$ BEGIN
+  IF current_query() LIKE '%rota.batch%' THEN PERFORM pg_advisory_xact_lock_shared(1); END IF;
+END $$`)
+	do("CREATE EVENT TRIGGER wait ON ddl_command_start EXECUTE FUNCTION wait()")
+	do("SELECT pg_advisory_lock(1)")
+	const here = " FROM pg_stat_activity WHERE datname = current_database()"
+	const stuck = "SELECT count(*)" + here + " AND wait_event_type = 'Lock'"
+	var wg sync.WaitGroup
+	begin := func() {
+		wg.Go(func() {
+			s, err := Open(t.Context(), Config{DSN: dsn, NoNotify: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s.Close()
+		})
+	}
+	wait := func(n int) {
+		eventually(t, func() error {
+			if got := count(stuck); got != n {
+				return fmt.Errorf("%d wait", got)
+			}
+			return nil
+		})
+	}
+	begin()
+	wait(1)
+	do("SELECT pg_terminate_backend(pid)" + here + " AND state = 'idle in transaction'")
+	begin()
+	wait(2)
+	do("SELECT pg_advisory_unlock(1)")
+	wg.Wait()
+	if n := count(`SELECT count(*) - count(DISTINCT version_id) FROM rota.version`); n != 0 {
+		t.Errorf("%d steps were made twice", n)
 	}
 }
 
