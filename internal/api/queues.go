@@ -238,7 +238,17 @@ func (c *queueCalls) put(w *answer, r *http.Request) error {
 	if err := c.door.strict(w, r, &in); err != nil {
 		return err
 	}
-	changed, err := c.queues.ChangeQueue(r.Context(), name, in.change)
+	changed, err := c.queues.ChangeQueue(r.Context(), name,
+		func(q *task.Queue, stands bool) error {
+			before := q.FinalQueue
+			if err := in.change(q, stands); err != nil {
+				return err
+			}
+			if q.FinalQueue == before || q.FinalQueue == "" {
+				return nil
+			}
+			return w.who.mayQueue(q.FinalQueue) // tasks will be submitted there
+		})
 	if err != nil {
 		return err
 	}
