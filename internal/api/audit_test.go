@@ -307,7 +307,8 @@ func TestOnlyWhatANodeAsksIsNotTold(t *testing.T) {
 	}
 }
 
-// A stage that no task can have is refused: it would stand in the event, however long it is.
+// A stage that no task can have, and a deadline with a thousand zeros, are refused: they would
+// stand in the event, however long they are.
 func TestStageThatNoTaskCanHaveIsNotTold(t *testing.T) {
 	h := &heard{}
 	a := newAPI(t, newFake(), func(c *Config) { c.Tell = h.tell })
@@ -321,6 +322,15 @@ func TestStageThatNoTaskCanHaveIsNotTold(t *testing.T) {
 				!strings.Contains(text, `"body.stage"`) {
 				t.Errorf("%s: %d %.300s", call, response.StatusCode, text)
 			}
+		}
+	}
+	for _, deadline := range []string{
+		strings.Repeat("0", 1000) + "10m",
+		time.Now().UTC().Format("2006-01-02T15:04:05.") + strings.Repeat("0", 1000) + "Z",
+	} {
+		response, text := ask(t, a, "POST /v1/workers/w1/drain", `{"deadline":"`+deadline+`"}`)
+		if response.StatusCode != http.StatusUnprocessableEntity {
+			t.Errorf("a long deadline: %d %.300s", response.StatusCode, text)
 		}
 	}
 	if events := h.take(); len(events) > 0 {

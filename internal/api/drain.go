@@ -77,7 +77,11 @@ func (in *drainWorkerIn) wants(worker string, now time.Time) (store.WorkerDrain,
 	if in.Deadline == "" {
 		return what, nil
 	}
+	const longest = 64 // it is told of
 	const form = "must be a duration such as 10m, or a time such as 2026-01-02T15:04:05Z, at most 30 days from now"
+	if len(in.Deadline) > longest {
+		return what, wrong("body.deadline", form)
+	}
 	if at, err := time.Parse(time.RFC3339, in.Deadline); err == nil {
 		// by another node's clock it may be a little more
 		if what.By = at.UnixMicro(); at.Before(now.Add(-longestDrain)) ||
