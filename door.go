@@ -58,6 +58,13 @@ func (d *door) setTokens(t api.Tokens) error {
 	return d.api.SetTokens(t)
 }
 
+// goesBy is whom it lets in.
+func (d *door) goesBy() api.Tokens {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.tokens
+}
+
 // close ends streams, and tells what was summed up of changes. What was built goes on to answer,
 // as long as the rest of the node does.
 func (d *door) close() {
@@ -86,9 +93,12 @@ func (d *door) through(handler func(*api.API) http.Handler) http.Handler {
 const ownClient = "http://node"
 
 // openDoor readies the API, for this process and for the address on which the node listens.
-func (n *Node) openDoor() error {
-	tokens, err := readTokens(n.conf.TokenFile)
-	if err != nil {
+// A node that is opened again goes by the tokens that it had: the file may be wrong by now.
+func (n *Node) openDoor(before *Node) (err error) {
+	var tokens api.Tokens
+	if before != nil {
+		tokens = before.door.goesBy()
+	} else if tokens, err = readTokens(n.conf.TokenFile); err != nil {
 		return err
 	}
 	n.door = &door{build: n.newAPI, tokens: tokens}

@@ -136,12 +136,12 @@ func Open(ctx context.Context, conf Config) (*Node, error) { return open(ctx, co
 func (n *Node) Reopen(ctx context.Context) (*Node, error) {
 	conf := n.conf
 	conf.Listen = n.Addr() // port 0 is chosen once
-	return open(ctx, conf, n.store)
+	return open(ctx, conf, n)
 }
 
-// open opens a node on the store that it worked on before, or, if that is nil, on whichever is
+// open opens a node on the store that it worked on before, or, if before is nil, on whichever is
 // there.
-func open(ctx context.Context, conf Config, before backend) (*Node, error) {
+func open(ctx context.Context, conf Config, before *Node) (*Node, error) {
 	conf, err := conf.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -156,7 +156,7 @@ func open(ctx context.Context, conf Config, before backend) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) open(ctx context.Context, before backend) (err error) {
+func (n *Node) open(ctx context.Context, before *Node) (err error) {
 	if n.conf.Listen != "" {
 		if n.listen, err = net.Listen("tcp", n.conf.Listen); err != nil {
 			return fmt.Errorf("listen: %w", err)
@@ -165,7 +165,7 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 	if n.folder, err = supervise.OpenFolder(n.conf.SourceFolder); err != nil {
 		return err
 	}
-	if n.store, err = openStore(ctx, n.conf, before); err != nil {
+	if n.store, err = openStore(ctx, n.conf, storeOf(before)); err != nil {
 		return err
 	}
 	n.check = newCheck(n.store)
@@ -210,7 +210,7 @@ func (n *Node) open(ctx context.Context, before backend) (err error) {
 		return err
 	}
 	n.forecasts = n.newForecasts()
-	return n.openDoor()
+	return n.openDoor(before)
 }
 
 // dispatching is how the node hands out tasks.

@@ -181,6 +181,14 @@ func setParam(c *postgres.Config, name, value string) (err error) {
 	return err
 }
 
+// storeOf is what a node works on; nil = there is no node.
+func storeOf(n *Node) backend {
+	if n == nil {
+		return nil
+	}
+	return n.store
+}
+
 // openStore opens whatever Config.Store names: the same as before, if that is not nil, or nothing.
 func openStore(ctx context.Context, conf Config, before backend) (backend, error) {
 	at, err := parseStore(conf.Store)

@@ -100,3 +100,45 @@ func TestTokensAreReadAgain(t *testing.T) {
 		want("viewer-token-of-bob-0", 200)
 	}
 }
+
+// A node whose membership ended joins again whatever stands in the file by now: it goes by the
+// tokens that it has until somebody has it read others.
+func TestNodeThatIsOpenedAgainKeepsItsTokens(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	writeFile(t, file, "ann operator operator-token-of-ann\n")
+	n, err := Open(t.Context(), Config{
+		Store: "sqlite:" + filepath.Join(t.TempDir(), "rota.db"), Name: "a", Listen: "127.0.0.1:0",
+		TokenFile: file,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(file)
+	writeFile(t, file, "ann operator\n")
+	if n.ReadTokens() == nil {
+		t.Error("a file that is wrong was taken")
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := n.Reopen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer running(t, again)()
+	for token, want := range map[string]int{"operator-token-of-ann": 200, "other": 401} {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://"+again.Addr()+"/v1/queues", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+token)
+		response, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.Body.Close(); response.StatusCode != want {
+			t.Errorf("%s: %s, want %d", token, response.Status, want)
+		}
+	}
+}
