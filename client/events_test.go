@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -270,5 +271,31 @@ func TestFollowerStaysAtItsServerWhileItsReaderIsSlow(t *testing.T) {
 	}
 	if !slices.Equal(seqs, []int64{1, 2}) || c.servers.use() != well.URL {
 		t.Errorf("read %v, and uses %s", seqs, c.servers.use())
+	}
+}
+
+// A node that is cut off from its store refuses streams as it refuses calls, for which clients turn
+// to another node.
+func TestFollowersTurnToAnotherNodeWhenOneStaysInTrouble(t *testing.T) {
+	for name, was := range map[string]bool{"from the start": false, "later": true} {
+		var away atomic.Bool
+		away.Store(!was)
+		sick, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+			if away.Swap(true) {
+				refuse(w, http.StatusServiceUnavailable, "this node can't reach its store")
+				return
+			}
+			send(w, "4")
+		})
+		well, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) { send(w, "4", 5) })
+		c := newClient(t, Config{Servers: []string{sick, well}})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		for e, err := range c.FollowEvents(ctx, EventFilter{}, "4") {
+			if err != nil || e.Seq != 5 {
+				t.Errorf("%s: event %d, %v", name, e.Seq, err)
+			}
+			break
+		}
 	}
 }

@@ -26,8 +26,9 @@ type follower struct {
 	readTyped func(kind string, data []byte) error
 	// asked when a server ended a stream: whether nothing more will come
 	over   func() (bool, error)
-	opened bool // a server has answered
-	heard  bool // something new came since the last failure
+	server string // of the newest stream
+	opened bool   // a server has answered
+	heard  bool   // something new came since the last failure
 }
 
 // run reads until nothing more will come.
@@ -56,6 +57,9 @@ func (f *follower) run(ctx context.Context) error {
 				return err
 			}
 			pause = max(pause, refused.RetryAfter)
+			if failures > 1 { // it stays in trouble, as when it is cut off from its store
+				f.client.servers.turn(f.server)
+			}
 		}
 		if err != nil && !f.opened && failures >= f.client.config.Attempts {
 			return final(request{safe: true}, err)
@@ -83,6 +87,7 @@ func (f *follower) stream(ctx context.Context) error {
 	c := f.client
 	c.learnSometimes(time.Now()) // who only follows must know where to turn, too
 	server := c.servers.use()
+	f.server = server
 	query := paged(maps.Clone(f.query), f.cursor, 0)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
