@@ -54,6 +54,9 @@ replicas of its jobs are. One that has no worker is pending and says why.`,
 		if state != "" && !slices.Contains(jobStates, state) {
 			return usage.Errorf("--state %q: want one of %s", state, strings.Join(jobStates, ", "))
 		}
+		if limit < 1 {
+			return usage.Errorf("--limit must be at least 1")
+		}
 		filter.State = task.JobState(state)
 		g, err := c.Group(ctx, args[0])
 		if err != nil {

@@ -45,6 +45,9 @@ kept any more and the schedule did not have to know (by --overlap, --notify or a
 			return usage.Errorf("--outcome %q: want one of %s", outcome,
 				strings.Join(fireOutcomes, ", "))
 		}
+		if limit < 1 {
+			return usage.Errorf("--limit must be at least 1")
+		}
 		from, err := app.Moment("--since", since, a.Now())
 		if err != nil {
 			return err

@@ -17,7 +17,7 @@ type act struct {
 	verb, past, short, long string
 	example                 string // besides those of all verbs
 	one                     func(*client.Client, context.Context, task.ID) error
-	// as one, of all that hangs below the task, too
+	// as one, of all that hangs below the task, too; nil = there is no such thing
 	tree func(*client.Client, context.Context, task.ID) error
 	all  func(
 		*client.Client, context.Context, client.TaskFilter, client.Bulk,
@@ -28,14 +28,18 @@ func (a commands) act(v act) *cobra.Command {
 	var filter filterFlags
 	var all, dryRun, tree bool
 	var cmd *cobra.Command
+	more := ""
+	if v.tree != nil {
+		more = ` --tree, of named ones, cancels all that hangs below them, too: their
+children and theirs.`
+	}
 	cmd = a.Remote(&cobra.Command{
 		Use:   v.verb + " ID… | --queue Q --state S …",
 		Short: v.short,
 		Long: v.long + `
 
 Name tasks, or select them with the filter flags (together they narrow the selection);
---dry-run only counts. --tree, of named ones, cancels all that hangs below them, too: their
-children and theirs.`,
+--dry-run only counts.` + more,
 		Example: v.example + fmt.Sprintf(`  rota task %[1]s 1pq3v0m7d2k5g10
   rota task %[1]s --queue mail --since 1h --dry-run
   rota task %[1]s --queue mail --error 'timed? out' --dry-run`, v.verb),
@@ -76,7 +80,9 @@ children and theirs.`,
 	})
 	filter.add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all tasks of all queues")
-	treeFlag(cmd, &tree)
+	if v.tree != nil {
+		treeFlag(cmd, &tree)
+	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count the tasks and change nothing")
 	return cmd
 }
