@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"strings"
 
@@ -146,6 +147,12 @@ func problemOf(err error) (p *problem, expected bool) {
 	case errors.Is(err, store.ErrDraining):
 		return refuse(http.StatusServiceUnavailable,
 			"this node is draining, so it hands out nothing; other nodes do"), true
+	case errors.Is(err, fs.ErrNotExist): // the task is there, with a context or result that is not
+		p = refuse(http.StatusInternalServerError,
+			"a large context or result is gone from the folder in which the store keeps them; "+
+				"what refers to it can't be shown until it is put back")
+		p.Outcome = unchanged
+		return p, true
 	case errors.Is(err, store.ErrBusy):
 		return busy("too much waits already"), true
 	case errors.Is(err, store.ErrClosed):

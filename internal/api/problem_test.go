@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -166,6 +167,7 @@ func TestEveryCallTurnsEveryErrorOfTheEngineIntoItsStatus(t *testing.T) {
 			{store.ErrConflict, 409, "", false},
 			{store.ErrFull, 507, unchanged, false},
 			{store.ErrBusy, 503, unchanged, false},
+			{fmt.Errorf("large value: %w", fs.ErrNotExist), 500, unchanged, false},
 			{store.ErrNotYet, 503, unchanged, false},
 			{store.ErrHeld, 503, unchanged, false},
 			{store.ErrDraining, 503, unchanged, false},

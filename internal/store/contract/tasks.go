@@ -288,7 +288,8 @@ type Texts interface {
 	// Keep returns v itself when it is short (store.InlineLimit), else puts it into the blob store
 	// and returns the reference.
 	Keep(ctx context.Context, v []byte) (store.Value, error)
-	// Value resolves what Keep returned.
+	// Value resolves what Keep returned; fs.ErrNotExist when that is gone, which is no
+	// task.ErrUnavailable.
 	Value(ctx context.Context, v store.Value) ([]byte, error)
 	// AppendLog adds lines to a task's log; past 1 MiB, to which a line adds store.LogLineMin bytes
 	// at least, the middle is dropped first. store.ErrNotFound.

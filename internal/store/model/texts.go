@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
 
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
@@ -39,7 +40,7 @@ func (m *Model) resolve(v store.Value) ([]byte, error) {
 	}
 	text, ok := m.blobs[name]
 	if !ok {
-		return nil, fmt.Errorf("blob %q: %w", name, store.ErrNotFound)
+		return nil, fmt.Errorf("blob %q: %w", name, fs.ErrNotExist)
 	}
 	return bytes.Clone(text), nil
 }

@@ -150,7 +150,10 @@ func (s *valueCalls) Value(ctx context.Context, v store.Value) ([]byte, error) {
 		return nil, err
 	}
 	b, err := s.blobs.Get(ctx, name)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // trying again finds no more
+		return nil, err
+	case err != nil:
 		// the task is there: only this part of it can't be read
 		return nil, fmt.Errorf("%w: %w", store.ErrBusy, err)
 	}

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"strings"
 
 	"github.com/rotahq/rota/internal/store"
@@ -24,6 +26,11 @@ func long() []caller.Text {
 // textClaims is what holds for Keep, Value and the logs.
 func textClaims() []claim {
 	return []claim{
+		{"NobodyIsToTryAgainForATextThatIsGone", func(s *scene) {
+			_, err := s.Value(s.ctx, store.Ref("2026-11-21/"+strings.Repeat("a", 26)))
+			s.wantErr("a large one", err, fs.ErrNotExist)
+			s.want("worth another try", errors.Is(err, task.ErrUnavailable), false)
+		}},
 		{"TextsComeBackByteForByte", func(s *scene) {
 			h := s.join("a")
 			for _, t := range append(caller.Awkward(), long()...) {
