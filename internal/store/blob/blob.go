@@ -212,6 +212,9 @@ func (f *Folder) List(ctx context.Context, after, before string, limit int) ([]s
 			return nil, err
 		}
 		files, err := fs.ReadDir(f.root.FS(), d.Name())
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // its last blob was deleted just now
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list blobs of %s: %w", d.Name(), err)
 		}
