@@ -27,8 +27,8 @@ type Refusal struct {
 }
 
 // EncodeExisting makes the bytes in which a batch remembers which of its tasks were not inserted
-// because of their unique keys: who submits it once more is answered as the first time, whatever
-// became of the keys since. None are nil.
+// because of their keys, of either sort: who submits it once more is answered as the first time,
+// whatever became of the keys since. None are nil.
 func EncodeExisting(list []Existing) (b []byte) {
 	for _, e := range list {
 		b = binary.AppendUvarint(b, uint64(e.ID.N))
@@ -53,7 +53,7 @@ func codeOf(a task.Submitted) byte {
 	return 1
 }
 
-var errExisting = errors.New("what a batch says of unique keys is damaged")
+var errExisting = errors.New("what a batch says of keys is damaged")
 
 // DecodeExisting reads what EncodeExisting made for a batch.
 func DecodeExisting(batch int64, b []byte) (list []Existing, err error) {

@@ -55,7 +55,7 @@ type standing struct {
 	origin  string
 	span    int64
 	granted bool
-	// tasks that were not inserted because others had their unique keys
+	// tasks that were not inserted because others had their keys
 	existing []store.Existing
 }
 
@@ -203,7 +203,7 @@ func (c *care) wantedKeys() (list []wantedKey) {
 }
 
 // missing takes what does not stand of the submission, and answers for the tasks that others' keys
-// keep out.
+// keep out: of what stands as the first time, whatever became of the keys since.
 func (c *care) missing(answer *store.Submitted) *loading {
 	load := newLoading(nil, c.kin)
 	for i := range c.sub.Batches {
@@ -211,22 +211,15 @@ func (c *care) missing(answer *store.Submitted) *loading {
 		if c.unique.refuses(b) {
 			continue
 		}
-		old, stands := c.stands[b.ID]
-		existing := old.existing
-		if !stands && c.unique != nil {
-			existing = c.unique.ExistingIn(b)
+		if old, stands := c.stands[b.ID]; stands {
+			answer.Existing = append(answer.Existing, old.existing...)
+			continue
 		}
 		before := len(answer.Existing)
+		existing := c.unique.existingIn(b)
 		answer.Existing = append(answer.Existing, existing...)
-		left := c.withoutExisting(b, existing, answer)
-		if !stands {
-			if _, children := c.kin[b.ID]; children {
-				// a repeated report asks for them
-				existing = answer.Existing[before:]
-			}
-			load.add(b, left)
-			load.made[len(load.made)-1].existing = existing
-		}
+		load.add(b, c.withoutExisting(b, existing, answer))
+		load.made[len(load.made)-1].existing = answer.Existing[before:]
 	}
 	load.depend(c.sub.Batches, answer.Existing, c.unique.refuses)
 	answer.Look = load.after.lookAt()

@@ -161,7 +161,7 @@ type loading struct {
 type made struct {
 	batch    *store.Batch
 	span     int64            // the id of its first span
-	existing []store.Existing // tasks that others' unique keys keep out
+	existing []store.Existing // tasks that others' keys keep out
 }
 
 type spanColumns struct {

@@ -194,6 +194,14 @@ func (u *uniques) held(
 // refuses tells whether nothing of a batch is to be inserted.
 func (u *uniques) refuses(b *store.Batch) bool { return u != nil && u.Refuses(b) }
 
+// existingIn are the tasks of a batch that others' unique keys keep out.
+func (u *uniques) existingIn(b *store.Batch) []store.Existing {
+	if u == nil {
+		return nil
+	}
+	return u.ExistingIn(b)
+}
+
 // queries write who has the keys from now on. What was claimed for a task of a call that is refused
 // is nobody's.
 func (u *uniques) queries() (list []query) {

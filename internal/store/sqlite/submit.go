@@ -121,21 +121,6 @@ func (t submissionWrites) repeat(
 		return true, err
 	}
 	answer.Existing = append(answer.Existing, list...)
-	for i := range b.Tasks {
-		k := &b.Tasks[i]
-		if k.Key == "" {
-			continue
-		}
-		first, found, err := t.keyed(b.Queue, k.Key)
-		if err != nil {
-			return true, err
-		}
-		if id := (task.ID{Batch: b.ID, N: k.N}); found && first != id {
-			answer.Existing = append(answer.Existing, store.Existing{
-				ID: id, First: first, Action: task.SubmittedKept,
-			})
-		}
-	}
 	return true, nil
 }
 
@@ -160,6 +145,7 @@ func (t submissionWrites) insertBatch(
 	b *store.Batch, h store.Holder, granted bool, unique *rules.UniqueChoice,
 	answer *store.Submitted,
 ) error {
+	before := len(answer.Existing)
 	existing := unique.ExistingIn(b)
 	answer.Existing = append(answer.Existing, existing...)
 	tasks, err := t.withoutExisting(b, existing, answer)
@@ -179,7 +165,7 @@ func (t submissionWrites) insertBatch(
 	}
 	if _, err := t.exec(
 		insertBatch, b.ID, b.Queue, b.Rank, b.Due, b.Created, b.Origin, first, granted,
-		store.EncodeExisting(existing),
+		store.EncodeExisting(answer.Existing[before:]),
 	); err != nil {
 		return err
 	}

@@ -123,6 +123,26 @@ func submitClaims() []claim {
 				s.want("existing", len(s.submit(store.Holder{}, b).Existing), 1-i)
 			}
 		}},
+		{"ARepetitionIsAnsweredAsTheFirstTimeWhateverBecameOfKeys", func(s *scene) {
+			minute := time.Minute.Microseconds()
+			old, b, next := s.batch("q", 1), s.batch("q", 2), s.batch("q", 1)
+			old.Tasks[0].Key, old.Tasks[0].KeyUntil = "over", b.Due+minute
+			b.Tasks[0].Key, b.Tasks[0].KeyUntil = "over", b.Due+9*minute
+			b.Tasks[1].Key, b.Tasks[1].KeyUntil = "another's", b.Due+minute
+			next.Tasks[0].Key, next.Tasks[0].KeyUntil = "another's", b.Due+9*minute
+			s.submit(store.Holder{}, old)
+			first := s.submit(store.Holder{}, b).Existing
+			s.want("existing", first, []store.Existing{{
+				ID: task.ID{Batch: b.ID}, First: task.ID{Batch: old.ID},
+				Action: task.SubmittedKept,
+			}})
+			s.clock.Advance(2 * time.Minute)
+			_, err := s.Prune(s.ctx, 10)
+			s.ok(err)
+			s.submit(store.Holder{}, next)
+			s.want("once more", s.submit(store.Holder{}, b).Existing, first)
+			s.want("counts", s.counts(), task.Counts{Ready: 3})
+		}},
 		{"NewQueuesHaveDefaultsAndKeepWhatIsConfigured", func(s *scene) {
 			mine := limits.DefaultQueue("r")
 			mine.HoldLimit = 7
