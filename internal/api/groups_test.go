@@ -86,7 +86,7 @@ func (h *hoard) Jobs(_ context.Context, _, after string, limit int) ([]task.Job,
 func TestPageOfJobsEndsWhenItsSpecsAreLarge(t *testing.T) {
 	story.Whole(t)
 	for _, c := range []struct{ jobs, specs, items, reads int }{
-		{2000, 10, 1000, 4}, {250, 60 << 10, 100, 1}, {250, 10 << 10, 250, 2},
+		{2000, 10, 1000, 16}, {250, 60 << 10, 80, 2}, {250, 10 << 10, 250, 6},
 	} {
 		h := &hoard{fake: newFake(), jobs: c.jobs, specs: c.specs}
 		a := newAPI(t, h, func(conf *Config) { conf.Jobs = h })

@@ -177,7 +177,7 @@ func (b *barn) Schedules(
 func TestPageOfSchedulesEndsWhenItsContextsAreLarge(t *testing.T) {
 	story.Whole(t)
 	for _, c := range []struct{ schedules, contexts, items, reads int }{
-		{1500, 10, 1000, 4}, {250, 60 << 10, 100, 1}, {250, 10 << 10, 250, 2},
+		{1500, 10, 1000, 16}, {250, 60 << 10, 80, 2}, {250, 10 << 10, 250, 6},
 	} {
 		b := &barn{schedules: c.schedules, contexts: c.contexts}
 		a := newAPI(t, newFake(), func(conf *Config) { conf.Schedules = b })

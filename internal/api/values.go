@@ -176,9 +176,12 @@ func paged[T any](
 // fullPage is at how many bytes of specs or contexts a page ends.
 const fullPage = 4 << 20
 
-// firstPiece is how many items are read first for a page, when nobody knows yet how large they are;
-// each further read is twice as long.
-const firstPiece = 100
+// A page is read in pieces, as nobody knows how large the next items are: as many as would fill it
+// if all were as large as any may be, but not so few that there is no end of reading.
+const (
+	largestItem = max(limits.MaxSpec, limits.MaxScheduleContext)
+	leastPiece  = 16
+)
 
 // filled reads a page of items by name, from behind after on: at most limit, fewer when they are
 // large; more says that others may follow.
@@ -188,8 +191,8 @@ func filled[T any](
 ) (page []T, more bool, err error) {
 	full := 0
 	more = true
-	for n := firstPiece; more && len(page) < limit && full < fullPage; n *= 2 {
-		n = min(n, limit-len(page))
+	for more && len(page) < limit && full < fullPage {
+		n := min(max((fullPage-full)/largestItem, leastPiece), limit-len(page))
 		piece, err := read(after, n)
 		if err != nil {
 			return nil, false, err

@@ -2,9 +2,12 @@ package api
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rotahq/rota/internal/limits"
 )
 
 func TestPagesCoverAListWithoutGapOrRepetition(t *testing.T) {
@@ -110,6 +113,43 @@ func TestKeepOf0sIsNotTheDefault(t *testing.T) {
 	} {
 		if got := keepOf(said); got != want {
 			t.Errorf("%v: %v, want %v", said, got, want)
+		}
+	}
+}
+
+// A page has no more bytes than are set aside for it, wherever in the list the large items begin.
+func TestPagesStayWithinTheirRoomWhereverLargeItemsBegin(t *testing.T) {
+	const largest = max(limits.MaxSpec, limits.MaxScheduleContext)
+	for _, small := range []int{0, 10, 64, 300, 700} {
+		bytes := 0
+		sizeOf := func(i *int) (string, int) {
+			size := 10
+			if *i >= small {
+				size = largest
+			}
+			return strconv.Itoa(*i), size
+		}
+		read := func(after string, n int) (list []int, err error) {
+			at := 0
+			if after != "" {
+				if at, err = strconv.Atoi(after); err != nil {
+					return nil, err
+				}
+				at++
+			}
+			for i := range n {
+				list = append(list, at+i)
+				_, size := sizeOf(&list[i])
+				bytes += size
+			}
+			return list, nil
+		}
+		page, more, err := filled("", maxPage, read, sizeOf)
+		if err != nil || !more || len(page) < min(small+16, maxPage) {
+			t.Errorf("%d small ones: %d items, more %v, %v", small, len(page), more, err)
+		}
+		if bytes > fullPage+16*largest {
+			t.Errorf("%d small ones: the page has %d bytes, of %d", small, bytes, fullPage)
 		}
 	}
 }
