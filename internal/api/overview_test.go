@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/overview"
 	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 	"github.com/rotahq/rota/view"
@@ -279,4 +280,49 @@ func TestNodeThatHasJustJoinedTellsWhatItKnows(t *testing.T) {
 	if o := overviewOf(t, a); o.Ready != 32 || len(o.Nodes) != 0 || o.Budget != nil {
 		t.Errorf("%d ready, nodes %v, budget %v", o.Ready, o.Nodes, o.Budget)
 	}
+}
+
+// To make the overview of a scope takes as long as that of everything: of 10,000 queues 20 ms, for
+// which all others wait. A caller with many streams, or who asks all the time, must not keep a node
+// at it.
+func TestOverviewOfAScopeIsMadeOnceASecondToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := overviewFake()
+		a := newAPI(t, f, nil)
+		defer a.Close()
+		var of *overviews
+		for _, noun := range a.nouns {
+			if c, is := noun.(*overviewCalls); is {
+				of = c.overviews
+			}
+		}
+		get := func(s *scope) overview.Told {
+			t.Helper()
+			told, _, err := of.get(t.Context(), principal{Role: roleViewer, scope: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return told
+		}
+		mail, scan := &scope{queues: patterns{"mail"}}, &scope{queues: patterns{"scan"}}
+		for _, s := range []*scope{nil, mail, scan} {
+			first := get(s)
+			for _, other := range []*scope{scan, nil, mail} {
+				told := get(other)
+				if (&told[0] == &first[0]) != (s == other) {
+					t.Errorf("that of %v is that of %v: %v", other, s, s != other)
+				}
+			}
+			time.Sleep(overviewEvery)
+			if told := get(s); &told[0] == &first[0] {
+				t.Errorf("that of %v is a second old", s)
+			}
+		}
+		for range 2 * maxOverviews {
+			get(&scope{queues: patterns{"mail"}})
+		}
+		if n := len(of.made.told); n > maxOverviews {
+			t.Errorf("%d are kept", n)
+		}
+	})
 }
