@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rotahq/rota/internal/wire"
@@ -92,7 +91,7 @@ func weight(v *task.View) int64 {
 // length of its own.
 func pageWeight(u *url.URL) int64 {
 	const item = 512
-	if !strings.Contains(u.RawQuery, "limit") {
+	if u.RawQuery == "" { // else the name may be percent-encoded
 		return 0
 	}
 	n, err := strconv.Atoi(u.Query().Get("limit"))

@@ -184,7 +184,8 @@ func TestLongPagesTakeTheirShareToo(t *testing.T) {
 		a := newAPI(t, newFake(), nil)
 		a.large.taken.Store(a.large.limit * 3 / 4)
 		for target, want := range map[string]int{"/v1/tasks": 200, "/v1/tasks?limit=128": 200,
-			"/v1/tasks?limit=129": 503, "/v1/tasks?limit=1001": 422} {
+			"/v1/tasks?limit=129": 503, "/v1/tasks?l%69mit=129": 503,
+			"/v1/tasks?limit=1001": 422} {
 			if response, text := ask(t, a, "GET "+target, ""); response.StatusCode != want {
 				t.Errorf("%s: %d %s", target, response.StatusCode, text)
 			}
