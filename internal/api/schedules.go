@@ -282,7 +282,7 @@ func (c *scheduleCalls) reached(
 		return c.schedules.Schedules(ctx, q)
 	}
 	limit, found := q.Limit, []store.ScheduleView(nil)
-	q.Limit = firstPiece // few: their contexts may be large
+	q.Limit = fullPage / largestItem // few: their contexts may be large
 	for {
 		piece, err := c.schedules.Schedules(ctx, q)
 		if err != nil {
