@@ -92,7 +92,7 @@ func (w *Worker) board(lingered bool) ([]*hand, []task.Report) {
 // half as large: so one report that can't be sent stops no other for long.
 func (w *Worker) fly(ctx context.Context, hands []*hand, reports []task.Report) {
 	defer w.land() // deferred, as for one who is told of an outcome and calls runtime.Goexit
-	answers, err := w.config.Queue.Report(ctx, w.config.Name, reports)
+	answers, err := w.report(ctx, reports)
 	if len(reports) == 1 && errors.Is(err, task.ErrTooLarge) {
 		// no request takes it: sent again it would be refused again, for ever
 		answers, err = []task.Answer{
@@ -122,6 +122,17 @@ func (w *Worker) fly(ctx context.Context, hands []*hand, reports []task.Report) 
 		}
 		sleep(ctx, pauses.Delay(failures, rand.Uint64()))
 	}
+}
+
+// patience is how long a call may take besides what it asks for: within it a client repeats it, and
+// obeys a server that asks for a pause. Some ask for hours, and are back long before.
+const patience = 2 * time.Minute
+
+// report makes the call, and gives it up when it takes too long: it may be made again at any time.
+func (w *Worker) report(ctx context.Context, reports []task.Report) ([]task.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return w.config.Queue.Report(ctx, w.config.Name, reports)
 }
 
 // land takes in that a flight is over.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,6 +218,50 @@ func (q *narrowQueue) Report(
 	}
 	if size > q.most {
 		return nil, fmt.Errorf("413 at most %d bytes: %w", q.most, task.ErrTooLarge)
+	}
+	return q.fakeQueue.Report(ctx, worker, reports)
+}
+
+// A client obeys a Retry-After of hours, as a proxy may send while it is worked on. What a handler
+// has done must not wait so long: its task would be done again.
+func TestCallsThatAreToWaitForHoursAreMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake()
+		slow := &patientQueue{fakeQueue: q}
+		_, stop := begin(t, q, Config{Queue: slow}, one(
+			func(context.Context, task.Handout) task.Outcome { return task.Finish(1) }))
+		id := q.submit("q", "", "")
+		rest(10 * time.Minute)
+		if v := q.task(id); v.state != task.Done {
+			t.Errorf("after ten minutes it is %s; held %v, reported %v", v.state,
+				slow.held.Load(), slow.reported.Load())
+		}
+		stop()
+	})
+}
+
+// patientQueue makes the first hold and the first report wait for as long as their callers do.
+type patientQueue struct {
+	*fakeQueue
+	held, reported atomic.Bool
+}
+
+func (q *patientQueue) Hold(
+	ctx context.Context, r task.HoldRequest,
+) (task.HoldAnswer, error) {
+	if !q.held.Swap(true) {
+		<-ctx.Done()
+		return task.HoldAnswer{}, ctx.Err()
+	}
+	return q.fakeQueue.Hold(ctx, r)
+}
+
+func (q *patientQueue) Report(
+	ctx context.Context, worker string, reports []task.Report,
+) ([]task.Answer, error) {
+	if !q.reported.Swap(true) {
+		<-ctx.Done()
+		return nil, ctx.Err()
 	}
 	return q.fakeQueue.Report(ctx, worker, reports)
 }

@@ -92,9 +92,9 @@ func (w *Worker) await(ctx context.Context) int {
 	return 0
 }
 
-// hold is one long poll. It is given up when the worker is cut off.
+// hold is one long poll. It is given up when the worker is cut off, and when it takes too long.
 func (w *Worker) hold(ctx context.Context, limit int) (task.HoldAnswer, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, w.config.HoldWait+patience)
 	defer cancel()
 	w.mu.Lock()
 	w.stopHold = cancel
