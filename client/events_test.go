@@ -289,7 +289,7 @@ func TestFollowersTurnToAnotherNodeWhenOneStaysInTrouble(t *testing.T) {
 		})
 		well, _ := fakeServer(t, func(w http.ResponseWriter, r *http.Request) { send(w, "4", 5) })
 		c := newClient(t, Config{Servers: []string{sick, well}})
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		for e, err := range c.FollowEvents(ctx, EventFilter{}, "4") {
 			if err != nil || e.Seq != 5 {
@@ -297,5 +297,17 @@ func TestFollowersTurnToAnotherNodeWhenOneStaysInTrouble(t *testing.T) {
 			}
 			break
 		}
+	}
+}
+
+// What is longer than an event may be is as long when it comes again.
+func TestAnEventThatIsTooLongIsNotAskedForForEver(t *testing.T) {
+	s := &eventServer{stream: func(_ int, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "id: 7\ndata: %s\n\n", strings.Repeat("x", longestEvent))
+	}}
+	if _, err := follow(t, s, EventFilter{}, 1); !errors.Is(err, errUnreadable) ||
+		len(s.streams) != 1 {
+		t.Errorf("%v in %d streams", err, len(s.streams))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -184,5 +185,9 @@ func readEvents(r io.Reader, f func(sent) error) error {
 			known, e = e.id, sent{id: e.id}
 		}
 	}
-	return lines.Err()
+	err := lines.Err()
+	if errors.Is(err, bufio.ErrTooLong) { // as it would be again
+		err = fmt.Errorf("%w: an event of more than %d bytes", errUnreadable, longestEvent)
+	}
+	return err
 }
