@@ -151,10 +151,20 @@ SELECT coalesce(sum(submitted), 0)::bigint FROM gone`
 CROSS JOIN LATERAL generate_series(p.lo, p.lo | 63) i (n)
 WHERE p.batch = $1 AND p.has >> (i.n & 63) & 1 = 1 ORDER BY p.lo, i.n LIMIT $2`
 	deleteSpansOf = `DELETE FROM rota.span WHERE batch = $1`
+	// forgetKeys deletes some rows that a table has for keys of a queue: what others have locked
+	// goes with the configuration.
+	forgetKeys = `WITH o AS MATERIALIZED (
+  SELECT key FROM rota.%[1]s WHERE queue = $1 ORDER BY key LIMIT $2 FOR UPDATE SKIP LOCKED),
+gone AS (DELETE FROM rota.%[1]s k USING o WHERE k.queue = $1 AND k.key = o.key RETURNING 1)
+SELECT count(*) FROM gone`
 )
 
-// DeleteQueue deletes a queue: its tasks in pieces, then its configuration. When it is interrupted
-// the rest is still there, to be deleted again. See contract.Queues.
+// forgottenAtOnce is how many keys of a queue that is deleted one transaction forgets.
+const forgottenAtOnce = 5000
+
+// DeleteQueue deletes a queue: its tasks and their keys in pieces, then its configuration. When it
+// is interrupted, or refused because of tasks that came meanwhile, the rest is still there, to be
+// deleted again. See contract.Queues.
 func (s *queues) DeleteQueue(ctx context.Context, name string, force bool) error {
 	for pass := 0; ; pass++ {
 		gone, err := s.deleteQueue(ctx, name, force, pass > 0)
@@ -209,7 +219,8 @@ func (s *queues) deleteQueue(
 	return gone, err
 }
 
-// emptyQueue deletes the tasks of a queue, a piece in each transaction.
+// emptyQueue deletes the tasks of a queue, and the keys that outlive them, a piece in each
+// transaction.
 func (s *queues) emptyQueue(ctx context.Context, name string) error {
 	for last := int64(0); ; {
 		var batches []int64
@@ -219,7 +230,10 @@ func (s *queues) emptyQueue(ctx context.Context, name string) error {
 			batches = append(batches, id)
 			return err
 		}, name, last))
-		if err != nil || len(batches) == 0 {
+		if err == nil && len(batches) == 0 {
+			return s.forgetKeys(ctx, name)
+		}
+		if err != nil {
 			return err
 		}
 		for _, last = range batches {
@@ -230,6 +244,24 @@ func (s *queues) emptyQueue(ctx context.Context, name string) error {
 			}
 		}
 	}
+}
+
+// forgetKeys deletes what a queue has of keys. There may be millions: idempotency keys are kept for
+// a week, as a rule.
+func (s *queues) forgetKeys(ctx context.Context, name string) error {
+	for _, table := range [...]string{"task_key", "unique_key", "bucket"} {
+		text := fmt.Sprintf(forgetKeys, table)
+		for n := forgottenAtOnce; n == forgottenAtOnce; {
+			if err := s.write(ctx, func(ctx context.Context, t *tx) error {
+				return t.finish(ctx, ask(text, func(r row) error {
+					return r.Scan(&n)
+				}, name, forgottenAtOnce))
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // dropBatch deletes a batch, at most a piece of it at once, its waits and spans first: nobody is to

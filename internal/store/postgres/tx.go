@@ -436,7 +436,7 @@ func (d *database) judge(err error, conn *pgx.Conn, committing bool) error {
 	case code == codeDiskFull:
 		d.full.Store(d.stopwatch())
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
-	case code == codeLocked, code == codeCancelled:
+	case code == codeLocked, code == codeCancelled, code == codeDeadlock, code == codeSerial:
 		return fmt.Errorf("%w: %w", store.ErrBusy, err)
 	case code == codeReadOnly:
 		// A failover: this was the primary once, and the other connections lead to it, too. Or
