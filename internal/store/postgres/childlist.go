@@ -9,9 +9,8 @@ import (
 	"github.com/rotahq/rota/task"
 )
 
-const (
-	// familyOf counts the children of a task in its present run, whose address goes on behind $3.
-	familyOf = `WITH r AS MATERIALIZED (SELECT coalesce((SELECT seq + 1 FROM rota.step
+// familyOf counts the children of a task in its present run, whose address goes on behind $3.
+const familyOf = `WITH r AS MATERIALIZED (SELECT coalesce((SELECT seq + 1 FROM rota.step
   WHERE batch = $1 AND n = $2 AND kind = 11 ORDER BY seq DESC LIMIT 1), 0) AS run)
 ` + summed + ` FROM (
   SELECT total, done, dead, cancelled, expired FROM rota.child_count
@@ -19,19 +18,33 @@ const (
   UNION ALL SELECT total, done, dead, cancelled, expired FROM rota.change
   WHERE address = $3::text || (SELECT run FROM r)) s`
 
-	// childrenOf reads children behind a place, in the order of their ids, and the results of their
-	// newest steps, but what woke them. What is marked has no step.
-	childrenOf = `SELECT t.batch, t.n, p.batch IS NOT NULL, CASE WHEN p.kind <> 15 THEN p.result END
-FROM (SELECT p.batch, i.n FROM rota.child_batch c
-  JOIN rota.pack p ON p.batch = c.batch
-  CROSS JOIN LATERAL generate_series(p.lo, p.lo | 63) i (n)
-  WHERE c.parent_batch = $1 AND c.parent_n = $2 AND c.batch >= $3
-  AND p.has >> (i.n & 63) & 1 = 1 AND (p.batch > $3 OR i.n > $4)
-  ORDER BY p.batch, i.n LIMIT $5) t
+// childBatches are the batches of children of a task from one on, in their order, with their packs.
+// That the task is a range, and that limit is none, which nobody knows when it is planned, leaves
+// the index of parents only: else a planner that knows of large families goes through the batches
+// of all, or begins with sorting all of the family.
+func childBatches(task, from, where, limit string) string {
+	return fmt.Sprintf(`(SELECT parent_batch, parent_n, batch, orphan FROM rota.child_batch
+  WHERE (parent_batch, parent_n, batch) >= (%[1]s, %[2]s) AND (parent_batch, parent_n) <= (%[1]s)
+  %[3]s ORDER BY parent_batch, parent_n, batch LIMIT nullif(%[4]s::bigint, %[4]s)) c
+JOIN rota.pack p ON p.batch = c.batch`, task, from, where, limit)
+}
+
+const (
+	// eachChild goes on behind childBatches with the children.
+	eachChild = ` CROSS JOIN LATERAL generate_series(p.lo, p.lo | 63) i (n)
+WHERE p.has >> (i.n & 63) & 1 = 1`
+	// inTheirOrder sorts them as they come from there.
+	inTheirOrder = ` ORDER BY c.parent_batch, c.parent_n, c.batch, i.n LIMIT $5`
+)
+
+// childrenOf reads children behind a place, in the order of their ids, and the results of their
+// newest steps, but what woke them. What is marked has no step.
+var childrenOf = `SELECT t.batch, t.n, p.batch IS NOT NULL, CASE WHEN p.kind <> 15 THEN p.result END
+FROM (SELECT c.batch, i.n FROM ` + childBatches("$1, $2", "$3", "", "$5") + eachChild +
+	` AND (c.batch > $3 OR i.n > $4)` + inTheirOrder + `) t
 LEFT JOIN LATERAL (SELECT batch, kind, result FROM rota.step WHERE batch = t.batch AND n = t.n
   ORDER BY seq DESC LIMIT 1) p ON true
 ORDER BY t.batch, t.n`
-)
 
 // family is whose child a task is, and how its own stand.
 type family struct {

@@ -23,21 +23,18 @@ const (
   FOR UPDATE SKIP LOCKED)
 DELETE FROM rota.change c USING o WHERE c.id = o.id RETURNING c.address`
 
-	// childrenBehind are children of tasks behind a place, at most $5 of each task, in the order of
-	// keys.
-	childrenBehind = `SELECT f.i::int, t.batch, t.n, t.orphan
-FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::int[], $6::int[]) WITH ORDINALITY
-  f (batch, n, at_batch, at_n, below, i)
-CROSS JOIN LATERAL (SELECT p.batch, i.n, c.orphan FROM rota.child_batch c
-  JOIN rota.pack p ON p.batch = c.batch
-  CROSS JOIN LATERAL generate_series(p.lo, p.lo | 63) i (n)
-  WHERE c.parent_batch = f.batch AND c.parent_n = f.n AND c.batch >= f.at_batch AND c.run < f.below
-  AND p.has >> (i.n & 63) & 1 = 1 AND (p.batch > f.at_batch OR i.n > f.at_n)
-  ORDER BY p.batch, i.n LIMIT $5) t
-ORDER BY f.i, t.batch, t.n`
-
 	insertFalls = `INSERT INTO rota.change (address) SELECT a FROM unnest($1::text[]) a`
 )
+
+// childrenBehind are children of tasks behind a place, at most $5 of each task, in the order of
+// keys.
+var childrenBehind = `SELECT f.i::int, t.batch, t.n, t.orphan
+FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::int[], $6::int[]) WITH ORDINALITY
+  f (batch, n, at_batch, at_n, below, i)
+CROSS JOIN LATERAL (SELECT c.batch, i.n, c.orphan FROM ` +
+	childBatches("f.batch, f.n", "f.at_batch", "AND run < f.below", "$5") + eachChild +
+	` AND (c.batch > f.at_batch OR i.n > f.at_n)` + inTheirOrder + `) t
+ORDER BY f.i, t.batch, t.n`
 
 const (
 	// fallsAtOnce is of how many tasks one look cancels children.

@@ -29,18 +29,17 @@ CROSS JOIN LATERAL (SELECT coalesce((SELECT seq + 1 FROM rota.step
   UNION ALL SELECT total, done, dead, cancelled, expired FROM rota.change
   WHERE address = ($3::text[])[i.i] || r.run) s) s`
 
-	// childPacks has at least one child in each row, and so at most $3 rows of a task, and in all.
-	childPacks = `SELECT i.i::int, p.batch, p.lo, p.has` + presentRuns + `CROSS JOIN LATERAL (
-  SELECT p.batch, p.lo, p.has FROM rota.child_batch c JOIN rota.pack p ON p.batch = c.batch
-  WHERE c.parent_batch = i.batch AND c.parent_n = i.n AND c.run = r.run AND p.has <> 0
-  ORDER BY c.batch, p.lo LIMIT $3) p
-ORDER BY i.i, p.batch, p.lo LIMIT $3`
-
 	// waitedFor is what tasks wait for, or have waited for.
 	waitedFor = `SELECT w.i::int, ` + dependencyColumns + `
 FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY w (batch, n, i)
 JOIN rota.dependency d ON d.batch = w.batch AND d.n = w.n ORDER BY w.i, d.i LIMIT $3`
 )
+
+// childPacks has at least one child in each row, and so at most $3 rows of a task, and in all.
+var childPacks = `SELECT i.i::int, p.batch, p.lo, p.has` + presentRuns + `CROSS JOIN LATERAL (
+  SELECT p.batch, p.lo, p.has FROM ` + childBatches("i.batch, i.n", "0", "AND run = r.run", "$3") + `
+  WHERE p.has <> 0 ORDER BY c.parent_batch, c.parent_n, c.batch, p.lo LIMIT $3) p
+ORDER BY i.i, p.batch, p.lo LIMIT $3`
 
 // Families reads tasks and the ids of their children. See contract.Views.
 func (s *views) Families(ctx context.Context, q store.FamilyQuery) ([]store.Family, error) {
