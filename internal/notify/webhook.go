@@ -52,7 +52,7 @@ func (o *outgoing) post(ctx context.Context, n *store.Notifier, m message) error
 	case response.StatusCode/100 != 2:
 		return hide(n, &refusedError{
 			text: strings.TrimSuffix(fmt.Sprintf("it answered %s: %s", response.Status,
-				cut(printable(body), 200)), ": "),
+				shown(n, body)), ": "),
 			after: retryAfter(response.Header),
 		})
 	case f.fine == nil: // the status has said it, whatever became of the rest of the answer
@@ -60,7 +60,7 @@ func (o *outgoing) post(ctx context.Context, n *store.Notifier, m message) error
 		return hide(n, fmt.Errorf("read its answer: %w", err))
 	default:
 		if err := f.fine(body); err != nil {
-			return hide(n, &refusedError{text: cut(printable([]byte(err.Error())), 200)})
+			return hide(n, &refusedError{text: shown(n, []byte(err.Error()))})
 		}
 	}
 	return nil
@@ -159,15 +159,24 @@ func hide(n *store.Notifier, err error) error {
 	if errors.As(err, &outer) { // it begins with the URL
 		err = outer.Err
 	}
-	text := printable([]byte(err.Error()))
-	for _, s := range secretsOf(n) {
-		text = strings.ReplaceAll(text, s, "…")
-	}
+	text := masked(n, printable([]byte(err.Error())))
 	var refused *refusedError
 	if errors.As(err, &refused) {
 		return &refusedError{text, refused.after}
 	}
 	return errors.New(text)
+}
+
+// shown is the beginning of what another side said. What is secret is taken out before it is cut:
+// the first part of a secret must not be shown, either.
+func shown(n *store.Notifier, said []byte) string { return cut(masked(n, printable(said)), 200) }
+
+// masked is a text without what is secret of a notifier.
+func masked(n *store.Notifier, text string) string {
+	for _, s := range secretsOf(n) {
+		text = strings.ReplaceAll(text, s, "…")
+	}
+	return text
 }
 
 // secretsOf are the texts that no error may show: the secrets, and what they look like on the way.

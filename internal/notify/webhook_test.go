@@ -206,6 +206,29 @@ func TestWhatAReceiverCallsItsStatusIsMadeHarmless(t *testing.T) {
 	}
 }
 
+// Many servers repeat the path that they do not know. It may stand where what they say is cut.
+func TestNoPartOfASecretStandsWhereAnAnswerIsCut(t *testing.T) {
+	const token = "secret-token-0123456789-0123456789"
+	for before := range 220 {
+		for format, answer := range map[string]string{
+			"slack": "%s/hooks/%s", "wecom": `{"errcode":1,"errmsg":"%s/hooks/%s"}`,
+		} {
+			address, _ := receive(t, func(w http.ResponseWriter, _ *http.Request) {
+				if format == "slack" {
+					w.WriteHeader(http.StatusNotFound)
+				}
+				fmt.Fprintf(w, answer, strings.Repeat("x", before), token)
+			})
+			err := sendTo(t, store.Notifier{Format: format, Secrets: store.Secrets{
+				URL: store.Secret(address + "/hooks/" + token),
+			}}, loopback)
+			if err == nil || strings.Contains(err.Error(), "/h") {
+				t.Fatalf("%s, behind %d bytes: %v", format, before, err)
+			}
+		}
+	}
+}
+
 func TestNoErrorShowsTheURL(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
