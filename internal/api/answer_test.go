@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rotahq/rota/internal/store"
 	"github.com/rotahq/rota/task"
 )
 
@@ -24,6 +26,8 @@ type large struct {
 	size    int
 	loading atomic.Int64
 	most    atomic.Int64 // readings at a time
+
+	inMemory atomic.Int64 // contexts that were read
 }
 
 func (e *large) context() json.RawMessage {
@@ -38,6 +42,16 @@ func (e *large) Task(_ context.Context, id task.ID, _ time.Duration) (task.View,
 		return task.View{ID: id}, nil
 	}
 	return task.View{ID: id, Context: e.context()}, nil
+}
+
+// Contexts answers one, and notes how many that were read are in memory.
+func (e *large) Contexts(
+	context.Context, store.ContextsQuery,
+) ([]task.StageContext, int32, error) {
+	text := e.context()
+	e.inMemory.Add(1)
+	runtime.AddCleanup(&text[0], func(n *atomic.Int64) { n.Add(-1) }, &e.inMemory)
+	return []task.StageContext{{Seq: -1, Context: text}}, 0, nil
 }
 
 // Hold hands out two tasks, as far as there is room.
@@ -138,6 +152,39 @@ func TestReadersThatDoNotReadTakeTheirShareAndNoMore(t *testing.T) {
 		server.Close()
 		group.Wait()
 		time.Sleep(time.Second)
+	})
+}
+
+// While there is no room for them, no callers keep pages of contexts in memory by waiting.
+func TestContextsThatWaitForRoomAreInNobodysMemory(t *testing.T) {
+	e := &large{Engine: newFake(), size: 1 << 20}
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, e, func(c *Config) { c.MaxAnswers = 8 << 20 })
+		a.large.taken.Store(a.large.limit)
+		var group sync.WaitGroup
+		for range 40 {
+			group.Go(func() {
+				response, text := ask(t, a, "GET /v1/tasks/"+idOf(1).String()+"/contexts", "")
+				if response.StatusCode != 503 || !strings.Contains(text, "large answers") {
+					t.Errorf("%d %.100s", response.StatusCode, text)
+				}
+			})
+		}
+		time.Sleep(patience / 2) // all of them wait
+		for i := 0; i < 100 && e.inMemory.Load() > maxLoads; i++ {
+			runtime.GC() // what is not reachable is noted soon after
+		}
+		if n := e.inMemory.Load(); n > maxLoads {
+			t.Errorf("%d pages are in memory", n)
+		}
+		group.Wait()
+		a.large.taken.Store(0)
+		if response, text := ask(
+			t, a, "GET /v1/tasks/"+idOf(1).String()+"/contexts", "",
+		); response.StatusCode != 200 || len(text) < e.size || a.large.taken.Load() != 0 {
+			t.Errorf("%d, %d bytes; %d are taken afterwards", response.StatusCode, len(text),
+				a.large.taken.Load())
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -59,28 +60,43 @@ func (c *taskCalls) contexts(w *answer, r *http.Request) error {
 	if q.From, err = parseContextCursor(query.Get("cursor")); err != nil {
 		return err
 	}
-	if !c.door.loads.await(r.Context(), 1, 0, patience) {
-		return busy("too many tasks are being read")
-	}
-	page, next, err := c.tasks.Contexts(r.Context(), q)
-	c.door.loads.give(1)
+	page, next, err := c.pageOfContexts(r.Context(), w, q)
 	if err != nil {
-		return missing(err, id)
-	}
-	size := int64(0)
-	for i := range page {
-		size += 256 + int64(len(page[i].Context))
-	}
-	// as a task that is larger than all there is
-	size = min(size, c.door.large.limit-c.door.large.limit/4)
-	if size > max(w.kept, smallAnswer) &&
-		!c.door.keep(r.Context(), &w.call, size-w.kept, c.door.large.limit/4, patience) {
-		return busy("too many large answers are under way")
+		return err
 	}
 	c.door.writeCut(w, http.StatusOK, func(b []byte) ([]byte, []wire.Cut) {
 		return cutContexts(b, page, next)
 	})
 	return nil
+}
+
+// pageOfContexts reads a page for an answer. As with a task, how large it is only reading it tells:
+// one that does not fit is dropped and read again when there is room.
+func (c *taskCalls) pageOfContexts(
+	ctx context.Context, w *answer, q store.ContextsQuery,
+) (page []task.StageContext, next int32, err error) {
+	a := c.door
+	spare := a.large.limit / 4
+	for {
+		if !a.loads.await(ctx, 1, 0, patience) {
+			return nil, 0, busy("too many tasks are being read")
+		}
+		page, next, err = c.tasks.Contexts(ctx, q)
+		a.loads.give(1)
+		size := int64(0)
+		for i := range page {
+			size += 256 + int64(len(page[i].Context))
+		}
+		size = min(size, a.large.limit-spare)
+		if err != nil || size <= max(w.kept, smallAnswer) ||
+			a.keep(ctx, &w.call, size-w.kept, spare, 0) {
+			return page, next, missing(err, q.ID)
+		}
+		page = nil // nothing is held on to while this one waits
+		if !a.keep(ctx, &w.call, size-w.kept, spare, patience) {
+			return nil, 0, busy("too many large answers are under way")
+		}
+	}
 }
 
 // cutContexts appends a page of contexts. They go in as they are, or are cut.
