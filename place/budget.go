@@ -130,7 +130,7 @@ func placed(s State, p Policy, places []Place, at map[string]int) bool {
 	for i := range s.Current {
 		r := &s.Current[i]
 		j, w := jobs[r.Job], 0
-		open := !r.Going && j != nil && r.Replica < replicasOf(j, p)
+		open := !r.Going && j != nil && r.Replica >= 0 && r.Replica < replicasOf(j, p)
 		if open {
 			w, open = at[r.Worker]
 		}

@@ -176,3 +176,23 @@ func missing(jobs []Job, rooms []Load) int {
 	}
 	return least
 }
+
+// TestBudgetCountsOnlyReplicasThatAreWanted: a worker that claims to run replica -1 of a job has
+// not placed another one for it.
+func TestBudgetCountsOnlyReplicasThatAreWanted(t *testing.T) {
+	s := State{
+		Workers: []Worker{{Name: "v", Capacity: 4 * Unit}, {Name: "w", Capacity: 4 * Unit}},
+		Jobs: []Job{
+			{Name: "a", Load: 3 * Unit}, {Name: "b", Load: 3 * Unit}, {Name: "c", Load: 2 * Unit},
+			{Name: "z"},
+		},
+		Current: []Replica{
+			{Job: "a", Worker: "v"}, {Job: "b", Worker: "w"}, {Job: "z", Worker: "v"},
+			{Job: "z", Worker: "w", Replica: -1},
+		},
+	}
+	b, err := FaultBudget(s, Policy{})
+	if err != nil || b.Workers != -1 {
+		t.Errorf("%+v, %v: job c, which runs nowhere, has no place", b, err)
+	}
+}

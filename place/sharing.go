@@ -84,6 +84,7 @@ func newSharing(demands []*Demand) *sharing {
 	}
 	byKind := map[string]int{}
 	for _, w := range workers {
+		s.placed = s.placed && w.load <= w.room // what all groups have there together
 		if s.grain > 0 {
 			w.room -= w.room % s.grain
 		}

@@ -277,3 +277,33 @@ func BenchmarkSharedBudgets(b *testing.B) {
 		})
 	}
 }
+
+// TestBudgetOfGroupsAboveRoomTogetherIsNotPlaced: two groups fit on a worker one by one, not
+// together.
+func TestBudgetOfGroupsAboveRoomTogetherIsNotPlaced(t *testing.T) {
+	workers := []Worker{{Name: "v", Capacity: 4 * Unit}, {Name: "w", Capacity: 4 * Unit}}
+	var demands []Demand
+	for group, s := range map[string]State{
+		"g": {
+			Workers: workers,
+			Jobs:    []Job{{Name: "a", Load: 3 * Unit}, {Name: "b", Load: 3 * Unit}},
+			Current: []Replica{{Job: "a", Worker: "v"}, {Job: "b", Worker: "w"}},
+		},
+		"h": {
+			Workers: workers,
+			Jobs:    []Job{{Name: "c", Load: 2 * Unit}},
+			Current: []Replica{{Job: "c", Worker: "v"}},
+		},
+	} {
+		d, err := DemandOf(group, s, Policy{})
+		if err != nil || !d.Placed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		demands = append(demands, d)
+	}
+	for _, b := range SharedBudgets(demands) {
+		if b.Workers != -1 {
+			t.Errorf("%+v: no two of the three fit on one worker", b)
+		}
+	}
+}
