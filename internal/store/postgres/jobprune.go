@@ -16,17 +16,22 @@ AND since <= c.ended)
   AND used = 0), coalesce((SELECT min(grp) FROM rota.job_remains), 0)
 FROM (SELECT now - $2 AS ended, now - $3 AS vacant FROM (SELECT rota.micros($1) AS now) n) c`
 
-	groupsOver = `SELECT g.id FROM rota.job_group g WHERE
-  EXISTS (SELECT FROM rota.assignment a WHERE a.grp = g.id AND a.state = 'ended'
-  AND a.since <= rota.micros($1) - $2)
-  OR EXISTS (SELECT FROM rota.job j WHERE j.grp = g.id AND j.gone > 0
-  AND j.gone <= rota.micros($1) - $2)
-ORDER BY g.id FOR NO KEY UPDATE`
+	// groupsOver locks the groups of those tombstones that come next. All statements here ask for
+	// the time once, apart: beside a row they would ask for it again, and so read all that stay.
+	groupsOver = `WITH clock AS MATERIALIZED (SELECT rota.micros($1) - $2 AS ended),
+over AS MATERIALIZED (
+  (SELECT grp FROM rota.assignment WHERE state = 'ended' AND since <= (SELECT ended FROM clock)
+  ORDER BY since LIMIT $3)
+  UNION
+  (SELECT grp FROM rota.job WHERE gone > 0 AND gone <= (SELECT ended FROM clock)
+  ORDER BY gone LIMIT $3))
+SELECT g.id FROM over o JOIN rota.job_group g ON g.id = o.grp ORDER BY g.id
+FOR NO KEY UPDATE OF g`
 
 	// Who reads less far than the tombstones that go reads everything.
 	purgeSites = `WITH o AS MATERIALIZED (
   SELECT grp, job, worker FROM rota.assignment WHERE state = 'ended'
-  AND since <= rota.micros($1) - $2 AND grp = ANY($3::bigint[])
+  AND since <= (SELECT rota.micros($1)) - $2 AND grp = ANY($3::bigint[])
   ORDER BY since LIMIT $4),
 gone AS (
   DELETE FROM rota.assignment a USING o
@@ -36,7 +41,7 @@ raised AS (
   FROM (SELECT grp, max(version) AS version FROM gone GROUP BY grp) m WHERE g.id = m.grp)
 SELECT count(*) FROM gone`
 	purgeJobs = `WITH o AS MATERIALIZED (
-  SELECT grp, job FROM rota.job WHERE gone > 0 AND gone <= rota.micros($1) - $2
+  SELECT grp, job FROM rota.job WHERE gone > 0 AND gone <= (SELECT rota.micros($1)) - $2
   AND grp = ANY($3::bigint[]) ORDER BY gone LIMIT $4),
 gone AS (
   DELETE FROM rota.job j USING o
@@ -48,8 +53,8 @@ raised AS (
   FROM (SELECT grp, max(version) AS version FROM gone GROUP BY grp) m WHERE g.id = m.grp)
 SELECT count(*) FROM gone`
 	purgeSeats = `WITH o AS MATERIALIZED (
-  SELECT worker FROM rota.seat WHERE state <> 'taken' AND since <= rota.micros($1) - $2 AND used = 0
-  ORDER BY worker LIMIT $3 FOR UPDATE),
+  SELECT worker FROM rota.seat WHERE state <> 'taken' AND since <= (SELECT rota.micros($1)) - $2
+  AND used = 0 ORDER BY worker LIMIT $3 FOR UPDATE),
 gone AS (DELETE FROM rota.seat s USING o WHERE s.worker = o.worker RETURNING 1),
 changed AS (UPDATE rota.job_head SET seats = seats + 1 WHERE EXISTS (SELECT FROM gone))
 SELECT count(*) FROM gone`
@@ -80,7 +85,7 @@ func (s *jobs) pruneJobs(ctx context.Context, limit int) (pruned int, err error)
 			err := r.Scan(&id)
 			ids = append(ids, id)
 			return err
-		}, s.clock(), ended))
+		}, s.clock(), ended, limit))
 		if err != nil {
 			return err
 		}

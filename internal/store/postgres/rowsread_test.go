@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -91,6 +92,41 @@ FROM (SELECT p FROM rota.pack p LIMIT 1) p, rota.child_batch c WHERE c.parent_ba
 		} {
 			n, text := rowsRead(t, conn, q)
 			if n > 1000 {
+				t.Errorf("%s reads %v rows:\n%s", name, n, text)
+			}
+		}
+	}
+}
+
+// Pruning reads the tombstones that go, not all that are kept.
+func TestPruningJobsReadsNoTombstonesThatStay(t *testing.T) {
+	story.Whole(t)
+	c := join(t, open(t, Config{NoNotify: true}))
+	conn := planned(t, c.conf.DSN)
+	for _, text := range []string{`INSERT INTO rota.job_group (id, name, config, read, refresh,
+rebalance, since, version, horizon, jobs) SELECT i, 'g' || i, '{}', '', 0, 0, 0, 0, 0, 0
+FROM generate_series(1, 10) i`,
+		`INSERT INTO rota.assignment (grp, job, worker, replica, token, state, load, since, failed,
+note, version) SELECT 1 + i % 10, 'j' || i, 'w', 0, 0, 'ended', 0,
+CASE WHEN i <= 3 THEN i ELSE rota.micros(NULL) END, 0, '', 0 FROM generate_series(1, 20000) i`,
+		`INSERT INTO rota.job (grp, job, load, gone, version) SELECT 1 + i % 10, 'j' || i, 0,
+CASE WHEN i <= 3 THEN i ELSE rota.micros(NULL) END, 0 FROM generate_series(1, 20000) i`} {
+		if _, err := conn.Exec(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	groups, hour := []int64{2, 3, 4}, time.Hour.Microseconds()
+	for _, analyze := range []string{"", "ANALYZE"} {
+		if _, err := conn.Exec(t.Context(), analyze); err != nil {
+			t.Fatal(err)
+		}
+		for name, q := range map[string]query{
+			"over":   tell(jobsOver, nil, hour, hour),
+			"groups": tell(groupsOver, nil, hour, 100),
+			"sites":  tell(purgeSites, nil, hour, groups, 100),
+			"jobs":   tell(purgeJobs, nil, hour, groups, 100),
+		} {
+			if n, text := rowsRead(t, conn, q); n > 100 {
 				t.Errorf("%s reads %v rows:\n%s", name, n, text)
 			}
 		}
