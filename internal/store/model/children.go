@@ -120,32 +120,36 @@ func (m *Model) spawn(f *fact, r *store.Report, now int64) {
 	}
 	m.depend(store.Submission{Batches: r.Spawn}, answer)
 	m.bear(f, r.Token.Seq, r.Spawn)
+	for _, b := range r.Spawn {
+		m.batches[b.ID].answer = cloneSubmitted(answer)
+	}
 }
 
-// spawned are the ids of a report's children: of the one that has the key, if another one has.
-func (m *Model) spawned(r *store.Report, now int64) (ids []task.ID) {
-	type child struct {
-		queue string
-		store.Task
-	}
-	var list []child
+// spawned are the ids of a report's children as the first time: of those that were left out because
+// of their keys the one that had it then, zero of those that were deleted.
+func (m *Model) spawned(r *store.Report) (ids []task.ID) {
+	var numbers []int32
 	for _, b := range r.Spawn {
 		for _, t := range b.Tasks {
-			list = append(list, child{b.Queue, t})
+			numbers = append(numbers, t.N)
 		}
 	}
-	slices.SortFunc(list, func(a, b child) int { return int(a.N - b.N) })
-	for _, c := range list {
+	slices.Sort(numbers)
+	for _, n := range numbers {
 		var id task.ID
 		for batch, p := range m.family.parents {
-			at := task.ID{Batch: batch, N: c.N}
-			if p.of == r.ID && p.seq == r.Token.Seq && m.tasks[at] != nil {
+			if p.of != r.ID || p.seq != r.Token.Seq || m.batches[batch] == nil {
+				continue
+			}
+			at := task.ID{Batch: batch, N: n}
+			if m.tasks[at] != nil {
 				id = at
 			}
-		}
-		if old, ok := m.keys[key{c.queue, c.Key}]; id == (task.ID{}) && c.Key != "" && ok &&
-			old.until > now {
-			id = old.first
+			for _, e := range m.batches[batch].answer.Existing {
+				if e.ID == at {
+					id = e.First
+				}
+			}
 		}
 		ids = append(ids, id)
 	}

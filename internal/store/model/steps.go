@@ -26,7 +26,7 @@ func (m *Model) Settle(ctx context.Context, s store.Settlement) (store.Settled, 
 		answer.Verdicts = append(answer.Verdicts, v)
 		if len(r.Spawn) > 0 && (v == task.Recorded || v == task.Repeated) {
 			answer.Spawned = append(answer.Spawned, store.Spawned{
-				Report: i, IDs: m.spawned(&r, now),
+				Report: i, IDs: m.spawned(&r),
 			})
 		}
 		if v != task.Recorded && v != task.Repeated {

@@ -36,8 +36,9 @@ WHERE parent_batch = ? AND parent_n = ? LIMIT 1`
 	anyChildren  = `SELECT 1 FROM child_batch LIMIT 1`
 	childBatches = `SELECT batch, orphan, run FROM child_batch INDEXED BY child_parent
 WHERE parent_batch = ? AND parent_n = ? AND batch >= ? ORDER BY batch LIMIT ?`
-	spawnedBy = `SELECT batch FROM child_batch INDEXED BY child_parent
-WHERE parent_batch = ? AND parent_n = ? AND seq = ? ORDER BY batch`
+	spawnedBy = `SELECT c.batch, b.existing FROM child_batch c INDEXED BY child_parent
+JOIN batch b ON b.id = c.batch
+WHERE c.parent_batch = ? AND c.parent_n = ? AND c.seq = ? ORDER BY c.batch`
 	hasIn = `SELECT lo, has FROM pack WHERE batch = ? ORDER BY lo`
 
 	// runOf is the seq behind the newest replay.
@@ -259,57 +260,42 @@ func withFirsts(list []task.ID, existing []store.Existing) []task.ID {
 }
 
 // spawned finds the ids of the children that the recorded outcome of a hand-out submitted, which a
-// report says again: of those that exist by their key the one that has it now, zero of those that
-// were deleted.
+// report says again, maybe by other ids: of those that were left out because of their keys the one
+// that had it then, zero of those that were deleted.
 func (t childWrites) spawned(r *store.Report) ([]task.ID, error) {
-	var batches []int64
+	then := map[int32]task.ID{} // by N
+	type recorded struct {
+		batch    int64
+		existing []byte
+	}
+	var batches []recorded
 	if err := t.each(spawnedBy, func(st *sqlite.Stmt) bool {
-		batches = append(batches, st.ColumnInt64(0))
+		batches = append(batches, recorded{st.ColumnInt64(0), bytesOf(st, 1)})
 		return true
 	}, r.ID.Batch, r.ID.N, r.Token.Seq); err != nil {
 		return nil, err
 	}
-	stand := map[int32]int64{} // batches by N
-	for _, batch := range batches {
+	for _, b := range batches {
 		if err := t.each(hasIn, func(st *sqlite.Stmt) bool {
 			lo, has := st.ColumnInt32(0), pack.Bits(st.ColumnInt64(1))
-			for from, to := range has.Runs(pack.Lo(lo)) {
-				for n := from; n <= to; n++ {
-					stand[n] = batch
-				}
+			for n := range has.Numbers(pack.Lo(lo)) {
+				then[n] = task.ID{Batch: b.batch, N: n}
 			}
 			return true
-		}, batch); err != nil {
+		}, b.batch); err != nil {
 			return nil, err
+		}
+		existing, err := store.DecodeExisting(b.batch, b.existing)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range existing {
+			then[e.ID.N] = e.First
 		}
 	}
 	list := spawnedIDs(r.Spawn, nil)
-	var existing []store.Existing
-	for i := range r.Spawn {
-		for k := range r.Spawn[i].Tasks {
-			s := &r.Spawn[i].Tasks[k]
-			if _, stands := stand[s.N]; stands || s.Key == "" {
-				continue
-			}
-			first, found, err := t.submissions().keyed(r.Spawn[i].Queue, s.Key)
-			if err != nil {
-				return nil, err
-			}
-			if found {
-				existing = append(existing, store.Existing{ID: task.ID{N: s.N}, First: first})
-			}
-		}
-	}
 	for i := range list {
-		if list[i].Batch = stand[list[i].N]; list[i].Batch == 0 {
-			list[i] = task.ID{N: list[i].N}
-		}
-	}
-	list = withFirsts(list, existing)
-	for i := range list {
-		if list[i].Batch == 0 {
-			list[i] = task.ID{}
-		}
+		list[i] = then[list[i].N]
 	}
 	return list, nil
 }

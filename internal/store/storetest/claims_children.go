@@ -84,6 +84,29 @@ func spawnClaims() []claim {
 			s.want("how they stand", s.grown(o.ID()), task.Children{Total: 1})
 			s.want("whose it is", s.view(first).Parent, task.ID{})
 		}},
+		{"ARepeatedReportNamesTheSameChildrenWhateverBecameOfKeys", func(s *scene) {
+			a := s.join("a")
+			minute := time.Minute.Microseconds()
+			old := s.batch("q", 1)
+			old.Tasks[0].Key, old.Tasks[0].KeyUntil = "over", s.clock.Micros()+minute
+			s.submit(store.Holder{}, old)
+			o, b, next := s.handed(a), s.brood("q", 0, 2), s.batch("q", 1)
+			b.Tasks[0].Key, b.Tasks[0].KeyUntil = "over", s.clock.Micros()+9*minute
+			next.Tasks[0].Key, next.Tasks[0].KeyUntil = "over", s.clock.Micros()+9*minute
+			r := o.Report(s.clock, task.Next("second", nil))
+			r.Spawn = []store.Batch{b}
+			for i := range 3 {
+				got, err := s.Settle(s.ctx, store.Settlement{Reports: []store.Report{r}})
+				s.ok(err)
+				s.want("ids", got.Spawned[0].IDs, []task.ID{
+					{Batch: old.ID}, {Batch: b.ID, N: 1},
+				})
+				s.clock.Advance(40 * time.Second) // before the last time that of the key is over
+				if i == 1 {
+					s.submit(store.Holder{}, next)
+				}
+			}
+		}},
 		{"ChildrenAreAddedWhileTheirParentRuns", func(s *scene) {
 			a := s.join("a")
 			o, other := s.handed(a), s.handed(a)
