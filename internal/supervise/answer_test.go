@@ -108,6 +108,36 @@ func TestNoBeatWaitsForLongerThanItsWorker(t *testing.T) {
 	})
 }
 
+// Two beats of one start of a worker may be under way with different groups: each caller is told of
+// those that it named, which its access token was held against, and of no others.
+func TestBeatIsAnsweredWithJobsOfItsOwnGroupsOnly(t *testing.T) {
+	inSteps(t, func(d *stepped) {
+		d.group("g", 1)
+		d.group("other", 0)
+		s := d.supervisor("g", "n1")
+		d.addWorkers(1, 60)
+		d.decide(s)
+		b := task.Beat{
+			Worker: "w0000", Incarnation: "i", Capacity: 60, Groups: []string{"other", "g"},
+		}
+		early := b
+		early.Groups = []string{"other"}
+		d.sessions.Hear(&early)
+		d.sessions.Hear(&b)
+		d.round()
+		for _, c := range []struct {
+			beat *task.Beat
+			want int
+		}{{&early, 0}, {&b, 1}} {
+			o, err := d.sessions.Orders(d.T.Context(), c.beat)
+			d.Must(err)
+			if len(o.Add) != c.want {
+				t.Errorf("a beat with groups %q is to run %+v", c.beat.Groups, o.Add)
+			}
+		}
+	})
+}
+
 // Who may have been at another node since its last beat here is answered when the store has said
 // that it is here.
 func TestWhoReturnsWaitsForARound(t *testing.T) {

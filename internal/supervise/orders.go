@@ -79,7 +79,11 @@ func (r *Sessions) orders(s *session, b *task.Beat) task.Orders {
 	if o.Reset {
 		runs, o.End = nil, nil
 	}
+	own := groupsOf(b) // a newer beat than b may name groups that b's caller may not see
 	for _, group := range s.beat.Groups {
+		if _, named := slices.BinarySearch(own, group); !named {
+			continue
+		}
 		if l, _ := r.cache.known(group); l != nil {
 			o.Add = r.appendMissing(o.Add, l, s.name, group, runs)
 		}
