@@ -41,7 +41,9 @@ func (pr *planning) begin() (started []bool) {
 	return started
 }
 
-// move lets moves in, the most needed first.
+// move lets moves in, the most needed first, and of those the one that was decided first: of a
+// chain, which may be longer than the budget, the move at its end. The others wait for a next plan.
+// Without the end of a chain they would only fill a site on its way, which gives back the excess.
 func (pr *planning) move(p *Plan) {
 	var moves []int32
 	for slot, w := range pr.at {
@@ -51,7 +53,9 @@ func (pr *planning) move(p *Plan) {
 	}
 	rank := []Code{MakesRoom, Penalised, Unselected, Drained, Shed, ZoneShared, Balance}
 	of := func(slot int32) int { return slices.Index(rank, pr.cause[slot].Code) }
-	slices.SortStableFunc(moves, func(x, y int32) int { return cmp.Compare(of(x), of(y)) })
+	slices.SortFunc(moves, func(x, y int32) int {
+		return cmp.Or(cmp.Compare(of(x), of(y)), cmp.Compare(pr.turn[x], pr.turn[y]))
+	})
 	for _, slot := range moves {
 		why := pr.cause[slot]
 		job, replica := pr.name(slot)
