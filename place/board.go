@@ -27,7 +27,7 @@ type board struct {
 	owner []int32 // of a slot: its job
 	home  []int32 // of a slot: the site it is on now, or none
 	at    []int32 // of a slot: the site it is to be on, or none
-	turn  []int32 // of a slot that was given a site: when, counted from 1
+	order []int32 // of a slot that was given a site: its place among all that were, from 1
 	have  []int32 // of a job: how many of its slots are to be on a site
 
 	waiting int  // slots that have no site
@@ -38,7 +38,7 @@ type board struct {
 	sites []site // by zone and name
 	zoned bool   // zones count
 	moved int    // slots that are to leave their home for another site
-	turns int32  // how often a slot was given a site
+	given int32  // how often a slot was given a site
 	bars  map[int32][]bar
 
 	former map[int32]bool // slots that run elsewhere until their replica at home does
@@ -114,7 +114,7 @@ func (b *board) setJobs(jobs []Job, p Policy) {
 	b.waiting = slots
 	all := make([]int32, 4*slots)
 	b.owner, b.home = all[:slots:slots], all[slots:2*slots:2*slots]
-	b.at, b.turn = all[2*slots:3*slots:3*slots], all[3*slots:]
+	b.at, b.order = all[2*slots:3*slots:3*slots], all[3*slots:]
 	for j := range b.jobs {
 		for slot := b.first[j]; slot < b.first[j+1]; slot++ {
 			b.owner[slot], b.home[slot], b.at[slot] = int32(j), none, none
@@ -240,8 +240,8 @@ func (b *board) take(slot, w int32) {
 	}
 	s, l := &b.sites[w], b.loadOf(slot)
 	b.at[slot] = w
-	b.turns++
-	b.turn[slot] = b.turns
+	b.given++
+	b.order[slot] = b.given
 	b.waiting--
 	b.have[b.owner[slot]]++
 	s.load += l

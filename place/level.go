@@ -57,7 +57,7 @@ func (l *levelling) swap(t, u int32) {
 	}
 	l.on[v][slices.Index(l.on[v], t)], l.on[w][slices.Index(l.on[w], u)] = u, t
 	l.at[t], l.at[u] = w, v
-	l.turn[t], l.turn[u] = l.turn[u], l.turn[t]
+	l.order[t], l.order[u] = l.order[u], l.order[t]
 }
 
 // goHome takes a slot home if that needs no other move and leaves all as even as it is.

@@ -54,7 +54,7 @@ func (pr *planning) move(p *Plan) {
 	rank := []Code{MakesRoom, Penalised, Unselected, Drained, Shed, ZoneShared, Balance}
 	of := func(slot int32) int { return slices.Index(rank, pr.cause[slot].Code) }
 	slices.SortFunc(moves, func(x, y int32) int {
-		return cmp.Or(cmp.Compare(of(x), of(y)), cmp.Compare(pr.turn[x], pr.turn[y]))
+		return cmp.Or(cmp.Compare(of(x), of(y)), cmp.Compare(pr.order[x], pr.order[y]))
 	})
 	for _, slot := range moves {
 		why := pr.cause[slot]
