@@ -122,17 +122,18 @@ func (s *leases) acquireAll(
 			delete(missing, l.Name)
 			return err
 		}
+		notGot := func(r row) error {
+			l, err := scanLease(r)
+			if _, ok := missing[l.Name]; ok {
+				others = append(others, l)
+				delete(missing, l.Name)
+			}
+			return err
+		}
 		err := t.run(ctx, ask(countClock, func(r row) error { return r.Scan(&g.Now) }, s.clock()),
 			ask(takeLeases, got, s.clock(), holder, list.names, list.values, ttl.Microseconds(),
 				judge, int64(store.WhileMember), list.untils),
-			ask(leasesNamed, func(r row) error {
-				l, err := scanLease(r)
-				if _, ok := missing[l.Name]; ok {
-					others = append(others, l)
-					delete(missing, l.Name)
-				}
-				return err
-			}, list.names))
+			ask(leasesNamed, notGot, list.names))
 		if err != nil {
 			return err
 		}
@@ -142,7 +143,8 @@ func (s *leases) acquireAll(
 		list = columnsOf(slices.Collect(maps.Values(missing)))
 		return t.finish(ctx, tell(lockStore),
 			ask(makeLeases, got, s.clock(), holder, list.names, list.values, ttl.Microseconds(),
-				int64(store.WhileMember), list.untils))
+				int64(store.WhileMember), list.untils),
+			ask(leasesNamed, notGot, list.names)) // somebody made the row just then
 	})
 	return g, others, err
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -275,5 +276,23 @@ func TestHandOutsWaitOnlyMomentsForANodeThatStopped(t *testing.T) {
 	close(goOn)
 	if err := <-over; err == nil {
 		t.Error("the node that stopped believes that its transaction stands")
+	}
+}
+
+// Who is refused a lease is told who has it, also when that one made its row just then.
+func TestARefusalSaysWhoMadeTheLeaseMeanwhile(t *testing.T) {
+	o := meanwhile(t)
+	o.do(`INSERT INTO rota.lease (name, holder, token, until, value, marks)
+VALUES ('chore/x', 'other', 7, rota.micros(NULL) + 3600000000, '', true)`)
+	answer := make(chan error, 1)
+	go func() {
+		_, err := o.Acquire(t.Context(), "chore/x", "a", time.Hour, nil)
+		answer <- err
+	}()
+	o.awaitLock(t)
+	o.commits()
+	if err := <-answer; !errors.Is(err, store.ErrConflict) ||
+		!strings.Contains(err.Error(), `held by "other"`) {
+		t.Errorf("got %v, want a conflict that names the holder", err)
 	}
 }
