@@ -335,11 +335,27 @@ const (
 DELETE FROM rota.span s USING o WHERE s.id = o.id`
 	// shrinkSpans takes tasks out of the sizes of spans, which it locks one after the other, in the
 	// order in which they are numbered. It counts those that the spans still cover by then: of a
-	// span that somebody has parted meanwhile some tasks may be in another one.
+	// span that somebody has parted meanwhile some tasks may be in another one: see shrinkParts.
 	shrinkSpans = `UPDATE rota.span s SET size = size - k.n::int FROM (
   SELECT o.id, c.n FROM (SELECT id, array_agg(n) AS ns
     FROM unnest($1::bigint[], $2::int[]) w (id, n) GROUP BY id ORDER BY id OFFSET 0) w
   CROSS JOIN LATERAL (SELECT id, lo, hi FROM rota.span WHERE id = w.id AND token = 0 FOR UPDATE) o
+  CROSS JOIN LATERAL (SELECT count(*) AS n FROM unnest(w.ns) n WHERE n BETWEEN o.lo AND o.hi) c
+  OFFSET 0) k
+WHERE s.id = k.id`
+	// shrinkParts comes behind shrinkSpans, with the same tasks: it takes those that are in other
+	// spans by now out of the sizes of these, where nobody held them yet. A span that somebody has
+	// locked is about to be taken, and then its size is nothing.
+	shrinkParts = `UPDATE rota.span s SET size = size - k.n::int FROM (
+  SELECT o.id, c.n FROM (SELECT x.id, array_agg(w.n) AS ns
+    FROM unnest($1::bigint[], $2::int[]) w (id, n)
+    CROSS JOIN LATERAL (SELECT batch, seq0 FROM rota.span
+      WHERE id = w.id AND w.n NOT BETWEEN lo AND hi OFFSET 0) f
+    CROSS JOIN LATERAL (SELECT id FROM rota.span WHERE batch = f.batch AND seq0 = f.seq0
+      AND lo <= w.n ORDER BY lo DESC LIMIT 1) x
+    GROUP BY x.id ORDER BY x.id OFFSET 0) w
+  CROSS JOIN LATERAL (SELECT id, lo, hi FROM rota.span WHERE id = w.id AND token = 0
+    FOR UPDATE SKIP LOCKED) o
   CROSS JOIN LATERAL (SELECT count(*) AS n FROM unnest(w.ns) n WHERE n BETWEEN o.lo AND o.hi) c
   OFFSET 0) k
 WHERE s.id = k.id`
@@ -449,7 +465,8 @@ func (l *acts) queries() []query {
 		list = append(list, tell(deleteLone, l.lone))
 	}
 	if len(l.wide) > 0 {
-		list = append(list, tell(shrinkSpans, l.wide, l.leaves))
+		list = append(list, tell(shrinkSpans, l.wide, l.leaves),
+			tell(shrinkParts, l.wide, l.leaves))
 	}
 	if len(l.replayed.batch) > 0 {
 		list = append(list, tell(reopenFires, l.replayed.batch, l.replayed.n, l.replayed.seq))

@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/rotahq/rota/internal/store"
@@ -91,5 +92,33 @@ FROM rota.span`, o.holder.Node, o.holder.Token)
 	}
 	if got := must(o.Counts(t.Context(), "q"))(t); got[0].OldestReady == 0 {
 		t.Errorf("no task is ready: %+v", got[0])
+	}
+}
+
+// Also where a take by keys has sorted them meanwhile, which counts a task whose action nobody sees
+// yet.
+func TestActionsCountTasksInTheSpansThatTheyAreSortedInto(t *testing.T) {
+	o := meanwhile(t)
+	b := o.batch(3, 3, false)
+	o.submit(b)
+	o.do(`INSERT INTO rota.span (id, batch, lo, hi, seq0, queue, rank, due, htok, token, deaths,
+size, gaps, key) SELECT 1, batch, 1, 2, 0, queue, rank, due, 0, 0, 0, 2, false, 'b' FROM rota.span`)
+	o.do("UPDATE rota.span SET hi = 0, size = 1, key = 'a' WHERE id <> 1")
+	acted := make(chan []store.Acted, 1)
+	go func() {
+		acted <- must(o.Act(t.Context(), []store.Action{
+			{ID: task.ID{Batch: b.ID, N: 1}, Kind: task.KindCancelled},
+			{ID: task.ID{Batch: b.ID, N: 2}, Kind: task.KindCancelled},
+		}))(t)
+	}()
+	o.awaitLock(t)
+	o.commits()
+	if got := <-acted; !got[0].Changed || !got[1].Changed {
+		t.Errorf("%+v", got)
+	}
+	for lo, want := range []int64{1, 0} {
+		if n := o.count(fmt.Sprintf("SELECT size FROM rota.span WHERE lo = %d", lo)); n != want {
+			t.Errorf("the span from %d on has %d tasks, want %d", lo, n, want)
+		}
 	}
 }
