@@ -114,7 +114,9 @@ func (c *core) keep(ctx context.Context, v []byte) (store.Value, error) {
 	if len(v) <= store.InlineLimit {
 		return v, nil
 	}
-	return c.store.Keep(ctx, v)
+	kept, err := c.store.Keep(ctx, v)
+	c.note(err)
+	return kept, err
 }
 
 // queueConf is a queue's configuration as this node knows it.

@@ -1,8 +1,11 @@
 package dispatch
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -400,4 +403,22 @@ func TestWritesAreNotTriedWhileTheStoreIsOutOfReach(t *testing.T) {
 		out.Store(false)
 		h.report("a", task1, task.Finish(nil), task.Recorded)
 	}, func(c *Config) { c.Reach = reach })
+}
+
+func TestLargeContextThatBreaksTheStoreEndsTheNode(t *testing.T) {
+	bubble(t, func(t *testing.T, h *house) {
+		h.halt() // who runs hears of it in place of the test
+		h.door.BeforeNext("Keep", func() error { return store.ErrBroken })
+		large := json.RawMessage(`"` + strings.Repeat("x", store.InlineLimit) + `"`)
+		if _, err := h.d.Submit(h.ctx, []task.Submission{{Queue: "q", Context: large}}); !errors.Is(
+			err, store.ErrBroken,
+		) {
+			t.Errorf("the submission is answered %v", err)
+		}
+		ctx, cancel := context.WithTimeout(h.ctx, time.Minute)
+		defer cancel()
+		if err := h.d.Run(ctx); !errors.Is(err, store.ErrBroken) {
+			t.Errorf("the node ends with %v", err)
+		}
+	})
 }

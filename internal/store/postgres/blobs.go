@@ -46,6 +46,8 @@ func (s *values) Keep(ctx context.Context, v []byte) (store.Value, error) {
 		return store.Ref(name), nil
 	case isOurs(err):
 		return nil, err
+	case errors.Is(err, blob.ErrSync): // what the disk has of other blobs is unknown, too
+		return nil, fmt.Errorf("%w: %w", store.ErrBroken, err)
 	case errors.Is(err, syscall.ENOSPC):
 		return nil, fmt.Errorf("%w: %w", store.ErrFull, err)
 	default:

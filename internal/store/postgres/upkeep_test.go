@@ -169,6 +169,22 @@ func TestOrphanBlobsGoAfterADay(t *testing.T) {
 	}
 }
 
+// unsynced is a folder on a disk that is broken.
+type unsynced struct{ Blobs }
+
+func (unsynced) Put(context.Context, string, []byte) error {
+	return fmt.Errorf("put: %w", blob.ErrSync)
+}
+
+// A later fsync that succeeds says nothing of what the failed one left out.
+func TestBlobWhoseFsyncFailedEndsTheStore(t *testing.T) {
+	c := contested.fresh(t, Config{Blobs: unsynced{}}, "")
+	_, err := c.Keep(t.Context(), []byte(strings.Repeat("x", store.InlineLimit+1)))
+	if !errors.Is(err, store.ErrBroken) || errors.Is(err, store.ErrBusy) {
+		t.Errorf("got %v, want %v", err, store.ErrBroken)
+	}
+}
+
 // Programs write what they like to their logs; PostgreSQL's texts may have no NUL.
 func TestTextsThatPostgreSQLWouldRefuseAreKept(t *testing.T) {
 	c := join(t, contested.fresh(t, Config{}, ""))
