@@ -22,7 +22,7 @@ import (
 
 const (
 	gatherTasks = 2_000   // tasks in one call
-	gatherBytes = 4 << 20 // contexts in one call, one more context aside
+	gatherBytes = 4 << 20 // contexts in one call; a longer one travels alone
 )
 
 // errNotUTF8 is a line that no JSON string can hold as it is.
@@ -245,6 +245,7 @@ type lineReader struct {
 	context func(line []byte) (json.RawMessage, error) // that a line stands for
 	line    int64                                      // lines read
 	read    int64                                      // bytes read
+	held    json.RawMessage                            // of the last line: the gather had no room
 }
 
 // readGathers sends gathers of tasks like s until the input ends or has something wrong; the last
@@ -269,15 +270,17 @@ func readGathers(
 // wait.
 func (l *lineReader) gather(s task.Submission) gather {
 	g := gather{line: l.line + 1}
+	if l.held != nil {
+		g.line = l.line
+	}
 	for size := 0; len(g.tasks) < gatherTasks && size < gatherBytes; {
-		text, err := l.next()
-		if err == nil {
-			if s.Context, err = l.context(text); err != nil {
-				err = fmt.Errorf("line %d: %w", l.line, err)
+		if s.Context, l.held = l.held, nil; s.Context == nil {
+			if s.Context, g.end = l.nextContext(); g.end != nil {
+				break
 			}
 		}
-		if err != nil {
-			g.end = err
+		if len(g.tasks) > 0 && size+len(s.Context) > gatherBytes {
+			l.held = s.Context
 			break
 		}
 		g.tasks = append(g.tasks, s)
@@ -287,6 +290,19 @@ func (l *lineReader) gather(s task.Submission) gather {
 	}
 	g.read = l.read
 	return g
+}
+
+// nextContext is what the next line stands for. After the last line it answers io.EOF.
+func (l *lineReader) nextContext() (json.RawMessage, error) {
+	text, err := l.next()
+	if err != nil {
+		return nil, err
+	}
+	context, err := l.context(text)
+	if err != nil {
+		return nil, fmt.Errorf("line %d: %w", l.line, err)
+	}
+	return context, nil
 }
 
 // next reads one line without its end, into memory of its own. After the last line it answers

@@ -80,6 +80,21 @@ func TestGathersAreBounded(t *testing.T) {
 	}
 }
 
+// A server takes 32 MiB in one call, with all that is written around the contexts.
+func TestLongLineTravelsAlone(t *testing.T) {
+	small := strings.Repeat(strings.Repeat("x", 1<<20)+"\n", 3)
+	got := gathersOf(strings.NewReader(small + strings.Repeat("y", 30<<20) + "\n" + small))
+	var lines []int64
+	var tasks []int
+	for _, g := range got {
+		lines = append(lines, g.line)
+		tasks = append(tasks, len(g.tasks))
+	}
+	if !cmp.Equal(tasks, []int{3, 1, 3, 0}) || !cmp.Equal(lines, []int64{1, 4, 5, 8}) {
+		t.Errorf("gathers from lines %v have %v tasks", lines, tasks)
+	}
+}
+
 func TestGatherLeavesWhenStdinPauses(t *testing.T) {
 	in, out := io.Pipe()
 	l := &lineReader{context: contextOf, r: bufio.NewReader(in)}
