@@ -51,17 +51,17 @@ func (w *Tasks) end(ctx context.Context, id task.ID, seen func(task.View)) (task
 		view, err := w.Client.Task(ctx, id, asked)
 		switch {
 		case err == nil && view.State.Final():
-			w.answered(true)
+			w.answered(nil)
 			return view, nil
 		case err == nil:
-			w.answered(true)
+			w.answered(nil)
 			seen(view)
 			failures = 0
 			continue
 		case ctx.Err() != nil || !app.Passes(err):
 			return view, err
 		}
-		w.answered(false)
+		w.answered(err)
 		failures++
 		if err := pause.For(ctx, pauses.Delay(failures, rand.Uint64())); err != nil {
 			return view, err
@@ -69,16 +69,17 @@ func (w *Tasks) end(ctx context.Context, id task.ID, seen func(task.View)) (task
 	}
 }
 
-func (w *Tasks) answered(yes bool) {
+// answered says to a person that the server is away, and why, or that it is back.
+func (w *Tasks) answered(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case yes && w.away:
+	case err == nil && w.away:
 		w.Say("the server is back")
-	case !yes && !w.away:
-		w.Say("the server is away; waiting for it")
+	case err != nil && !w.away:
+		w.Say(fmt.Sprintf("the server is away; waiting for it (%s)", term.OneLine(err.Error())))
 	}
-	w.away = !yes
+	w.away = err != nil
 }
 
 // Ended is how the wait for one task ended.

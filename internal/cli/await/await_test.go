@@ -94,6 +94,31 @@ func TestManyTasksAreWaitedForSomeAtATime(t *testing.T) {
 	}
 }
 
+// A proxy may answer with a page of its own, for ever: whoever waits has to learn of it.
+func TestWhyTheServerIsAwayIsSaid(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "<html>maintenance</html>")
+	}))
+	defer server.Close()
+	c, err := client.New(client.Config{Servers: []string{server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var said []string
+	w := Tasks{Client: c, Say: func(text string) {
+		said = append(said, text)
+		cancel()
+	}}
+	w.All(ctx, make([]task.ID, 1), func(Ended) {})
+	if len(said) != 1 || !strings.Contains(said[0], "the server is away; waiting for it (") ||
+		!strings.Contains(said[0], "invalid character '<'") {
+		t.Errorf("it said %q", said)
+	}
+}
+
 func TestWaitForManyEndsWithItsContext(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
