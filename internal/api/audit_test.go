@@ -307,6 +307,29 @@ func TestOnlyWhatANodeAsksIsNotTold(t *testing.T) {
 	}
 }
 
+// Where it is not found out whether a call is in the scope of its token, nothing was done, and
+// nothing is told. Of a name that nothing can have no store is asked.
+func TestCallWhoseScopeIsNotFoundOutIsNotTold(t *testing.T) {
+	f, h := newFake(), &heard{}
+	a := newAPI(t, f, func(c *Config) { c.Tell, c.Tokens = h.tell, scoped(t) })
+	f.err = errors.New("strange")
+	for call, want := range map[string]int{
+		"DELETE /v1/schedules/mail": 503, "POST /v1/schedules/mail/run": 503,
+		"POST /v1/tasks/" + idOf(1).String() + "/cancel":   503,
+		"DELETE /v1/tasks/" + idOf(1).String():             503,
+		"DELETE /v1/schedules/%ff":                         404,
+		"DELETE /v1/schedules/" + strings.Repeat("x", 5e3): 404,
+	} {
+		response, text := ask(t, a, call, "", "Authorization: Bearer operator-in")
+		if response.StatusCode != want || want == 503 && !strings.Contains(text, `"unchanged"`) {
+			t.Errorf("%.60s: %d %.300s", call, response.StatusCode, text)
+		}
+		if events := h.take(); len(events) > 0 {
+			t.Errorf("%.60s: told %.300v", call, events)
+		}
+	}
+}
+
 // A stage that no task can have, and a deadline with a thousand zeros, are refused: they would
 // stand in the event, however long they are.
 func TestStageThatNoTaskCanHaveIsNotTold(t *testing.T) {

@@ -218,6 +218,19 @@ func (a *API) partly(r *http.Request, err error) error {
 	return p
 }
 
+// unbegun is the error of what is looked up before a call begins: whatever failed, nothing was
+// done.
+func (a *API) unbegun(r *http.Request, err error) error {
+	if err == nil {
+		return nil
+	}
+	p := a.refusal(r.Method+" "+r.URL.Path, err)
+	if p.Outcome == unknown {
+		p.Outcome = unchanged
+	}
+	return p
+}
+
 // fail answers with the problem that err means.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := a.refusal(r.Method+" "+r.URL.Path, err)

@@ -91,11 +91,11 @@ func (a *API) serve(
 	if err == nil && needsStore(r.URL.Path) {
 		err = a.conf.Reach()
 	}
-	if err == nil {
-		err = a.within(r, w.who, who.about)
-	}
 	if err == nil && who.need != toDeliver { // who delivers does not learn which hooks there are
 		err = checkNames(r)
+	}
+	if err == nil {
+		err = a.unbegun(r, a.within(r, w.who, who.about))
 	}
 	if err == nil {
 		err = handler(w, r)
