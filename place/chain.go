@@ -18,9 +18,10 @@ type chain struct {
 	dead dead    // sites not worth reaching
 }
 
-// dead are the loads that are known to come to a site in vain, the smallest of each site. What is
-// dead stays so: a chain made since does not touch dead sites, or else it would have shown that
-// they are not.
+// dead are the loads that are known to come to a site in vain, the smallest of each site; nothing
+// is known where loads are not equal. What is dead stays so: a chain made since does not touch dead
+// sites, or else it would have shown that they are not. With unequal loads a site is no proof for
+// another slot: what it leads to may have been reached by a load that was too great.
 type dead []Load
 
 func (d dead) at(w int32, l Load) bool { return d != nil && l >= d[w] }
@@ -53,7 +54,7 @@ func (c *chain) place(slot int32, spend bool, d *dead, accept func(w int32) bool
 	end := c.search(c.reach(nil, slot, none), spend, func(w, t int32) bool {
 		return b.sites[w].room(false)+b.loadOf(t) >= b.loadOf(c.via[w])
 	}, accept)
-	if end != none || !spend {
+	if end != none || !spend || !b.equal {
 		return end
 	}
 	if *d == nil {
