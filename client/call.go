@@ -281,9 +281,13 @@ func (c *Client) open(ctx context.Context, server string, r request) (*http.Resp
 	return response, err
 }
 
+// believedLength is up to which length of an answer its memory is there before the answer is: a
+// server that announces more may never send it.
+const believedLength = 32 << 20
+
 // readAll reads the body into memory of its own: contexts are parts of it.
 func readAll(response *http.Response) ([]byte, error) {
-	if n := response.ContentLength; n >= 0 && n <= maxAnswer {
+	if n := response.ContentLength; n >= 0 && n <= believedLength {
 		b := make([]byte, n)
 		_, err := io.ReadFull(response.Body, b)
 		return b, err
