@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,4 +217,58 @@ func TestCollectorsDescribeAllThatTheyShow(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// slowReader does not read an answer before it is told to.
+type slowReader struct {
+	*httptest.ResponseRecorder
+	reads chan struct{}
+}
+
+func (s slowReader) Write(b []byte) (int, error) {
+	<-s.reads
+	return s.ResponseRecorder.Write(b)
+}
+
+// Readers that do not read on keep nobody from the metrics as long as there is memory for what they
+// are to read; then no more than so many pages are made.
+func TestSlowScrapersKeepNobodyFromTheMetrics(t *testing.T) {
+	for _, c := range []struct {
+		taken int64 // of the memory for large answers
+		want  int
+	}{{0, 200}, {1 << 30, 503}} {
+		synctest.Test(t, func(t *testing.T) {
+			long := prometheus.NewGauge(prometheus.GaugeOpts{
+				Name: "long", Help: strings.Repeat("x", 2*smallAnswer),
+			})
+			a := newAPI(t, newFake(), func(c *Config) {
+				c.Collectors = []prometheus.Collector{long}
+			})
+			defer a.metrics.close()
+			a.large.taken.Store(c.taken)
+			reads := make(chan struct{})
+			var group sync.WaitGroup
+			for range maxScrapes {
+				w := slowReader{httptest.NewRecorder(), reads}
+				r := httptest.NewRequest("GET", "http://localhost/metrics", nil)
+				group.Go(func() {
+					a.Handler().ServeHTTP(w, r)
+					if w.Code != 200 || w.Body.Len() < 2*smallAnswer {
+						t.Errorf("a slow reader got %d, %d bytes", w.Code, w.Body.Len())
+					}
+				})
+			}
+			time.Sleep(2 * patience)
+			if response, text := ask(
+				t, a, "GET /metrics", "",
+			); response.StatusCode != c.want || c.want == 200 && len(text) < 2*smallAnswer {
+				t.Errorf("with %d bytes taken: %d %.200s", c.taken, response.StatusCode, text)
+			}
+			close(reads)
+			group.Wait()
+			if n := a.large.taken.Load(); n != c.taken {
+				t.Errorf("%d bytes are taken afterwards, %d before", n, c.taken)
+			}
+		})
+	}
 }

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -50,9 +52,19 @@ type healthOut struct {
 	Store  string `json:"store" required:"false" doc:"the same for all nodes of a store, and another for any other store"`
 }
 
-// maxScrapes is how many answers of /metrics are written at a time. All are about the same numbers,
-// of the last second.
+// maxScrapes is how many answers of /metrics are made at a time. All are about the same numbers, of
+// the last second.
 const maxScrapes = 4
+
+// scraped is an answer of /metrics in memory.
+type scraped struct {
+	bytes.Buffer
+	header http.Header
+	status int
+}
+
+func (s *scraped) Header() http.Header    { return s.header }
+func (s *scraped) WriteHeader(status int) { s.status = status }
 
 var (
 	healthDoc = described{
@@ -103,19 +115,37 @@ func (c *nodeCalls) register() {
 		})
 		return nil
 	})
-	metrics := promhttp.HandlerFor(c.door.metrics.pages, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes,
-	})
-	c.door.plain("GET /metrics", func(w *answer, r *http.Request) error {
-		metrics.ServeHTTP(w, r)
-		return nil
-	})
+	c.registerMetrics()
 	c.door.plain("GET /openapi.json", func(w *answer, r *http.Request) error {
 		document, err := c.door.document()
 		if err != nil {
 			return fmt.Errorf("write OpenAPI document: %w", err)
 		}
 		c.door.write(w, http.StatusOK, func(b []byte) []byte { return append(b, document...) })
+		return nil
+	})
+}
+
+// registerMetrics registers the call of scrapers. Readers that are slow take of the memory for
+// large answers; only when there is none they keep a place from others while they read.
+func (c *nodeCalls) registerMetrics() {
+	metrics := promhttp.HandlerFor(c.door.metrics.pages, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError,
+	})
+	places := &budget{limit: maxScrapes}
+	c.door.plain("GET /metrics", func(w *answer, r *http.Request) error {
+		if !places.take(1, 0) {
+			return busy(fmt.Sprintf("%d pages of metrics are under way", maxScrapes))
+		}
+		leave := sync.OnceFunc(func() { places.give(1) })
+		defer leave()
+		page := &scraped{header: w.Header(), status: http.StatusOK}
+		metrics.ServeHTTP(page, r)
+		if c.door.room(r.Context(), &w.call, int64(page.Len())) == nil {
+			leave()
+		}
+		w.WriteHeader(page.status)
+		w.Write(page.Bytes()) // a caller that is gone needs no answer
 		return nil
 	})
 }
