@@ -57,6 +57,9 @@ func TestRoomIsNotGivenToAndFro(t *testing.T) {
 // TestWorkOfAFullClusterIsBounded: that nothing more has room, of loads of any size, is found out
 // in a bounded number of steps.
 func TestWorkOfAFullClusterIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes two seconds, and looks for no races")
+	}
 	const workers, most = 1000, 50_000_000 // it takes a fifth of that
 	r := rand.New(rand.NewSource(1))
 	var s State
