@@ -48,6 +48,7 @@ func (w *Tasks) end(ctx context.Context, id task.ID, seen func(task.View)) (task
 		asked = watchPoll
 	}
 	for failures := 0; ; {
+		began := time.Now()
 		view, err := w.Client.Task(ctx, id, asked)
 		switch {
 		case err == nil && view.State.Final():
@@ -57,6 +58,10 @@ func (w *Tasks) end(ctx context.Context, id task.ID, seen func(task.View)) (task
 			w.answered(nil)
 			seen(view)
 			failures = 0
+			// not at once again: a proxy may answer without waiting for the end
+			if err := pause.For(ctx, app.Poll-time.Since(began)); err != nil {
+				return view, err
+			}
 			continue
 		case ctx.Err() != nil || !app.Passes(err):
 			return view, err

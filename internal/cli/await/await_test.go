@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rotahq/rota/client"
+	"github.com/rotahq/rota/internal/cli/app"
 	"github.com/rotahq/rota/task"
 )
 
@@ -116,6 +118,28 @@ func TestWhyTheServerIsAwayIsSaid(t *testing.T) {
 	if len(said) != 1 || !strings.Contains(said[0], "the server is away; waiting for it (") ||
 		!strings.Contains(said[0], "invalid character '<'") {
 		t.Errorf("it said %q", said)
+	}
+}
+
+// Between a command and its node may be what does not let it wait, and answers at once each time.
+func TestWhatIsAnsweredAtOnceIsNotAskedAgainAtOnce(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		fmt.Fprint(w, `{"id":"1jwrrkvpcj00712","state":"running"}`)
+	}))
+	defer server.Close()
+	c, err := client.New(client.Config{Servers: []string{server.URL}, Fixed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*app.Poll)
+	defer cancel()
+	w := Tasks{Client: c, Say: func(text string) { t.Error(text) }}
+	w.All(ctx, make([]task.ID, 1), func(Ended) {})
+	if n := asked.Load(); n < 1 || n > 3 {
+		t.Errorf("asked %d times", n)
 	}
 }
 
