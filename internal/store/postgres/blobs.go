@@ -55,12 +55,17 @@ func (s *values) Keep(ctx context.Context, v []byte) (store.Value, error) {
 	}
 }
 
-// today is now, by a clock that need not be exact.
+// today is now by this process' clock, or by the store's, if that is later: by that one a blob of
+// an earlier day is taken for one that no row came to refer to.
 func (s *values) today() time.Time {
+	now := time.Now()
 	if s.conf.Now != nil {
-		return s.conf.Now()
+		now = s.conf.Now()
 	}
-	return time.Now()
+	if theirs := time.UnixMicro(s.theirs.Load()); theirs.After(now) {
+		return theirs
+	}
+	return now
 }
 
 // Value resolves what Keep returned.

@@ -39,6 +39,7 @@ type database struct {
 
 	commits atomic.Int64 // that were asked for; only grows
 	full    atomic.Int64 // when the disk was last full, by stopwatch; 0 = never
+	theirs  atomic.Int64 // what the store's clock showed with the newest beat, in µs; 0 = none yet
 	// closed never becomes false again; by then who asks for a connection gets store.ErrClosed
 	closed atomic.Bool
 	crowd  chan struct{} // has room for one of those that the server refused a connection

@@ -226,6 +226,9 @@ func (s *leases) beat(
 		}
 		return t.finish(ctx, queries...)
 	})
+	if err == nil {
+		s.theirs.Store(b.Now)
+	}
 	byName(b.Leases)
 	return b, err
 }
