@@ -33,14 +33,13 @@ lint:
 
 # Each package is tested whole once. Those that know of -short, as they take long or measure memory, are tested as they
 # are, and in short under the race detector; all others under the race detector only. What takes longest comes first,
-# so that no core waits for it in the end; one package more than there are cores is tested at a time, as the programs of
-# cmd/rota mostly wait for time to pass. Real databases on a busy machine may take longer than Go's ten minutes.
+# so that no core waits for it in the end, and what mostly waits for time to pass, as cmd/rota, beside what computes. Real
+# databases on a busy machine may take longer than Go's ten minutes.
 # The folder otel is a module of its own, which ./... does not reach.
 LONG = ./cmd/rota ./internal/store/postgres ./internal/sim . ./internal/store/sqlite ./internal/store/model ./internal/store/walk
 SHORTENED = $(shell grep -rlE --include='*.go' 'testing\.Short\(\)|story\.(Often|Whole)' . | xargs -n 1 dirname | sort -u)
 # Nobody debugs these programs: without tables for debuggers each links in half the time, and there are over a hundred.
-AT_A_TIME = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
-CHECKED = -p $(AT_A_TIME) -vet=off -timeout 25m -ldflags='-s -w'
+CHECKED = -vet=off -timeout 25m -ldflags='-s -w'
 test:
 	ROTA_POSTGRES=must $(GO) test $(CHECKED) $(LONG) $(SHORTENED)
 	cd otel && $(GO) test $(CHECKED) ./...
