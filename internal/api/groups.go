@@ -175,7 +175,7 @@ func readOf(v *store.GroupView) sourceRead {
 }
 
 // budgetOf is how many workers a group can lose, as it is shown to whom a scope lets see some
-// groups: of the others that share workers with it, it names none.
+// groups: of those that share workers with it, only these are named.
 func budgetOf(b *store.JobBudget, scope *scope) jobBudget {
 	out := jobBudget{
 		Workers: b.Workers, Exact: b.Exact, Weakest: append([]string{}, b.Weakest...),

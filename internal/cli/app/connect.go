@@ -87,6 +87,10 @@ func CheckNames(what string, list ...string) error {
 // Poll is how often a command that waits for something looks at it.
 const Poll = 300 * time.Millisecond
 
+// HearsDrains is how long a node may take to hear of a drain that another one was asked for: a few
+// beats.
+const HearsDrains = 15 * time.Second
+
 // Passes tells whether an error may pass by itself: no answer, or one that says: not now.
 func Passes(err error) bool {
 	var refused *client.Error

@@ -132,16 +132,12 @@ With --count it gives back so many keys of each kind and works on, as rota node 
 	return cmd
 }
 
-// hearsDrains is how long a node may take to hear of a drain that another one was asked for: a few
-// beats.
-const hearsDrains = 15 * time.Second
-
 // drained waits until a node is, and tells what is left whenever that changes. The node that
 // answers may hear of the drain a beat after the one that was asked for it; one that works all the
 // same is not drained for good.
 func (a commands) drained(ctx context.Context, c *client.Client, name string) error {
 	said, heard := "", false
-	late := time.Now().Add(hearsDrains)
+	late := time.Now().Add(app.HearsDrains)
 	for {
 		nodes, err := c.Nodes(ctx)
 		if err != nil {

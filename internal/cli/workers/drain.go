@@ -133,10 +133,6 @@ func (a commands) showPrices(prices []view.WorkerDrained) error {
 	})
 }
 
-// hearsDrains is how long a node may take to hear of a drain that another one was asked for: a few
-// beats.
-const hearsDrains = 15 * time.Second
-
 // drained waits until a worker has given up what it was asked to, and tells what is left whenever
 // that changes. The node that answers may hear of the drain a beat after the one that was asked for
 // it; a worker of which it says nothing of the kind any more, or not at all, has given up nothing
@@ -145,7 +141,7 @@ func (a commands) drained(
 	ctx context.Context, c *client.Client, name string, asked *view.WorkerDrained,
 ) error {
 	said, heard, silent := "", false, false
-	late := time.Now().Add(hearsDrains)
+	late := time.Now().Add(app.HearsDrains)
 	for {
 		w, err := c.Worker(ctx, name)
 		switch {

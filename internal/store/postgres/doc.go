@@ -220,7 +220,7 @@
 // The store's clock is the database's (the function micros); a test gives another. batch, pack,
 // keyed, mark and step are partitioned by batch id, which is time-ordered. Partitions are made ahead,
 // and dropped when all of theirs is over, after what is not has moved into small ones (partition.go,
-// retire.go).
+// retire.go). What somebody does meanwhile to tasks that are over puts that off (overtaken.go).
 //
 // # Counting
 //
